@@ -1,0 +1,52 @@
+# Two commands do everything: `make demo` and `make test`. See README.md.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ONCE ?=
+export DAGSTER_DISABLE_TELEMETRY := yes
+
+.PHONY: help setup demo test lint format bench lock clean
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Python 3.11 or later is needed, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo 'not there'). Install it (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=python3.12 …"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it (Debian: apt-get install python3-venv)."; exit 2; }
+	@echo "Setting up $(VENV) (once) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+setup: $(STAMP) ## the virtual environment, from the locked requirements
+
+java: $(STAMP)
+	@$(BIN)/python -m samza_dagster.sandbox.java_check
+
+demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself
+	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once)
+
+test: $(STAMP) java ## lint, types and all levels of tests, each within its budget
+	@$(BIN)/python -m tests.levels
+
+lint: $(STAMP) ## ruff, pyright, import-linter
+	@$(BIN)/python -m tests.levels lint
+
+format: $(STAMP) ## ruff's formatter
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: $(STAMP) java ## request to first response, against Samza's recorded figures
+	@$(BIN)/python -m benchmarks.response_latency
+
+lock: ## the locked requirements anew
+	@for extra in base all dev; do \
+	  $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --universal --python-version 3.11 --custom-compile-command "make lock" \
+	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt; done
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --universal --python-version 3.11 --custom-compile-command "make lock" requirements/uv.in -o requirements/uv.txt
+
+clean: ## the virtual environment; caches and sandboxes stay
+	rm -rf $(VENV)

@@ -1,0 +1,139 @@
+"""What the coordinator asks of a cluster, and what a cluster tells it.
+
+A cluster decides nothing: it reserves, launches and stops as told, and reports what
+it saw. Every call is idempotent by its id and returns at once; every outcome comes
+as a callback, at least once, so a coordinator that was away may see one again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class HostResources:
+    """A host as its agent registered it; memory in MiB."""
+
+    host: str
+    memory_mb: int
+    cores: int
+    free_memory_mb: int
+    free_cores: int
+
+
+@dataclass(frozen=True)
+class ContainerLaunch:
+    """All that an agent needs to start one incarnation of a container.
+
+    `command` and `environment` are literal (no shell). `job_model_json` is served to
+    the container by its agent alone; `store_directories` are the paths, below the
+    host's state directory, that must be free before it is.
+    """
+
+    execution_id: str
+    processor_id: str
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    job_model_json: str = field(repr=False)
+    store_directories: tuple[str, ...]
+    stop_grace_s: float = 20.0
+
+
+@dataclass(frozen=True)
+class ObservedContainer:
+    """A container that an agent has on its books when it registers."""
+
+    execution_id: str
+    processor_id: str
+    state: str
+    pid: int | None
+    checked_in: bool
+    exit_status: int | None
+
+
+class ClusterCallbacks(Protocol):
+    """Where a cluster reports; called from its threads, one call at a time per host."""
+
+    def on_host_registered(
+        self, host: HostResources, containers: tuple[ObservedContainer, ...]
+    ) -> None:
+        """An agent registered with this coordinator and named all that it has."""
+        ...
+
+    def on_host_lost(self, host: str) -> None:
+        """No word from the host's agent for longer than the lease."""
+        ...
+
+    def on_resource_allocated(self, request_id: str, host: str) -> None:
+        """The resource is held on `host` until it is used or released."""
+        ...
+
+    def on_request_expired(self, request_id: str, why: str) -> None:
+        """No host could hold it in time; `why` names each candidate and what was seen."""
+        ...
+
+    def on_container_launched(self, execution_id: str, host: str, pid: int) -> None:
+        """The process exists; its JobModel isn't read yet."""
+        ...
+
+    def on_container_checked_in(self, execution_id: str, host: str) -> None:
+        """The container read its JobModel and sent its first heartbeat."""
+        ...
+
+    def on_start_failed(self, execution_id: str, host: str, why: str) -> None:
+        """No process of this incarnation exists, nor will one."""
+        ...
+
+    def on_container_stopped(self, execution_id: str, host: str, exit_status: int | None) -> None:
+        """The agent saw the process dead (a readable pidfd); the store is free."""
+        ...
+
+    def on_stop_failed(self, execution_id: str, host: str, why: str) -> None:
+        """The process lives on after SIGTERM, grace and SIGKILL."""
+        ...
+
+
+class ClusterResourceManager(Protocol):
+    """Requests resources, starts and stops containers on hosts."""
+
+    def start(self, callbacks: ClusterCallbacks) -> None:
+        """Begins to listen for agents."""
+        ...
+
+    def request_resource(
+        self,
+        request_id: str,
+        *,
+        host: str | None,
+        excluded_hosts: tuple[str, ...],
+        memory_mb: int,
+        cores: int,
+        expires_in_s: float,
+    ) -> None:
+        """Holds memory and cores on `host`, or with None on the freest host not excluded."""
+        ...
+
+    def release_resource(self, request_id: str) -> None:
+        """Gives back what `request_id` holds, or ends the request; unknown ids are no error."""
+        ...
+
+    def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
+        """Starts one incarnation on the resource that `request_id` holds on `host`."""
+        ...
+
+    def stop_container(self, execution_id: str, host: str) -> None:
+        """SIGTERM, grace, SIGKILL; `on_container_stopped` only when it was seen dead."""
+        ...
+
+    def forget_container(self, execution_id: str, host: str) -> None:
+        """The agent may drop the record of a dead incarnation."""
+        ...
+
+    def hosts(self) -> tuple[HostResources, ...]:
+        """Every registered host, lost ones left out."""
+        ...
+
+    def close(self) -> None:
+        """Stops listening. Containers and agents run on."""
+        ...

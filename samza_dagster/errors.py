@@ -1,0 +1,91 @@
+"""The errors that samza_dagster raises, one small tree.
+
+SamzaDagsterError
+├── InvalidInput            what the caller gave can't be used (exit 2)
+│   ├── MalformedRecord     a record of a topic can't be read: names topic, offset, field
+│   └── Refused             legal form, but a rule forbids it: names rule, seen, fix
+├── ActionFailed            the work was tried and ended in FAILED (exit 1)
+├── DeadlineExceeded        no outcome in time; the work may still go on (exit 3)
+├── Unreachable             a broker, an agent or a coordinator doesn't answer (exit 4)
+├── Fenced                  another coordinator leads; this one must end (exit 1)
+└── MissingPrerequisite     Python, a JDK, an extra or a port is missing (exit 2)
+
+Each carries what was asked, what was seen and what would make it right.
+"""
+
+from __future__ import annotations
+
+
+class SamzaDagsterError(Exception):
+    """Base of all errors raised here.
+
+    `asked` is what the caller wanted, `seen` what was found instead, `fix` the
+    smallest change that would make it right. All three are for a person to read.
+    """
+
+    exit_code = 1
+
+    def __init__(self, asked: str, *, seen: str = "", fix: str = "") -> None:
+        self.asked = asked
+        self.seen = seen
+        self.fix = fix
+        parts = [asked]
+        if seen:
+            parts.append(f"seen: {seen}")
+        if fix:
+            parts.append(f"fix: {fix}")
+        super().__init__("; ".join(parts))
+
+    def to_json(self) -> dict[str, str | int]:
+        """The same facts as a JSON object, for `--json`."""
+        return {
+            "error": type(self).__name__,
+            "asked": self.asked,
+            "seen": self.seen,
+            "fix": self.fix,
+            "exit_code": self.exit_code,
+        }
+
+
+class InvalidInput(SamzaDagsterError):
+    """What the caller gave can't be used; nothing was written."""
+
+    exit_code = 2
+
+
+class MalformedRecord(InvalidInput):
+    """A record of a topic can't be read; `seen` names topic, offset and field."""
+
+
+class Refused(InvalidInput):
+    """A placement rule forbids what was asked; `asked` names the rule."""
+
+
+class ActionFailed(SamzaDagsterError):
+    """The work was tried and its outcome is FAILED."""
+
+    exit_code = 1
+
+
+class DeadlineExceeded(SamzaDagsterError):
+    """No outcome before the deadline; the work may still go on."""
+
+    exit_code = 3
+
+
+class Unreachable(SamzaDagsterError):
+    """A broker, an agent or a coordinator doesn't answer."""
+
+    exit_code = 4
+
+
+class Fenced(SamzaDagsterError):
+    """Another coordinator leads this job; the broker refused our write."""
+
+    exit_code = 1
+
+
+class MissingPrerequisite(SamzaDagsterError):
+    """Something that must be installed or free isn't; `fix` says how to get it."""
+
+    exit_code = 2

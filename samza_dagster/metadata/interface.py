@@ -1,0 +1,65 @@
+"""`MetadataStore` (SAMZA-1554): keys to values, in Kafka's coordinator stream, ZooKeeper or memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Change:
+    """One record as it was written; `value` None is a deletion.
+
+    `position` is the record's offset in the stream (a counter in memory),
+    `timestamp_ms` the broker's record timestamp.
+    """
+
+    namespace: str
+    key: str
+    value: bytes | None
+    position: int
+    timestamp_ms: int
+
+
+class Watch(Protocol):
+    """A running watch; `close` ends it and waits for its thread."""
+
+    def close(self) -> None:
+        """Ends the watch."""
+        ...
+
+
+class MetadataStore(Protocol):
+    """A keyed store in namespaces (in the coordinator stream: the message's type)."""
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """The newest value, read up to the end at the time of the call; None when absent."""
+        ...
+
+    def all(self, namespace: str) -> dict[str, bytes]:
+        """Every key of a namespace with its newest value."""
+        ...
+
+    def put(self, namespace: str, key: str, value: bytes) -> int:
+        """Writes and waits for the acknowledgement; returns the position written."""
+        ...
+
+    def remove(self, namespace: str, key: str) -> int:
+        """Deletes the key (if such a key exists); returns the position written."""
+        ...
+
+    def end_position(self) -> int:
+        """The position that the next record will have."""
+        ...
+
+    def watch(self, on_change: Callable[[Change], None], *, from_position: int | None = None) -> Watch:
+        """Calls `on_change` for every record from `from_position` (None: from now), in order.
+
+        By tailing: a record is seen within 100 ms of being written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Releases connections."""
+        ...

@@ -1,0 +1,29 @@
+"""What a job is, on Samza's wire: immutable models, JSON exactly as Samza writes it."""
+
+from samza_dagster.model.job_model import (
+    ContainerModel,
+    JobModel,
+    SystemStreamPartition,
+    TaskMode,
+    TaskModel,
+)
+from samza_dagster.model.locality import LocalityModel, ProcessorLocality, task_hosts
+from samza_dagster.model.placement_messages import (
+    PlacementRequest,
+    PlacementResponse,
+    StatusCode,
+)
+
+__all__ = [
+    "ContainerModel",
+    "JobModel",
+    "LocalityModel",
+    "PlacementRequest",
+    "PlacementResponse",
+    "ProcessorLocality",
+    "StatusCode",
+    "SystemStreamPartition",
+    "TaskMode",
+    "TaskModel",
+    "task_hosts",
+]

@@ -1,0 +1,41 @@
+"""Locality: where containers and tasks run. A model of its own beside the JobModel (SAMZA-1554).
+
+Task locality is the record; container locality, which it replaces, is derived from
+it and written for Samza's sake.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from samza_dagster.model.job_model import JobModel, WireModel
+
+
+class ProcessorLocality(WireModel):
+    """The host that a processor last reported (`ProcessorLocality` of Samza)."""
+
+    id: str
+    host: str
+    jmx_url: str = Field(default="", alias="jmx-url")
+    jmx_tunneling_url: str = Field(default="", alias="jmx-tunneling-url")
+
+
+class LocalityModel(WireModel):
+    """All processor localities of a job, as `/locality` serves them."""
+
+    processor_localities: dict[str, ProcessorLocality] = Field(alias="processor-localities")
+
+    def host_of(self, processor_id: str) -> str | None:
+        """The host of a processor, or None when it never reported one."""
+        found = self.processor_localities.get(processor_id)
+        return found.host if found is not None and found.host else None
+
+
+def task_hosts(job_model: JobModel, locality: LocalityModel) -> dict[str, str]:
+    """Task name → host, for every task whose processor has reported a host."""
+    hosts: dict[str, str] = {}
+    for processor_id, container in job_model.containers.items():
+        host = locality.host_of(processor_id)
+        if host is not None:
+            hosts.update(dict.fromkeys(container.tasks, host))
+    return hosts

@@ -1,0 +1,88 @@
+"""Names that Samza derives: topics, standby ids, store directories.
+
+Sources: Samza's `CoordinatorStreamUtil`, `KafkaCheckpointManagerFactory`,
+`StandbyTaskUtil`, `StorageManagerUtil` (1.8.0).
+"""
+
+from __future__ import annotations
+
+from samza_dagster.errors import InvalidInput
+
+ANY_HOST = "ANY_HOST"
+LAST_SEEN = "LAST_SEEN"
+FORCE_RESTART_LAST_SEEN = "FORCE_RESTART_LAST_SEEN"
+STANDBY = "STANDBY"
+DESTINATION_WORDS = frozenset({ANY_HOST, LAST_SEEN, FORCE_RESTART_LAST_SEEN, STANDBY})
+
+
+def _flat(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def coordinator_stream_topic(job_name: str, job_id: str) -> str:
+    """The coordinator stream's topic; `_` inside name or id becomes `-`."""
+    return f"__samza_coordinator_{_flat(job_name)}_{_flat(job_id)}"
+
+
+def checkpoint_topic(job_name: str, job_id: str) -> str:
+    """The checkpoint topic (`KafkaCheckpointManagerFactory.getTopicName`)."""
+    return f"__samza_checkpoint_ver_1_for_{_flat(job_name)}_{_flat(job_id)}"
+
+
+def state_topic(job_name: str, job_id: str) -> str:
+    """Our durable state: one partition, compacted, written in transactions."""
+    return f"__samza_dagster_{_flat(job_name)}_{_flat(job_id)}"
+
+
+def audit_topic(job_name: str, job_id: str) -> str:
+    """Our certificates and history: one partition, retained by time."""
+    return f"__samza_dagster_audit_{_flat(job_name)}_{_flat(job_id)}"
+
+
+def transactional_id(job_name: str, job_id: str) -> str:
+    """The transactional id whose holder leads the job."""
+    return f"samza-dagster-{job_name}-{job_id}"
+
+
+def is_standby(processor_id: str) -> bool:
+    """Samza's rule: a processor id with `-` in it is a standby's (`StandbyTaskUtil`)."""
+    return "-" in processor_id
+
+
+def group_of(processor_id: str) -> str:
+    """The active's processor id, which names the group of it and its standbys."""
+    return processor_id.split("-", 1)[0]
+
+
+def standby_container_id(active_id: str, replica: int) -> str:
+    """`<active>-<replica>`, replica counted from 0."""
+    return f"{active_id}-{replica}"
+
+
+def standby_task_name(active_task: str, replica: int) -> str:
+    """`Standby-<active task>-<replica>`.
+
+    Raises `InvalidInput` for a task name with `-` in it: Samza takes what stands
+    between the first and the second `-` for the active's name.
+    """
+    if "-" in active_task:
+        raise InvalidInput(
+            f"a standby for task {active_task!r}",
+            seen="'-' in the task name, which Samza reads as a separator",
+            fix="a stream partition grouper whose task names have no '-'",
+        )
+    return f"Standby-{active_task}-{replica}"
+
+
+def active_task_of(task_name: str) -> str:
+    """The active task that a standby task shadows; an active task's own name."""
+    parts = task_name.split("-")
+    return parts[1] if len(parts) >= 3 and parts[0] == "Standby" else task_name
+
+
+def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> str:
+    """Path of a task's store below `LOGGED_STORE_BASE_DIR`.
+
+    The same for an active and its standby, which is why they can't share a host.
+    """
+    return f"{job_name}-{job_id}/{store}/{active_task_of(task_name).replace(' ', '_')}"

@@ -1,0 +1,106 @@
+"""What to do: the outputs of the heart. Every command may be carried out twice.
+
+Projections are written in the same transaction as the state; effects leave only
+after that transaction has committed, and are idempotent by request or execution id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RequestResource:
+    """Effect: hold memory and cores on `host` (None: the freest not excluded)."""
+
+    request_id: str
+    processor_id: str
+    host: str | None
+    excluded_hosts: tuple[str, ...]
+    memory_mb: int
+    cores: int
+    expires_in_ms: int
+
+
+@dataclass(frozen=True)
+class ReleaseResource:
+    """Effect: give it back, or end the request."""
+
+    request_id: str
+
+
+@dataclass(frozen=True)
+class StartContainer:
+    """Effect: start this incarnation on the resource that `request_id` holds."""
+
+    processor_id: str
+    execution_id: str
+    host: str
+    request_id: str
+
+
+@dataclass(frozen=True)
+class StopContainer:
+    """Effect: stop this incarnation and confirm its death."""
+
+    processor_id: str
+    execution_id: str
+    host: str
+
+
+@dataclass(frozen=True)
+class ForgetContainer:
+    """Effect: the agent may drop its record of a dead incarnation."""
+
+    execution_id: str
+    host: str
+
+
+@dataclass(frozen=True)
+class WriteResponse:
+    """Projection: a placement response on the coordinator stream."""
+
+    uuid: str
+    deployment_id: str
+    processor_id: str
+    destination_host: str
+    status: str
+    message: str
+    timestamp_ms: int
+    request_expiry_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class DeleteRequest:
+    """Projection: the request was taken; its key is tombstoned."""
+
+    uuid: str
+
+
+@dataclass(frozen=True)
+class WriteLocality:
+    """Projection: processor → host on the coordinator stream."""
+
+    processor_id: str
+    host: str
+
+
+@dataclass(frozen=True)
+class DeleteLocality:
+    """Projection: the processor has no host any more."""
+
+    processor_id: str
+
+
+@dataclass(frozen=True)
+class CountMetric:
+    """Effect: one more of `name` (Samza's metric names)."""
+
+    name: str
+
+
+Projection = WriteResponse | DeleteRequest | WriteLocality | DeleteLocality
+Effect = (
+    RequestResource | ReleaseResource | StartContainer | StopContainer | ForgetContainer | CountMetric
+)
+Command = Projection | Effect
