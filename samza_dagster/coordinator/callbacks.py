@@ -1,0 +1,96 @@
+"""What the cluster reports, as events of the heart, in order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from samza_dagster.cluster.interface import HostResources, ObservedContainer
+from samza_dagster.placement import events
+
+
+class ProcessBook(Protocol):
+    """Remembers the process id of each incarnation, for people to look at."""
+
+    def note(self, execution_id: str, pid: int | None) -> None:
+        """The pid as the agent reported it; None once it is dead."""
+        ...
+
+
+class ClusterEvents:
+    """Implements `ClusterCallbacks`: stamps the time and hands events on.
+
+    A registration is told as `HostRegistered` first and then as the state of each
+    container, so a coordinator that was away learns everything again.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[events.Event], None],
+        *,
+        now_ms: Callable[[], int],
+        processes: ProcessBook,
+    ) -> None:
+        self._emit = emit
+        self._now_ms = now_ms
+        self._processes = processes
+
+    def on_host_registered(
+        self, host: HostResources, containers: tuple[ObservedContainer, ...]
+    ) -> None:
+        """Sees `ClusterCallbacks`."""
+        now = self._now_ms()
+        # Deaths first: they free what the registration's other facts may need.
+        for container in containers:
+            if container.state == "dead":
+                self._emit(
+                    events.ContainerStopped(
+                        now, container.execution_id, host.host, container.exit_status
+                    )
+                )
+        self._emit(
+            events.HostRegistered(now, host.host, frozenset(c.execution_id for c in containers))
+        )
+        for container in containers:
+            if container.state == "dead":
+                continue
+            self._processes.note(container.execution_id, container.pid)
+            if container.pid is not None:
+                self._emit(events.ContainerLaunched(now, container.execution_id, host.host))
+            if container.checked_in:
+                self._emit(events.ContainerCheckedIn(now, container.execution_id, host.host))
+
+    def on_host_lost(self, host: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._emit(events.HostLost(self._now_ms(), host))
+
+    def on_resource_allocated(self, request_id: str, host: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._emit(events.ResourceAllocated(self._now_ms(), request_id, host))
+
+    def on_request_expired(self, request_id: str, why: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._emit(events.RequestExpired(self._now_ms(), request_id, why))
+
+    def on_container_launched(self, execution_id: str, host: str, pid: int) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._processes.note(execution_id, pid)
+        self._emit(events.ContainerLaunched(self._now_ms(), execution_id, host))
+
+    def on_container_checked_in(self, execution_id: str, host: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._emit(events.ContainerCheckedIn(self._now_ms(), execution_id, host))
+
+    def on_start_failed(self, execution_id: str, host: str, why: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._processes.note(execution_id, None)
+        self._emit(events.StartFailed(self._now_ms(), execution_id, host, why))
+
+    def on_container_stopped(self, execution_id: str, host: str, exit_status: int | None) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._processes.note(execution_id, None)
+        self._emit(events.ContainerStopped(self._now_ms(), execution_id, host, exit_status))
+
+    def on_stop_failed(self, execution_id: str, host: str, why: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._emit(events.StopFailed(self._now_ms(), execution_id, host, why))

@@ -1,0 +1,152 @@
+"""A deployment: the config, its JobModel and its run id, from `job.properties`.
+
+A run id is `<ms since the epoch>-<8 hex digits>`, as Samza's planner makes it
+(`app.run.id`); it is the deployment id of placement requests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import javaproperties
+
+from samza_dagster.assignment import (
+    group_by_container_count,
+    group_by_partition,
+    replicas_from_config,
+    with_standbys,
+)
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.model.naming import group_of
+from samza_dagster.placement.state import Limits
+
+RUN_ID = "app.run.id"
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Reads a Java properties file; raises `InvalidInput` that names it."""
+    try:
+        return dict(javaproperties.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, javaproperties.InvalidUEscapeError) as error:
+        raise InvalidInput(f"read the job's config {path}", seen=str(error)) from error
+
+
+def required(config: Mapping[str, str], key: str, example: str) -> str:
+    """The value of a key that must be there; raises `InvalidInput` that names it."""
+    value = config.get(key, "").strip()
+    if not value:
+        raise InvalidInput(f"{key} in the job's config", seen="not set", fix=f"{key}={example}")
+    return value
+
+
+def _number(config: Mapping[str, str], key: str, default: int) -> int:
+    value = config.get(key, str(default)).strip()
+    if not value.lstrip("-").isdigit():
+        raise InvalidInput(
+            f"{key} in the job's config", seen=repr(value), fix=f"a whole number: {key}={default}"
+        )
+    return int(value)
+
+
+def input_topics(config: Mapping[str, str]) -> dict[str, str]:
+    """Topic → system, from `task.inputs=<system>.<stream>,…`."""
+    topics: dict[str, str] = {}
+    for entry in required(config, "task.inputs", "kafka.input").split(","):
+        system, _, stream = entry.strip().partition(".")
+        if not system or not stream:
+            raise InvalidInput(
+                "task.inputs in the job's config", seen=repr(entry), fix="<system>.<stream>,…"
+            )
+        topics[config.get(f"streams.{stream}.samza.physical.name", stream)] = system
+    return topics
+
+
+def limits_of(config: Mapping[str, str]) -> Limits:
+    """The bounds of a job, from Samza's own settings and `samza.dagster.*` beside them."""
+    return Limits(
+        container_memory_mb=_number(config, "cluster-manager.container.memory.mb", 1024),
+        container_cores=_number(config, "cluster-manager.container.cpu.cores", 1),
+        request_timeout_ms=_number(config, "cluster-manager.container.request.timeout.ms", 5000),
+        start_timeout_ms=_number(config, "samza.dagster.start.timeout.ms", 120_000),
+        max_concurrent_starts=_number(config, "samza.dagster.max.concurrent.starts", 2),
+        max_concurrent_actions=_number(config, "samza.dagster.max.concurrent.actions", 8),
+        host_affinity=config.get("job.host-affinity.enabled", "false").strip() == "true",
+    )
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What runs under one run id."""
+
+    deployment_id: str
+    job_name: str
+    job_id: str
+    job_model: JobModel
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The config as the containers get it."""
+        return self.job_model.config
+
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The active's processor id → it and its standbys."""
+        groups: dict[str, list[str]] = {}
+        for processor_id, container in self.job_model.containers.items():
+            if container.mode is TaskMode.ACTIVE:
+                groups.setdefault(processor_id, []).insert(0, processor_id)
+            else:
+                groups.setdefault(group_of(processor_id), []).append(processor_id)
+        return {group: tuple(members) for group, members in groups.items()}
+
+
+def fingerprint(config: Mapping[str, str]) -> str:
+    """Equal for equal configs, whatever the run id: tells a restart from a new deployment."""
+    kept = sorted((key, value) for key, value in config.items() if key != RUN_ID)
+    return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+
+
+def plan(
+    config: Mapping[str, str], partition_counts: Mapping[str, int], deployment_id: str
+) -> Deployment:
+    """The deployment of a job: one task per input partition, grouped into
+    `job.container.count` containers, each with its standbys.
+
+    Raises `InvalidInput` for a setting that is missing or contradicts another.
+    """
+    job_name = required(config, "job.name", "my-job")
+    topics = input_topics(config)
+    tasks = group_by_partition(
+        {topic: partition_counts[topic] for topic in topics}, system=next(iter(topics.values()))
+    )
+    actives = group_by_container_count(tasks, _number(config, "job.container.count", 1))
+    replicas = replicas_from_config(config)
+    served = {**config, RUN_ID: deployment_id, **restore_safety(config, replicas)}
+    return Deployment(
+        deployment_id=deployment_id,
+        job_name=job_name,
+        job_id=config.get("job.id", "1"),
+        job_model=JobModel(
+            config=served,
+            containers=with_standbys(actives, replicas),
+            max_change_log_stream_partitions=len(tasks),
+        ),
+    )
+
+
+def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
+    """What keeps a warm store from being wiped at a start.
+
+    Samza 1.8.0 restores transactionally, into a fresh directory, unless
+    `job.standbytasks.replication.factor` is above 1; a job without standbys needs the
+    setting spelled out, or a restart on the same host would restore everything.
+    """
+    if replicas > 0:
+        return {"job.standbytasks.replication.factor": str(replicas + 1)}
+    if "task.transactional.state.restore.enabled" in config:
+        return {}
+    return {"task.transactional.state.restore.enabled": "false"}

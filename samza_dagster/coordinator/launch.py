@@ -1,0 +1,92 @@
+"""How a container is started: a template of the command, filled per incarnation.
+
+The template is a JSON file: `{"command": [...], "environment": {...}}`. Its
+placeholders `{agent_dir}`, `{state_dir}`, `{work_dir}` and `{host}` are filled by the
+agent, since only the host knows its own paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from samza_dagster.cluster.interface import ContainerLaunch
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model import JobModel
+from samza_dagster.model.naming import store_directory
+
+
+class LaunchTemplate(BaseModel):
+    """Command and environment of every container of a job, as literal arguments."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: tuple[str, ...] = Field(min_length=1)
+    environment: dict[str, str] = Field(default_factory=dict)
+    stop_grace_s: float = Field(default=20.0, gt=0, le=3600)
+
+    @classmethod
+    def read(cls, path: Path) -> LaunchTemplate:
+        """Reads the file; raises `InvalidInput` that names the file and the field."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise InvalidInput(f"read the launch template {path}", seen=str(error)) from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"]) or "(whole document)"
+            raise InvalidInput(
+                f"read the launch template {path}", seen=f"field {field}: {first['msg']}"
+            ) from error
+
+
+def stores_with_changelog(config: Mapping[str, str]) -> tuple[str, ...]:
+    """The stores whose state a standby can hold: `stores.<name>.changelog` is set."""
+    prefix, suffix = "stores.", ".changelog"
+    return tuple(
+        sorted(
+            key[len(prefix) : -len(suffix)]
+            for key in config
+            if key.startswith(prefix) and key.endswith(suffix) and key.count(".") == 2
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Fills the template for one incarnation of one processor of a deployment."""
+
+    template: LaunchTemplate
+    job_name: str
+    job_id: str
+    job_model: JobModel
+
+    def launch(self, processor_id: str, execution_id: str) -> ContainerLaunch:
+        """All that an agent needs. Samza reads the three ids from the environment
+        (`ShellCommandConfig.ENV_CONTAINER_ID`, `ENV_EXECUTION_ENV_CONTAINER_ID`).
+        """
+        environment = {
+            **self.template.environment,
+            "SAMZA_CONTAINER_ID": processor_id,
+            "EXECUTION_ENV_CONTAINER_ID": execution_id,
+        }
+        tasks = self.job_model.containers[processor_id].tasks
+        directories = tuple(
+            sorted(
+                store_directory(self.job_name, self.job_id, store, task)
+                for store in stores_with_changelog(self.job_model.config)
+                for task in tasks
+            )
+        )
+        return ContainerLaunch(
+            execution_id=execution_id,
+            processor_id=processor_id,
+            command=self.template.command,
+            environment=tuple(sorted(environment.items())),
+            job_model_json=self.job_model.to_json(),
+            store_directories=directories,
+            stop_grace_s=self.template.stop_grace_s,
+        )

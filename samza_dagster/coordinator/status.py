@@ -1,0 +1,69 @@
+"""What the coordinator says of itself at `GET /status`: for people and the sandbox.
+
+Nothing decides on it: the truth is in the state topic and at the agents.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from samza_dagster.placement.state import JobState
+
+
+class Processes:
+    """Execution id → process id, as agents reported them."""
+
+    def __init__(self) -> None:
+        self._pids: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def note(self, execution_id: str, pid: int | None) -> None:
+        """Remembers a pid; None forgets it."""
+        with self._lock:
+            if pid is None:
+                self._pids.pop(execution_id, None)
+            else:
+                self._pids[execution_id] = pid
+
+    def pid(self, execution_id: str) -> int | None:
+        """The pid of a live incarnation, if an agent has told it."""
+        with self._lock:
+            return self._pids.get(execution_id)
+
+
+def status_document(
+    state: JobState, processes: Processes, *, leader_epoch: int, counters: dict[str, int]
+) -> dict[str, Any]:
+    """`{deployment_id, leader_epoch, hosts, processors, actions, counters}`."""
+    processors: dict[str, Any] = {}
+    actions: dict[str, Any] = {}
+    for group in state.groups.values():
+        for processor in group.processors.values():
+            incarnation = processor.incarnation
+            execution_id = incarnation.execution_id if incarnation else None
+            processors[processor.processor_id] = {
+                "host": incarnation.host if incarnation else None,
+                "pid": processes.pid(execution_id) if execution_id else None,
+                "execution_id": execution_id,
+                "mode": processor.role.value,
+                "state": processor.phase.value,
+            }
+        if group.action is not None:
+            actions[group.group_id] = {
+                "uuid": group.action.ask.uuid,
+                "processor_id": group.action.ask.processor_id,
+                "destination": group.action.ask.destination_host,
+                "stage": group.action.stage.value,
+                "queued": [ask.uuid for ask in group.queue],
+            }
+    return {
+        "deployment_id": state.deployment_id,
+        "leader_epoch": leader_epoch,
+        "hosts": {
+            name: {"state": "alive" if host.alive else "lost"} for name, host in state.hosts.items()
+        },
+        "processors": processors,
+        "actions": actions,
+        "counters": dict(counters),
+    }

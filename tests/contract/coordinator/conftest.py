@@ -1,0 +1,35 @@
+"""One broker for the level; a job per module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.state_topic import ensure_topic
+from tests.rig.job import Job
+
+
+@pytest.fixture(scope="module")
+def job_of(
+    bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Job]]:
+    """Makes jobs with stub containers and leaves nothing of them behind."""
+    made: list[Job] = []
+
+    def make(name: str, **options: int) -> Job:
+        directory: Path = tmp_path_factory.mktemp(name)
+        job = Job(directory, bootstrap_servers, name, input_topic=f"{name}-input", **options)
+        ensure_topic(
+            Connection(bootstrap_servers=bootstrap_servers, job_name=name, job_id="1"),
+            job.input_topic,
+            partitions=4,
+        )
+        made.append(job)
+        return job.start()
+
+    yield make
+    for job in made:
+        job.close()

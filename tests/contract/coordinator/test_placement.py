@@ -1,0 +1,193 @@
+"""A coordinator process with real agents: what it does with each request, and what it says."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from tests.rig.job import Job, alive, until
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture(scope="module")
+def job(job_of: Callable[..., Job]) -> Job:
+    return job_of("placing")
+
+
+@pytest.fixture
+def client(job: Job) -> Iterator[PlacementClient]:
+    client = job.client()
+    yield client
+    client.close()
+
+
+def free_host(job: Job, processor: str) -> str:
+    """A host without any container of the processor's group."""
+    taken = {p["host"] for pid, p in job.processors().items() if pid.split("-")[0] == processor[0]}
+    return next(host for host in job.host_names if host not in taken)
+
+
+def ask(
+    client: PlacementClient, processor: str, destination: str, **more: str
+) -> list[PlacementResponse]:
+    """Places and waits; every status that was seen."""
+    seen: list[PlacementResponse] = []
+    request = client.place(processor, destination, **more)
+    client.wait(request.uuid, timeout_s=30, on_response=seen.append)
+    return seen
+
+
+def test_a_fresh_job_keeps_actives_and_their_standbys_apart(job: Job) -> None:
+    """Four containers, live by the kernel's word, no group with two on one host."""
+    processors = job.processors()
+    assert set(processors) == {"0", "0-0", "1", "1-0"}
+    assert all(alive(p["pid"]) for p in processors.values())
+    for group in "01":
+        assert processors[group]["host"] != processors[f"{group}-0"]["host"]
+
+
+@pytest.mark.parametrize("processor", ["0", "1-0"])
+def test_a_move_reserves_then_stops_then_starts(
+    job: Job, client: PlacementClient, processor: str
+) -> None:
+    """Samza's three statuses in its words, for an active and for a standby."""
+    before = job.processors()[processor]
+    destination = free_host(job, processor)
+    seen = ask(client, processor, destination)
+    assert [(s.status_code, s.response_message) for s in seen] == [
+        (StatusCode.IN_PROGRESS, "Preferred Resources requested"),
+        (StatusCode.IN_PROGRESS, "Active container stop in progress"),
+        (
+            StatusCode.SUCCEEDED,
+            "Successfully completed the container placement action started container on host "
+            + destination,
+        ),
+    ]
+    after = job.processors()[processor]
+    assert after["host"] == destination
+    assert alive(after["pid"])
+    assert not alive(before["pid"])
+    assert after["execution_id"] != before["execution_id"]
+
+
+def test_a_restart_in_place_keeps_the_host(job: Job, client: PlacementClient) -> None:
+    """LAST_SEEN is reserve-stop-start on the same host, with a new incarnation."""
+    before = job.processors()["1"]
+    assert ask(client, "1", "LAST_SEEN")[-1].status_code is StatusCode.SUCCEEDED
+    after = job.processors()["1"]
+    assert after["host"] == before["host"]
+    assert after["execution_id"] != before["execution_id"]
+
+
+def test_any_host_never_is_a_host_of_the_group(job: Job, client: PlacementClient) -> None:
+    """The cluster chooses, within the same-host rule."""
+    assert ask(client, "0-0", "ANY_HOST")[-1].status_code is StatusCode.SUCCEEDED
+    processors = job.processors()
+    assert processors["0-0"]["host"] != processors["0"]["host"]
+
+
+def test_the_same_uuid_acts_once(job: Job, client: PlacementClient) -> None:
+    """A duplicate changes nothing: the first outcome stands, the containers stay."""
+    first = ask(client, "1-0", "LAST_SEEN")[-1]
+    pid = job.processors()["1-0"]["pid"]
+    metadata = client.metadata
+    metadata.put(
+        PLACEMENT_NAMESPACE,
+        f"{first.uuid}.ContainerPlacementRequestMessage",
+        PlacementRequest(
+            uuid=first.uuid,
+            deployment_id=first.deployment_id,
+            processor_id="1-0",
+            destination_host="LAST_SEEN",
+            timestamp=first.timestamp,
+        )
+        .to_json()
+        .encode(),
+    )
+    until(
+        "the duplicate is tombstoned",
+        lambda: client.request(first.uuid) is None,
+        seconds=10,
+    )
+    assert client.response(first.uuid) == first
+    assert job.processors()["1-0"]["pid"] == pid
+
+
+def test_a_second_move_of_a_group_is_queued_and_says_so(job: Job, client: PlacementClient) -> None:
+    """Active and standby of one group one after the other, the second first ACCEPTED."""
+    seen: list[PlacementResponse] = []
+    first = client.place("0", "LAST_SEEN")
+    second = client.place("0-0", "LAST_SEEN")
+    client.wait(second.uuid, timeout_s=30, on_response=seen.append)
+    assert seen[0].status_code is StatusCode.ACCEPTED
+    assert seen[-1].status_code is StatusCode.SUCCEEDED
+    done = client.response(first.uuid)
+    assert done is not None
+    assert done.timestamp <= seen[1].timestamp
+
+
+def test_requests_of_another_deployment_are_removed(job: Job, client: PlacementClient) -> None:
+    """Nothing is answered, nothing moves, the key is gone."""
+    before = job.processors()
+    stale = PlacementRequest(
+        uuid=str(uuid.uuid4()),
+        deployment_id="1-00000000",
+        processor_id="0",
+        destination_host="LAST_SEEN",
+        timestamp=1,
+    )
+    client.metadata.put(
+        PLACEMENT_NAMESPACE,
+        f"{stale.uuid}.ContainerPlacementRequestMessage",
+        stale.to_json().encode(),
+    )
+    until("the stale request is removed", lambda: client.request(stale.uuid) is None, seconds=10)
+    assert client.response(stale.uuid) is None
+    assert job.processors() == before
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"not json", b"[]", json.dumps({"uuid": "x"}).encode(), b'{"processorId":7}'],
+)
+def test_malformed_requests_in_the_stream_disturb_nobody(
+    job: Job, client: PlacementClient, payload: bytes
+) -> None:
+    """A stranger's bad record is logged; the next good request is served."""
+    client.metadata.put(
+        PLACEMENT_NAMESPACE, f"{uuid.uuid4()}.ContainerPlacementRequestMessage", payload
+    )
+    assert ask(client, "1-0", "LAST_SEEN")[-1].status_code is StatusCode.SUCCEEDED
+
+
+def test_a_start_that_fails_at_the_destination_ends_on_the_source(
+    job: Job, client: PlacementClient
+) -> None:
+    """FAILED in Samza's words, and the container runs again where it was."""
+    source = job.processors()["0"]["host"]
+    destination = free_host(job, "0")
+    broken = job.state_dir(destination) / "refuse-starts"
+    broken.touch()
+    try:
+        seen = ask(client, "0", destination)
+        assert seen[-1].status_code is StatusCode.FAILED
+        assert seen[-1].response_message.startswith(
+            f"failed to start container on destination host {destination}, "
+            f"attempting to start on source host {source}"
+        )
+        running = job.wait_until_running()
+        assert running["0"]["host"] == source
+    finally:
+        broken.unlink()
+
+
+def test_no_two_owners_were_ever_seen(job: Job) -> None:
+    """The stores' own locks, over everything that this module did."""
+    assert not [line for line in job.journal() if line["what"] == "VIOLATION"]

@@ -1,0 +1,244 @@
+"""A job on real parts with a stub in each container's place: broker, coordinator, agents.
+
+Starts in seconds, so that a coordinator can be killed at every command. Everything is
+stopped by the process ids that were started here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.metadata.connection import Connection
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STUB = Path(__file__).with_name("stub_container.py")
+Value = TypeVar("Value")
+
+
+def until(what: str, condition: Callable[[], Value | None], *, seconds: float = 30.0) -> Value:
+    """The condition's first value that is true; fails with `what` at the deadline."""
+    deadline = time.monotonic() + seconds
+    pause = 0.01
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.2)
+    raise AssertionError(f"not within {seconds:.0f} s: {what}")
+
+
+def alive(pid: int) -> bool:
+    """The kernel's view: the process exists and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@dataclass
+class Job:
+    """One job; `start` brings it up, `close` leaves nothing behind."""
+
+    directory: Path
+    bootstrap_servers: str
+    name: str
+    hosts: int = 4
+    actives: int = 2
+    standbys: int = 1
+    memory_mb: int = 2048
+    input_topic: str = "rig-input"
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.coordinator: subprocess.Popen[bytes] | None = None
+        self.connection = Connection(
+            bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id="1"
+        )
+        (self.directory / "token").write_text("t" * 32)
+        (self.directory / "launch.json").write_text(
+            json.dumps({"command": [sys.executable, "-I", str(STUB)], "stop_grace_s": 2})
+        )
+        properties = {
+            "job.name": self.name,
+            "job.id": "1",
+            "job.default.system": "kafka",
+            "job.coordinator.system": "kafka",
+            "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
+            "systems.kafka.consumer.bootstrap.servers": self.bootstrap_servers,
+            "systems.kafka.producer.bootstrap.servers": self.bootstrap_servers,
+            "task.inputs": f"kafka.{self.input_topic}",
+            "job.container.count": str(self.actives),
+            "job.standbytasks.replication.factor": str(self.standbys + 1),
+            "job.host-affinity.enabled": "true",
+            "cluster-manager.container.memory.mb": "256",
+            "cluster-manager.container.request.timeout.ms": "3000",
+            "samza.dagster.max.concurrent.starts": "8",
+            "samza.dagster.start.timeout.ms": "8000",
+            "stores.s.changelog": f"kafka.{self.name}-s",
+        }
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.directory / "job.properties").write_text(text)
+
+    @property
+    def host_names(self) -> list[str]:
+        """`host-1` and so on."""
+        return [f"host-{number + 1}" for number in range(self.hosts)]
+
+    def state_dir(self, host: str) -> Path:
+        """Where the containers of a host keep their stores."""
+        return self.directory / host / "state"
+
+    def start(self) -> Job:
+        """Agents, coordinator, and every processor checked in."""
+        for host in self.host_names:
+            self.start_agent(host)
+        self.start_coordinator()
+        self.wait_until_running()
+        return self
+
+    def start_agent(self, host: str) -> None:
+        """The agent of one simulated host."""
+        directory = self.directory / host
+        self.state_dir(host).mkdir(parents=True, exist_ok=True)
+        with (directory / "agent.log").open("ab") as output:
+            self.agents[host] = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    str(ROOT / "samza_dagster" / "agent" / "main.py"),
+                    *("--host", host, "--directory", str(directory)),
+                    *("--state-dir", str(self.state_dir(host))),
+                    *("--memory-mb", str(self.memory_mb), "--cores", "8"),
+                    *("--coordinator-url-file", str(self.directory / "coordinator.url")),
+                    *("--token-file", str(self.directory / "token")),
+                ],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def start_coordinator(self, *, kill_at: str | None = None) -> None:
+        """A coordinator process; `kill_at` as `crashing_coordinator` reads it."""
+        arguments = [
+            *("--config", str(self.directory / "job.properties")),
+            *("--launch", str(self.directory / "launch.json")),
+            *("--token-file", str(self.directory / "token")),
+            *("--url-file", str(self.directory / "coordinator.url")),
+        ]
+        environment = {**os.environ, **self.environment}
+        if kill_at is None:
+            command = [sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"]
+        else:
+            command = [sys.executable, "-m", "tests.rig.crashing_coordinator"]
+            environment |= {
+                "SAMZA_DAGSTER_KILL_AT": kill_at,
+                "SAMZA_DAGSTER_KILL_ARMED": str(self.directory / "armed"),
+            }
+        with (self.directory / "coordinator.log").open("ab") as output:
+            self.coordinator = subprocess.Popen(
+                [*command, *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def arm(self) -> None:
+        """From now on the crashing coordinator counts."""
+        (self.directory / "armed").touch()
+
+    def disarm(self) -> None:
+        """A coordinator started after this doesn't count."""
+        (self.directory / "armed").unlink(missing_ok=True)
+
+    def kill_coordinator(self) -> None:
+        """SIGKILL, and its death awaited."""
+        assert self.coordinator is not None
+        self.coordinator.send_signal(signal.SIGKILL)
+        self.coordinator.wait(timeout=10)
+
+    def status(self) -> dict[str, Any] | None:
+        """`GET /status`, None while no coordinator answers."""
+        try:
+            url = (self.directory / "coordinator.url").read_text().strip()
+            with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=2) as answer:
+                return json.loads(answer.read())
+        except (OSError, ValueError):
+            return None
+
+    def processors(self) -> dict[str, dict[str, Any]]:
+        """Processor id → host, pid, execution id, mode, state."""
+        status = self.status()
+        return status["processors"] if status else {}
+
+    def wait_until_running(self, seconds: float = 40.0) -> dict[str, dict[str, Any]]:
+        """Every processor running with a live pid."""
+
+        def settled() -> dict[str, dict[str, Any]] | None:
+            found = self.processors()
+            wanted = self.actives * (1 + self.standbys)
+            running = [
+                p
+                for p in found.values()
+                if p["state"] == "running" and p["pid"] and alive(p["pid"])
+            ]
+            status = self.status()
+            quiet = status is not None and not status["actions"]
+            return found if len(running) == wanted == len(found) and quiet else None
+
+        try:
+            return until("every processor running", settled, seconds=seconds)
+        except AssertionError as error:
+            log = (self.directory / "coordinator.log").read_text()[-3000:]
+            raise AssertionError(f"{error}\n{self.status()}\n{log}") from None
+
+    def journal(self) -> list[dict[str, Any]]:
+        """What all stub containers of all hosts wrote, in order of time."""
+        lines: list[dict[str, Any]] = []
+        for host in self.host_names:
+            path = self.state_dir(host) / "journal.jsonl"
+            if path.exists():
+                lines += [{**json.loads(line), "host": host} for line in path.read_text().splitlines()]
+        return sorted(lines, key=lambda line: line["at"])
+
+    def client(self) -> PlacementClient:
+        """A client of this job."""
+        return PlacementClient(self.connection)
+
+    def close(self) -> None:
+        """Coordinator first, then every host's containers and agent by recorded ids."""
+        if self.coordinator is not None and self.coordinator.poll() is None:
+            self.kill_coordinator()
+        stops = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    str(ROOT / "samza_dagster" / "agent" / "main.py"),
+                    *("--directory", str(self.directory / host), "--stop-all"),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for host in self.agents
+        ]
+        for stop in stops:
+            stop.wait(timeout=30)
+        for agent in self.agents.values():
+            agent.wait(timeout=10)

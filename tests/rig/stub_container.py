@@ -1,0 +1,67 @@
+"""Stands in for the JVM of a container: reads its JobModel, heartbeats, holds its stores.
+
+Standard library alone, so that it starts in 50 ms. It takes an exclusive lock in every
+store directory, as RocksDB does, and writes what it sees to `journal.jsonl` beside
+the state, so that a test reads overlaps from an outsider and not from the coordinator.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+import urllib.request
+
+
+def main() -> int:
+    url = os.environ["SAMZA_COORDINATOR_URL"]
+    processor = os.environ["SAMZA_CONTAINER_ID"]
+    execution = os.environ["EXECUTION_ENV_CONTAINER_ID"]
+    base = os.environ["LOGGED_STORE_BASE_DIR"]
+    journal = os.path.join(base, "journal.jsonl")
+
+    def note(what, **more):
+        line = {"what": what, "processor": processor, "execution": execution, "pid": os.getpid()}
+        line.update(more, at=time.time())
+        with open(journal, "a") as out:
+            out.write(json.dumps(line) + "\n")
+
+    def stop(_number, _frame):
+        note("stopped")
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, stop)
+    if os.path.exists(os.path.join(base, "refuse-starts")):
+        note("refused")
+        return 3
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        model = json.loads(answer.read())
+    held = []
+    for task in model["containers"][processor]["tasks"]:
+        parts = task.split("-")
+        active = parts[1] if len(parts) > 2 else task
+        path = os.path.join(base, "stores", active.replace(" ", "_"))
+        os.makedirs(path, exist_ok=True)
+        lock = open(os.path.join(path, "LOCK"), "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            note("VIOLATION", task=task)
+            return 9
+        held.append(lock)
+    note("started")
+    while True:
+        beat = url + "containerHeartbeat?executionContainerId=" + execution
+        try:
+            with urllib.request.urlopen(beat, timeout=10) as answer:
+                if not json.loads(answer.read())["alive"]:
+                    note("told to stop")
+                    return 1
+        except OSError:
+            note("nobody answers")
+        time.sleep(5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
