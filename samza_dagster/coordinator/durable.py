@@ -57,12 +57,12 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
                 fix=f"a release of samza_dagster that writes version {VERSION}",
             )
     try:
-        state = (
-            codec.decode_job(records[JOB]["state"]) if JOB in records else JobState(job=job)
-        )
+        state = codec.decode_job(records[JOB]["state"]) if JOB in records else JobState(job=job)
         return codec.with_parts(
             state,
-            groups=[codec.decode_group(v["group"]) for k, v in records.items() if k.startswith(GROUP)],
+            groups=[
+                codec.decode_group(v["group"]) for k, v in records.items() if k.startswith(GROUP)
+            ],
             hosts=[codec.decode_host(v) for k, v in records.items() if k.startswith(HOST)],
             uuids=tuple(k.removeprefix(UUID) for k in records if k.startswith(UUID)),
         )

@@ -106,5 +106,7 @@ class JobModel(WireModel):
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "(whole document)"
             raise MalformedRecord(
-                "read a JobModel", seen=f"field {field}: {first['msg']}", fix="a JobModel as Samza writes it"
+                "read a JobModel",
+                seen=f"field {field}: {first['msg']}",
+                fix="a JobModel as Samza writes it",
             ) from error

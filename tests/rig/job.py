@@ -214,7 +214,9 @@ class Job:
         for host in self.host_names:
             path = self.state_dir(host) / "journal.jsonl"
             if path.exists():
-                lines += [{**json.loads(line), "host": host} for line in path.read_text().splitlines()]
+                lines += [
+                    {**json.loads(line), "host": host} for line in path.read_text().splitlines()
+                ]
         return sorted(lines, key=lambda line: line["at"])
 
     def client(self) -> PlacementClient:

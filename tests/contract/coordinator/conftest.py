@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.state_topic import ensure_topic
+
 from tests.rig.job import Job
 
 
