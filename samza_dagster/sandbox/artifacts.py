@@ -1,0 +1,183 @@
+"""The jars that the sandbox and Spark's Kafka source need, resolved once and verified.
+
+`artifacts.toml` pins them, set by set, with SHA-256 checksums. The resolver is the Ivy
+that pyspark carries, with its own default repository. Only a jar whose checksum fits
+enters `$SAMZA_DAGSTER_HOME/artifacts/jars`, by one rename: an interrupted download is
+never taken for a whole one, and any number of processes may ask at once.
+
+`python -m samza_dagster.sandbox.artifacts [SET …]` resolves and prints the paths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
+from samza_dagster.sandbox import ivy
+from samza_dagster.sandbox.home import artifacts_directory
+
+SETS = ("kafka", "samza", "spark-kafka")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One pinned jar."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def coordinates(self) -> str:
+        """`group:name:version`."""
+        return f"{self.group}:{self.name}:{self.version}"
+
+    @property
+    def relative_path(self) -> str:
+        """Where it lies below `jars/`; the group keeps equal names of two groups apart."""
+        return f"{self.group}/{self.name}-{self.version}.jar"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`done` of `total` jars of `set_name` are here; `current` is the one that came last."""
+
+    set_name: str
+    done: int
+    total: int
+    current: str = ""
+
+
+@cache
+def manifest() -> dict[str, tuple[Artifact, ...]]:
+    """The pinned jars by set, in class path order."""
+    data = tomllib.loads(files("samza_dagster.sandbox").joinpath("artifacts.toml").read_text())
+    return {name: tuple(_artifact(key, data[name][key]) for key in data[name]) for name in SETS}
+
+
+def _artifact(coordinates: str, sha256: str) -> Artifact:
+    group, name, version = coordinates.split(":")
+    return Artifact(group, name, version, sha256)
+
+
+def jar_paths(
+    set_name: str,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    directory: Path | None = None,
+) -> tuple[Path, ...]:
+    """The jars of a set, absolute and in class path order; resolves those that are missing.
+
+    With all of them here it reads no network and no jar. `directory` stands for
+    `$SAMZA_DAGSTER_HOME/artifacts`. Raises `InvalidInput` for an unknown set,
+    `MissingPrerequisite` without pyspark or Java, `Unreachable` when the repository
+    doesn't answer, `ActionFailed` when a jar isn't the pinned one.
+    """
+    if set_name not in SETS:
+        raise InvalidInput(f"the jars of {set_name!r}", seen="no such set", fix=f"one of {SETS}")
+    root = (directory or artifacts_directory()).absolute()
+    artifacts = manifest()[set_name]
+    paths = tuple(root / "jars" / artifact.relative_path for artifact in artifacts)
+    if not all(path.is_file() for path in paths):
+        with _exclusive(root / "lock"):
+            _resolve(set_name, artifacts, root, progress or _silent)
+    elif progress is not None:
+        progress(Progress(set_name, len(paths), len(paths)))
+    return paths
+
+
+def class_path(set_name: str, *, directory: Path | None = None) -> str:
+    """`jar_paths` as one `-cp` argument."""
+    return os.pathsep.join(str(path) for path in jar_paths(set_name, directory=directory))
+
+
+def _silent(_: Progress) -> None:
+    return
+
+
+@contextlib.contextmanager
+def _exclusive(lock: Path) -> Generator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _resolve(
+    set_name: str, artifacts: tuple[Artifact, ...], root: Path, progress: Callable[[Progress], None]
+) -> None:
+    """Brings what is still missing; the caller holds the lock."""
+    missing = [a for a in artifacts if not (root / "jars" / a.relative_path).is_file()]
+    if not missing:
+        return
+    by_module = {f"{a.group}#{a.name};{a.version}": a for a in missing}
+    done = len(artifacts) - len(missing)
+    progress(Progress(set_name, done, len(artifacts)))
+
+    def arrived(module: str) -> None:
+        nonlocal done
+        done += 1
+        artifact = by_module.get(module)
+        progress(
+            Progress(set_name, done, len(artifacts), artifact.coordinates if artifact else module)
+        )
+
+    stage = root / "stage"
+    shutil.rmtree(stage, ignore_errors=True)  # what an earlier, killed run left
+    try:
+        ivy.retrieve([(a.group, a.name, a.version) for a in missing], stage, arrived)
+        for artifact in missing:
+            _accept(artifact, stage, root / "jars" / artifact.relative_path)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _accept(artifact: Artifact, stage: Path, target: Path) -> None:
+    brought = ivy.retrieved_path(stage, artifact.group, artifact.name, artifact.version)
+    if not brought.is_file():
+        raise ActionFailed(
+            f"resolve {artifact.coordinates}",
+            seen="the resolver ended without it",
+            fix="run it again",
+        )
+    with brought.open("rb") as jar:
+        seen = hashlib.file_digest(jar, "sha256").hexdigest()
+    if seen != artifact.sha256:
+        raise ActionFailed(
+            f"resolve {artifact.coordinates}",
+            seen=f"SHA-256 {seen}, pinned is {artifact.sha256 or '(none)'}",
+            fix="run it again; when it stays so, the repository serves another file than the pinned one",
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    brought.replace(target)
+
+
+def main(arguments: list[str]) -> int:
+    """Resolves the named sets (all without a name) with a progress display."""
+    from samza_dagster.sandbox.progress import artifact_progress
+
+    try:
+        for set_name in arguments or SETS:
+            with artifact_progress(set_name) as show:
+                paths = jar_paths(set_name, progress=show)
+            print("\n".join(str(path) for path in paths))
+    except SamzaDagsterError as error:
+        print(f"samza-dagster: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""A process that the sandbox started, known by more than its number.
+
+A process id alone may name a stranger after a while. Here it goes with the start time
+that the kernel reports and the boot it belongs to, so the remains of a killed sandbox
+are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Own children by id, so that a dead one is reaped and doesn't stay as a zombie."""
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Start time of a running process in clock ticks since boot; None for none or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *fields = stat[stat.rindex(")") + 2 :].split()
+    return None if state in "ZX" else int(fields[18])
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """One process: `role` says what it does, `start_ticks` and `boot` make the id unique."""
+
+    role: str
+    pid: int
+    start_ticks: int
+    boot: str
+
+    @classmethod
+    def of(cls, role: str, pid: int) -> ProcessRecord:
+        """Records a running process; raises `ActionFailed` when it's gone already."""
+        start_ticks = _start_ticks(pid)
+        if start_ticks is None:
+            raise ActionFailed(f"record the {role} process {pid}", seen="it has ended already")
+        return cls(role, pid, start_ticks, boot_id())
+
+    @property
+    def is_alive(self) -> bool:
+        """The very process runs; a later one with the same number doesn't count."""
+        child = _children.get(self.pid)
+        if child is not None and child.poll() is not None:
+            del _children[self.pid]
+        return self.boot == boot_id() and _start_ticks(self.pid) == self.start_ticks
+
+    def to_json(self) -> dict[str, Any]:
+        """As `sandbox.json` holds it."""
+        return {
+            "role": self.role,
+            "pid": self.pid,
+            "start_ticks": self.start_ticks,
+            "boot": self.boot,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ProcessRecord:
+        """Reads what `to_json` wrote; raises `InvalidInput`."""
+        try:
+            return cls(
+                str(data["role"]), int(data["pid"]), int(data["start_ticks"]), str(data["boot"])
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                "read a recorded process", seen=f"{dict(data)!r}: {error}"
+            ) from error
+
+    def send(self, what: signal.Signals) -> bool:
+        """Sends a signal through a pidfd; False when the process had ended before."""
+        descriptor = self._pidfd()
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, what)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for the end; True when it has ended."""
+        descriptor = self._pidfd()
+        if descriptor is not None:
+            try:
+                poll = select.poll()
+                poll.register(descriptor, select.POLLIN)
+                poll.poll(max(0.0, timeout_s) * 1000)
+            finally:
+                os.close(descriptor)
+        return not self.is_alive
+
+    def stop(self, grace_s: float = 15.0, kill_s: float = 10.0) -> bool:
+        """SIGTERM, after `grace_s` SIGKILL; returns when it was seen dead.
+
+        True when it ended by itself after the SIGTERM. Raises `ActionFailed` when it
+        outlives SIGKILL by `kill_s`.
+        """
+        if not self.send(signal.SIGTERM) or self.wait(grace_s):
+            return True
+        self.send(signal.SIGKILL)
+        if not self.wait(kill_s):
+            raise ActionFailed(
+                f"end the {self.role} process {self.pid}",
+                seen=f"it lives on {kill_s:.0f} s after SIGKILL",
+                fix="look at it with ps: a process in state D waits for a disk",
+            )
+        return False
+
+    def _pidfd(self) -> int | None:
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return None
+        if not self.is_alive:  # checked after opening: the descriptor can't change owner
+            os.close(descriptor)
+            return None
+        return descriptor
+
+
+def spawn(
+    role: str,
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> ProcessRecord:
+    """Starts a process in a session of its own, output appended to `log`.
+
+    A Ctrl-C at the terminal doesn't reach it: whoever started it ends it. Raises
+    `MissingPrerequisite` when the program isn't there.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            child = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else dict(environment),
+                cwd=directory,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
+    _children[child.pid] = child
+    start_ticks = _start_ticks(child.pid)
+    return ProcessRecord(role, child.pid, start_ticks if start_ticks is not None else -1, boot_id())
+
+
+def exit_status(record: ProcessRecord) -> int | None:
+    """Exit status of an own child that has ended (negative: the signal), else None."""
+    child = _children.get(record.pid)
+    return child.poll() if child is not None else None
+
+
+def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> None:
+    """SIGTERM to all at once, then waits for each; SIGKILL to those past the grace."""
+    told = [record for record in records if record.send(signal.SIGTERM)]
+    deadline = time.monotonic() + grace_s
+    for record in told:
+        if not record.wait(deadline - time.monotonic()):
+            record.stop(grace_s=0.0)
+
+
+def log_tail(log: Path, lines: int = 12) -> str:
+    """The last lines of a log, for a message to a person."""
+    try:
+        with log.open("rb") as opened:
+            opened.seek(max(0, log.stat().st_size - 8192))
+            text = opened.read().decode(errors="replace")
+    except OSError:
+        return "(no log)"
+    return "\n".join(text.splitlines()[-lines:])
