@@ -24,10 +24,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from samza_dagster.metadata.state_topic import ensure_topic
-from samza_dagster.sandbox.broker import start_broker
 
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import coordinator_stream_topic
+from samza_dagster.sandbox.broker import start_broker
 from tests.rig.job import Job
 
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "wire" / "scenarios.jsonl"
@@ -172,7 +173,7 @@ def measure(count: int) -> dict[str, Any]:
         broker = start_broker(Path(scratch) / "broker")
         try:
             job = Job(Path(scratch) / "job", broker.bootstrap_servers, "bench", actives=4)
-            ensure_topic(job.connection, job.input_topic, partitions=4)
+            ensure_topic(KafkaCluster(broker.bootstrap_servers), job.input_topic, partitions=4)
             try:
                 job.start()
                 status = job.status()

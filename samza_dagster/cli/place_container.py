@@ -22,9 +22,12 @@ def joined(arguments: Sequence[str]) -> list[str]:
     out: list[str] = []
     for argument in arguments:
         before = out[-1] if out else ""
-        if before.startswith("--") and len(before) > 2 and "=" not in before and argument[:1] == "=":
-            out[-1] = before + argument
-        elif before.startswith("--") and before.endswith("=") and before.count("=") == 1:
+        if (
+            before.startswith("--")
+            and len(before) > 2
+            and "=" not in before
+            and argument[:1] == "="
+        ) or (before.startswith("--") and before.endswith("=") and before.count("=") == 1):
             out[-1] = before + argument
         else:
             out.append(argument)
@@ -32,7 +35,8 @@ def joined(arguments: Sequence[str]) -> list[str]:
 
 
 @click.command(
-    cls=Reporting, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Reporting,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--deployment-id", required=True, help="The running deployment (app.run.id).")
 @click.option("--app-name", "--app.name", "app_name", required=True, help="The job's name.")

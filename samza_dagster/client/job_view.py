@@ -214,4 +214,3 @@ def with_state(
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,
     )
-

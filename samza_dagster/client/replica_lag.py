@@ -72,7 +72,9 @@ def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
         if not stream:
             continue
         interval = config.get(f"metrics.reporter.{reporter}.interval", "")
-        seconds = int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        seconds = (
+            int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        )
         topics[stream.partition(".")[2] or stream] = max(seconds, 1)
     return topics
 
@@ -139,7 +141,9 @@ def replica_lags(
                 span = ranges.get((store.topic, partition))
                 if span is not None:
                     lags.append(
-                        _lag(processor, task, store, partition, span, samples.get(task), checkpoints)
+                        _lag(
+                            processor, task, store, partition, span, samples.get(task), checkpoints
+                        )
                     )
     return tuple(lags)
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 
-from samza_dagster.coordinator.deployment import read_properties
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings, read_token
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.connection import Connection, read_properties
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -64,7 +63,7 @@ def run_command(
     leadership = Leadership(
         Settings(
             connection=Connection.from_properties(config),
-            config=read_properties(config),
+            config=read_properties(config, "the job's config"),
             launch=LaunchTemplate.read(launch),
             token=read_token(token_file),
             url_file=url_file,

@@ -10,9 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-import javaproperties
 
 from samza_dagster.assignment import (
     group_by_container_count,
@@ -26,14 +23,6 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.placement.state import Limits
 
 RUN_ID = "app.run.id"
-
-
-def read_properties(path: Path) -> dict[str, str]:
-    """Reads a Java properties file; raises `InvalidInput` that names it."""
-    try:
-        return dict(javaproperties.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, javaproperties.InvalidUEscapeError) as error:
-        raise InvalidInput(f"read the job's config {path}", seen=str(error)) from error
 
 
 def required(config: Mapping[str, str], key: str, example: str) -> str:

@@ -6,7 +6,6 @@ A step writes the records that it changed and no other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Host, JobState
 
-VERSION = 1
 LEADER, DEPLOYMENT, JOB = "leader", "deployment", "job"
 HOST, GROUP, UUID = "host/", "group/", "uuid/"
 
@@ -26,18 +24,14 @@ def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
     """Key and value (None: deleted) of every record that differs between two states."""
     records: list[Record] = []
     if codec.encode_job(old) != codec.encode_job(new):
-        records.append((JOB, {"version": VERSION, "state": codec.encode_job(new)}))
+        records.append((JOB, {"state": codec.encode_job(new)}))
     for name, group in new.groups.items():
         if old.groups.get(name) != group:
-            value = {"version": VERSION, "epoch": leader_epoch, "group": codec.encode_group(group)}
+            value = {"epoch": leader_epoch, "group": codec.encode_group(group)}
             records.append((GROUP + name, value))
     records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
     before, after = set(old.uuids), set(new.uuids)
-    records += [
-        (UUID + uuid, {"version": VERSION, "at_ms": new.now_ms})
-        for uuid in new.uuids
-        if uuid not in before
-    ]
+    records += [(UUID + uuid, {"at_ms": new.now_ms}) for uuid in new.uuids if uuid not in before]
     records += [(UUID + uuid, None) for uuid in old.uuids if uuid not in after]
     return records
 
@@ -46,16 +40,9 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
     """The state that the records hold; a new job's state when there are none.
 
     `records` come in order of offset, which is the order of the remembered requests.
-    Raises `MalformedRecord` for a version or a form that this release doesn't know:
-    a coordinator must not lead on half a state.
+    Raises `MalformedRecord` for a form that this release doesn't know: a coordinator
+    must not lead on half a state.
     """
-    for key, value in records.items():
-        if value.get("version") != VERSION:
-            raise MalformedRecord(
-                f"record {key!r} of the state topic",
-                seen=f"version {value.get('version')!r}",
-                fix=f"a release of samza_dagster that writes version {VERSION}",
-            )
     try:
         state = codec.decode_job(records[JOB]["state"]) if JOB in records else JobState(job=job)
         return codec.with_parts(
@@ -72,7 +59,7 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
 
 def host_record(host: Host, resources: HostResources | None) -> Record:
     """A host as clients see it before they ask: is it there, and what has it in all."""
-    value: dict[str, Any] = {"version": VERSION, **codec.encode_host(host)}
+    value: dict[str, Any] = {**codec.encode_host(host)}
     if resources is not None:
         value |= {"memory_mb": resources.memory_mb, "cores": resources.cores}
         value |= {
@@ -80,8 +67,3 @@ def host_record(host: Host, resources: HostResources | None) -> Record:
             "free_cores": resources.free_cores,
         }
     return (HOST + host.host, value)
-
-
-def encode(value: Mapping[str, Any] | None) -> bytes | None:
-    """The record's value; None stays a tombstone."""
-    return None if value is None else json.dumps(value, separators=(",", ":")).encode()

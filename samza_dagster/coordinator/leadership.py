@@ -17,17 +17,19 @@ from samza_dagster.cluster.local import LocalCluster
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.deployment import Deployment
-from samza_dagster.coordinator.kafka import KafkaLog, KafkaRequests, author
+from samza_dagster.coordinator.kafka import KafkaLog, KafkaRequests, author, partition_counts
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
+from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
-from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.metadata.state_topic import StateWriter, ensure_compacted_topic, partition_counts
+from samza_dagster.metadata.state_topic import Snapshot
+from samza_dagster.metadata.state_writer import StateWriter
+from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import LocalityModel
-from samza_dagster.model.naming import coordinator_stream_topic, state_topic
+from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.state import JobState
 
 log = logging.getLogger(__name__)
@@ -91,15 +93,21 @@ class Leadership:
 
     def _lead_one_term(self) -> None:
         settings, connection = self._settings, self._settings.connection
-        stream_topic = coordinator_stream_topic(connection.job_name, connection.job_id)
-        topic = state_topic(connection.job_name, connection.job_id)
-        counts = partition_counts(connection, list(deployments.input_topics(settings.config)))
+        stream_topic = connection.coordinator_stream_topic
+        topic = connection.state_topic
+        kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+        counts = partition_counts(kafka, deployments.input_topics(settings.config))
         for name in (stream_topic, topic):
-            ensure_compacted_topic(connection, name)
+            ensure_topic(kafka, name)
         with ExitStack() as stack:
-            writer = StateWriter(connection)
+            writer = StateWriter(
+                connection.bootstrap_servers,
+                topic,
+                transactional_id(connection.job_name, connection.job_id),
+                client_config=connection.client_config,
+            )
             stack.callback(writer.close)
-            records = writer.take_over()
+            records = _values(writer.take_over())
             state = durable.restore(records, f"{connection.job_name}-{connection.job_id}")
             leader_epoch = int(records.get(durable.LEADER, {}).get("epoch", 0)) + 1
             store = KafkaMetadataStore(
@@ -108,7 +116,11 @@ class Leadership:
             stack.callback(store.close)
             deployment, is_new = self._deployment(records, state, counts)
             kafka_log = KafkaLog(
-                writer, state_topic=topic, stream_topic=stream_topic, now_ms=self._now_ms
+                writer,
+                state_topic=topic,
+                stream_topic=stream_topic,
+                now_ms=self._now_ms,
+                stopped=self._stopped.is_set,
             )
             cluster = LocalCluster(
                 listen=settings.listen,
@@ -120,7 +132,7 @@ class Leadership:
             stack.callback(cluster.close)
             term = Term(
                 log=kafka_log,
-                requests=KafkaRequests(ContainerPlacementMetadataStore(store)),
+                requests=KafkaRequests(store),
                 cluster=cluster,
                 deployment=deployment,
                 launcher=Launcher(
@@ -174,7 +186,7 @@ class Leadership:
     ) -> None:
         """Leader record, and for a new deployment all that Samza's own coordinator writes."""
         now = self._now_ms()
-        leader = {"version": durable.VERSION, "epoch": leader_epoch, "since_ms": now}
+        leader = {"epoch": leader_epoch, "since_ms": now}
         state_records: list[durable.Record] = [
             (durable.LEADER, {**leader, "host": socket.gethostname()})
         ]
@@ -185,7 +197,6 @@ class Leadership:
             (
                 durable.DEPLOYMENT,
                 {
-                    "version": durable.VERSION,
                     "deployment_id": deployment.deployment_id,
                     "fingerprint": deployments.fingerprint(self._settings.config),
                 },
@@ -195,6 +206,12 @@ class Leadership:
             deployment.job_model, author(now), deployment_id=deployment.deployment_id
         )
         kafka_log.commit_stream(state_records, [*fill, *JobMetadata(store).obsolete(fill)])
+
+
+def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
+    return {
+        key: record.value for key, record in snapshot.records.items() if record.value is not None
+    }
 
 
 def _hosts(locality: LocalityModel) -> dict[str, str]:

@@ -150,10 +150,6 @@ class Term:
             )
         )
 
-    def _note_resources(self, host: HostResources) -> None:
-        with self._resources_lock:
-            self._resources[host.host] = host
-
     def _host_records(self, new: JobState) -> list[durable.Record]:
         resources = {host.host: host for host in self.cluster.hosts()}
         records: list[durable.Record] = []

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.state_topic import ensure_topic
 
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
 from tests.rig.job import Job
 
 
@@ -22,11 +22,7 @@ def job_of(
     def make(name: str, **options: int) -> Job:
         directory: Path = tmp_path_factory.mktemp(name)
         job = Job(directory, bootstrap_servers, name, input_topic=f"{name}-input", **options)
-        ensure_topic(
-            Connection(bootstrap_servers=bootstrap_servers, job_name=name, job_id="1"),
-            job.input_topic,
-            partitions=4,
-        )
+        ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)
         made.append(job)
         return job.start()
 
