@@ -248,16 +248,17 @@ def check_destination(
             else "name a host or ANY_HOST",
         )
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
-        if processor.host is None:
+        if processor.last_seen_host is None:
             notices.append(f"{pid} has never reported a host: the coordinator takes any")
         if destination == FORCE_RESTART_LAST_SEEN:
             notices.append("stops the container before its resource is reserved")
-        return processor.host, tuple(notices)
+        return processor.last_seen_host, tuple(notices)
     if destination == ANY_HOST:
-        if view.coordinator == "samza_dagster" and not any(v.legal for v in verdicts):
+        others = [v for v in verdicts if v.host != processor.host]
+        if view.coordinator == "samza_dagster" and not any(v.legal for v in others):
             raise Refused(
-                f"place {pid} --to ANY_HOST: no host is legal",
-                seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts) or "no host is registered",
+                f"place {pid} --to ANY_HOST: no other host is legal",
+                seen="; ".join(f"{v.host}: {v.seen}" for v in others) or "no other host",
                 fix=next((v.fix for v in verdicts if v.fix), "start an agent on another host"),
             )
         if view.coordinator == "samza" and peers_of(view, processor):
