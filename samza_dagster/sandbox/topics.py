@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded
+from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import Topic
 
 
@@ -22,9 +23,9 @@ def create_topics(
     when a leader is missing at the deadline.
     """
     from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.cimpl import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = kafka_client.admin(bootstrap_servers)
     deadline = clock() + deadline_s
     asked = admin.create_topics(
         [NewTopic(t.name, t.partitions, 1, config=dict(t.config)) for t in wanted],
