@@ -99,9 +99,14 @@ def ensure_container_archive(
         try:
             broker.start()
             on_start(broker.process)
-            _run_container(
-                broker.bootstrap_servers, Path(made), archive, root, deadline_s, on_start
+            template = launch_template(
+                find_java(),
+                jar_paths("samza", directory=root),
+                hosts_file=str(Path(made) / "hosts"),
+                archive_options=archive.write_options(),
             )
+            if _run_container(broker.bootstrap_servers, Path(made), template, deadline_s, on_start):
+                archive.accept_draft()
         finally:
             broker.close()
             archive.drop_draft()
