@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite
-from samza_dagster.sandbox import process
+from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.home import artifacts_directory
@@ -217,17 +217,8 @@ class Broker:
 
     def _wait_until_ready(self, deadline: float) -> None:
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient(
-            {
-                "bootstrap.servers": self.bootstrap_servers,
-                "reconnect.backoff.ms": 50,
-                "reconnect.backoff.max.ms": 100,
-                "log_level": 0,
-                "error_cb": lambda _: None,  # pyright: ignore[reportUnknownLambdaType]
-            }
-        )
+        admin = kafka_client.admin(self.bootstrap_servers)
         while self._clock() < deadline:
             if not self.process.is_alive:
                 raise ActionFailed(

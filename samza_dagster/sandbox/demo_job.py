@@ -1,0 +1,152 @@
+"""The demo job: Samza's own `Joiner` from configuration alone, with hot standbys.
+
+The Joiner keeps, per key, the parts seen of the newest epoch, sends the key to
+`completed-keys` when all `PARTS` are there, and throws when an epoch begins with parts
+of the one before missing: state that is lost shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samza_dagster.model import JobModel, naming
+from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
+
+JOB_NAME = "samza-dagster-demo"
+JOB_ID = "1"
+SYSTEM = "kafka"
+"""The Joiner writes to a system of this name, whatever the config says."""
+INPUT_TOPIC = "emitted"
+OUTPUT_TOPIC = "completed-keys"
+METRICS_TOPIC = "metrics"
+STORE = "joiner-state"
+CHANGELOG_TOPIC = f"{JOB_NAME}-{STORE}"
+"""Without a dot: one in the name makes the store's offset file unreadable."""
+PARTS = 2
+"""Parts that complete a key's epoch; `num.partitions` of the Joiner."""
+TASKS_PER_CONTAINER = 2
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic to create before the first container starts."""
+
+    name: str
+    partitions: int
+    config: tuple[tuple[str, str], ...] = ()
+
+
+def job_config(
+    bootstrap_servers: str, *, actives: int = 2, standbys: int = 1, run_id: str | None = None
+) -> dict[str, str]:
+    """The `job.properties` of the demo.
+
+    `standbys` counts the replicas beside each active. The standby factor is 2 or more
+    even without any: it switches off the transactional restore, which would wipe a warm
+    store directory. `run_id` becomes `app.run.id`, the deployment id.
+    """
+    config = {
+        "app.name": JOB_NAME,
+        "app.id": JOB_ID,
+        "job.name": JOB_NAME,
+        "job.id": JOB_ID,
+        "task.class": "org.apache.samza.test.integration.join.Joiner",
+        "task.inputs": f"{SYSTEM}.{INPUT_TOPIC}",
+        "num.partitions": str(PARTS),
+        "task.commit.ms": "5000",
+        "task.checkpoint.factory": "org.apache.samza.checkpoint.kafka.KafkaCheckpointManagerFactory",
+        "task.checkpoint.system": SYSTEM,
+        "task.checkpoint.replication.factor": "1",
+        "job.container.count": str(actives),
+        "job.host-affinity.enabled": "true",
+        "job.standbytasks.replication.factor": str(max(2, standbys + 1)),
+        "job.coordinator.system": SYSTEM,
+        "job.coordinator.replication.factor": "1",
+        "job.default.system": SYSTEM,
+        "cluster-manager.container.memory.mb": str(CONTAINER_MEMORY_MB),
+        "cluster-manager.container.cpu.cores": "1",
+        "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
+        "systems.kafka.consumer.bootstrap.servers": bootstrap_servers,
+        "systems.kafka.producer.bootstrap.servers": bootstrap_servers,
+        # Each incarnation's producer id stands in every batch, so a second owner shows.
+        "systems.kafka.producer.enable.idempotence": "true",
+        "systems.kafka.producer.acks": "all",
+        "systems.kafka.default.stream.replication.factor": "1",
+        "systems.kafka.samza.key.serde": "string",
+        "systems.kafka.samza.msg.serde": "string",
+        "systems.kafka.default.stream.samza.offset.default": "oldest",
+        "systems.kafka.samza.fetch.threshold.bytes": str(8 * 1024 * 1024),
+        f"streams.{METRICS_TOPIC}.samza.system": SYSTEM,
+        f"streams.{METRICS_TOPIC}.samza.msg.serde": "metrics",
+        "serializers.registry.string.class": "org.apache.samza.serializers.StringSerdeFactory",
+        "serializers.registry.metrics.class": "org.apache.samza.serializers.MetricsSnapshotSerdeFactory",
+        f"stores.{STORE}.factory": "org.apache.samza.storage.kv.RocksDbKeyValueStorageEngineFactory",
+        f"stores.{STORE}.key.serde": "string",
+        f"stores.{STORE}.msg.serde": "string",
+        f"stores.{STORE}.changelog": f"{SYSTEM}.{CHANGELOG_TOPIC}",
+        f"stores.{STORE}.changelog.replication.factor": "1",
+        f"stores.{STORE}.container.cache.size.bytes": str(16 * 1024 * 1024),
+        f"stores.{STORE}.container.write.buffer.size.bytes": str(16 * 1024 * 1024),
+        f"stores.{STORE}.object.cache.size": "0",
+        "metrics.reporters": "snapshot",
+        "metrics.reporter.snapshot.class": "org.apache.samza.metrics.reporter.MetricsSnapshotReporterFactory",
+        "metrics.reporter.snapshot.stream": f"{SYSTEM}.{METRICS_TOPIC}",
+        "metrics.reporter.snapshot.interval": "5",
+    }
+    if standbys > 0:
+        config["job.hotstandby.enabled"] = "true"
+        config["job.hotstandby.replicationcount"] = str(standbys)
+    if run_id is not None:
+        config["app.run.id"] = run_id
+    return config
+
+
+def job_model(bootstrap_servers: str, *, actives: int = 2, standbys: int = 1) -> JobModel:
+    """The demo's JobModel as a coordinator would make it, for runs without one.
+
+    Active `a` has input partitions `a`, `a + actives`, …; its standbys shadow the same.
+    """
+    containers: dict[str, object] = {}
+    for active in range(actives):
+        partitions = range(active, actives * TASKS_PER_CONTAINER, actives)
+        containers[str(active)] = {
+            "processor-id": str(active),
+            "tasks": {f"Partition {p}": _task(f"Partition {p}", p, "Active") for p in partitions},
+        }
+        for replica in range(standbys):
+            processor_id = naming.standby_container_id(str(active), replica)
+            names = {p: naming.standby_task_name(f"Partition {p}", replica) for p in partitions}
+            containers[processor_id] = {
+                "processor-id": processor_id,
+                "tasks": {name: _task(name, p, "Standby") for p, name in names.items()},
+            }
+    config = job_config(bootstrap_servers, actives=actives, standbys=standbys)
+    return JobModel.model_validate({"config": config, "containers": containers})
+
+
+def _task(name: str, partition: int, mode: str) -> dict[str, object]:
+    return {
+        "task-name": name,
+        "system-stream-partitions": [
+            {"system": SYSTEM, "stream": INPUT_TOPIC, "partition": partition, "keyBucket": -1}
+        ],
+        "changelog-partition": partition,
+        "task-mode": mode,
+    }
+
+
+def topics(*, actives: int = 2) -> tuple[Topic, ...]:
+    """All topics of the job; `TASKS_PER_CONTAINER` input partitions per active."""
+    compact = (("cleanup.policy", "compact"),)
+    tasks = actives * TASKS_PER_CONTAINER
+    return (
+        Topic(naming.coordinator_stream_topic(JOB_NAME, JOB_ID), 1, compact),
+        Topic(naming.checkpoint_topic(JOB_NAME, JOB_ID), 1, compact),
+        Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
+        Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
+        Topic(CHANGELOG_TOPIC, tasks, (*compact, ("segment.bytes", str(16 * 1024 * 1024)))),
+        Topic(INPUT_TOPIC, tasks),
+        # The broker's own clock dates the outputs: gaps in them are downtime.
+        Topic(OUTPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
+        Topic(METRICS_TOPIC, 1, (("retention.bytes", str(64 * 1024 * 1024)),)),
+    )

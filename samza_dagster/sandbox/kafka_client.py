@@ -1,0 +1,88 @@
+"""The thin edge to librdkafka: clients that stay silent, typed loosely here and only here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from samza_dagster.errors import Unreachable
+
+
+def _settings(bootstrap_servers: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "log_level": 0,
+        "error_cb": _ignore,  # without one librdkafka writes to standard error
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        **more,
+    }
+
+
+def _ignore(_: object) -> None:
+    return
+
+
+def admin(bootstrap_servers: str, **more: Any) -> Any:
+    """An `AdminClient`."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(_settings(bootstrap_servers, more))
+
+
+def producer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
+    """An idempotent `Producer`."""
+    from confluent_kafka import Producer
+
+    return Producer(_settings(bootstrap_servers, {"enable.idempotence": True, **(more or {})}))
+
+
+def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
+    """A `Consumer` for assigned partitions: it joins no group and commits nothing."""
+    from confluent_kafka import Consumer
+
+    own = {
+        "group.id": "samza-dagster-sandbox",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": False,
+        "fetch.wait.max.ms": 100,
+        **(more or {}),
+    }
+    return Consumer(_settings(bootstrap_servers, own))
+
+
+def partition(topic: str, number: int, offset: int | None = None) -> Any:
+    """A `TopicPartition`, without an offset when None."""
+    from confluent_kafka import TopicPartition
+
+    return (
+        TopicPartition(topic, number) if offset is None else TopicPartition(topic, number, offset)
+    )
+
+
+def partition_counts(client: Any, topics: Sequence[str], timeout_s: float = 10.0) -> dict[str, int]:
+    """Partitions per topic, 0 for one that isn't there; raises `Unreachable`."""
+    from confluent_kafka import KafkaException
+
+    try:
+        known = client.list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        raise Unreachable(
+            "the broker", seen=str(error.args[0]), fix="is the sandbox up?"
+        ) from error
+    return {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
+
+
+def end_offsets(client: Any, topic: str, timeout_s: float = 10.0) -> tuple[int, ...]:
+    """End offset of each partition, by number; `client` is a consumer. Raises `Unreachable`."""
+    from confluent_kafka import KafkaException
+
+    count = partition_counts(client, [topic], timeout_s)[topic]
+    try:
+        return tuple(
+            int(client.get_watermark_offsets(partition(topic, number), timeout=timeout_s)[1])
+            for number in range(count)
+        )
+    except KafkaException as error:
+        raise Unreachable(f"the end of {topic}", seen=str(error.args[0])) from error

@@ -1,0 +1,79 @@
+"""How a container of the demo is launched: command and environment, with placeholders.
+
+The agent fills `{agent_dir}`, `{state_dir}`, `{work_dir}` and `{host}` in; the rest is
+literal. No shell is involved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samza_dagster.sandbox.class_archive import ClassArchive
+from samza_dagster.sandbox.java_check import Java
+
+MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
+HEAP_MB = 96
+CONTAINER_MEMORY_MB = 256
+"""What a container takes of its host: heap, RocksDB and the JVM itself."""
+
+_LOG_LEVELS = (
+    ("org.apache.samza.container", "info"),
+    ("org.apache.samza.runtime", "info"),
+    ("org.apache.samza.storage", "info"),  # says how many records a restore read
+    ("org.apache.samza.config", "error"),
+    ("org.apache.samza.execution", "error"),
+    ("org.apache.samza.system.kafka", "error"),
+    ("org.apache.kafka", "error"),
+)
+
+
+@dataclass(frozen=True)
+class LaunchTemplate:
+    """Command and environment of any container of the job, placeholders unfilled."""
+
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `launch.json` holds it."""
+        return {
+            "version": 1,
+            "command": list(self.command),
+            "environment": dict(self.environment),
+        }
+
+
+def launch_template(
+    java: Java,
+    jars: tuple[Path, ...],
+    *,
+    archive: ClassArchive | None = None,
+    hosts_file: str = "{agent_dir}/hosts",
+    archive_options: tuple[str, ...] | None = None,
+) -> LaunchTemplate:
+    """A container with a small heap that reports its simulated host and logs what matters.
+
+    `archive` is used when it exists; `archive_options` stand in its place (to write one).
+    """
+    given = archive_options
+    if given is None:
+        given = archive.use_options() if archive is not None else ()
+    command = (
+        str(java.program),
+        f"-Xmx{HEAP_MB}m",
+        "-Xms32m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        *given,
+        f"-Djdk.net.hosts.file={hosts_file}",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        *(f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in _LOG_LEVELS),
+        "-cp",
+        ":".join(str(jar) for jar in jars),
+        MAIN_CLASS,
+    )
+    return LaunchTemplate(command, ())

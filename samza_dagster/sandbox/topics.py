@@ -1,0 +1,52 @@
+"""Creates topics and waits until the broker serves them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from samza_dagster.errors import ActionFailed, DeadlineExceeded
+from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox.demo_job import Topic
+
+
+def create_topics(
+    bootstrap_servers: str,
+    wanted: Sequence[Topic],
+    *,
+    deadline_s: float = 30.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Creates those that don't exist, and returns when every partition has a leader.
+
+    Raises `ActionFailed` that names the topic and the broker's answer, `DeadlineExceeded`
+    when a leader is missing at the deadline.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = kafka_client.admin(bootstrap_servers)
+    deadline = clock() + deadline_s
+    asked = admin.create_topics(
+        [NewTopic(t.name, t.partitions, 1, config=dict(t.config)) for t in wanted],
+        operation_timeout=deadline_s,
+    )
+    for name, future in asked.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ActionFailed(f"create topic {name}", seen=str(error.args[0])) from error
+    while True:
+        known = admin.list_topics(timeout=5).topics
+        waiting = [
+            topic.name
+            for topic in wanted
+            if topic.name not in known
+            or len(known[topic.name].partitions) < topic.partitions
+            or any(p.leader < 0 for p in known[topic.name].partitions.values())
+        ]
+        if not waiting:
+            return
+        if clock() > deadline:
+            raise DeadlineExceeded("topics with leaders", seen=f"still waiting for {waiting}")

@@ -1,0 +1,188 @@
+"""Runs one real container once, so that all later ones start from its class archive."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.model import JobModel
+from samza_dagster.sandbox import demo_job, kafka_client, process
+from samza_dagster.sandbox.artifacts import jar_paths
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.class_archive import ClassArchive
+from samza_dagster.sandbox.home import artifacts_directory
+from samza_dagster.sandbox.java_check import find_java
+from samza_dagster.sandbox.launch import LaunchTemplate, launch_template
+from samza_dagster.sandbox.ports import LOOPBACK
+from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.topics import create_topics
+
+_RECORDS = 200
+
+
+class JobModelServer:
+    """Serves one JobModel as a coordinator would; every heartbeat is answered `alive`."""
+
+    def __init__(self, job_model: JobModel) -> None:
+        self._job_model = job_model.to_json().encode()
+        self.asked: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.append(self.path)
+                body = outer.answer(self.path)
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+                return
+
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """With the slash at its end that Samza needs."""
+        return f"http://{LOOPBACK}:{self._server.server_address[1]}/"
+
+    def answer(self, path: str) -> bytes:
+        """The body for a path."""
+        if path.startswith("/containerHeartbeat"):
+            return b'{"alive":true}'
+        if path.startswith("/locality"):
+            return b'{"processor-localities":{}}'
+        return self._job_model
+
+    def close(self) -> None:
+        """Stops serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def container_archive(artifacts: Path | None = None) -> ClassArchive:
+    """The class archive of Samza containers for the Java and jars of now."""
+    root = artifacts or artifacts_directory()
+    return ClassArchive.of("samza", find_java(), jar_paths("samza", directory=root), root)
+
+
+def ensure_container_archive(
+    artifacts: Path | None = None,
+    *,
+    deadline_s: float = 120.0,
+    on_start: Callable[[ProcessRecord], None] = lambda _: None,
+) -> ClassArchive:
+    """The archive, built first where there is none: a broker, one container, 200 records.
+
+    `on_start` is told each process that this starts. Raises `DeadlineExceeded` when the
+    container processed nothing in `deadline_s`, and what `Broker.start` raises.
+    """
+    root = artifacts or artifacts_directory()
+    archive = container_archive(root)
+    if archive.exists:
+        return archive
+    with tempfile.TemporaryDirectory(prefix="samza-dagster-warm-up-") as made:
+        broker = Broker(Path(made) / "broker", artifacts=root)
+        try:
+            broker.start()
+            on_start(broker.process)
+            template = launch_template(
+                find_java(),
+                jar_paths("samza", directory=root),
+                hosts_file=str(Path(made) / "hosts"),
+                archive_options=archive.write_options(),
+            )
+            if _run_container(broker.bootstrap_servers, Path(made), template, deadline_s, on_start):
+                archive.accept_draft()
+        finally:
+            broker.close()
+            archive.drop_draft()
+    return archive
+
+
+def _run_container(
+    bootstrap_servers: str,
+    directory: Path,
+    template: LaunchTemplate,
+    deadline_s: float,
+    on_start: Callable[[ProcessRecord], None],
+) -> bool:
+    """True when the container processed records and then ended by itself."""
+    create_topics(bootstrap_servers, demo_job.topics(actives=1))
+    _produce(bootstrap_servers)
+    (directory / "hosts").write_text(f"{LOOPBACK} localhost {os.uname().nodename}\n")
+    server = JobModelServer(demo_job.job_model(bootstrap_servers, actives=1, standbys=0))
+    log = directory / "container.log"
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+        "SAMZA_CONTAINER_ID": "0",
+        "SAMZA_COORDINATOR_URL": server.url,
+        "EXECUTION_ENV_CONTAINER_ID": "warm-up",
+        "LOGGED_STORE_BASE_DIR": str(directory / "state"),
+    }
+    container = process.spawn(
+        "warm-up container", template.command, log=log, environment=environment, directory=directory
+    )
+    try:
+        on_start(container)
+        _wait_for_output(bootstrap_servers, container, time.monotonic() + deadline_s, log)
+        return container.stop(grace_s=60.0)
+    finally:
+        container.stop(grace_s=0.0)
+        server.close()
+
+
+def _produce(bootstrap_servers: str) -> None:
+    producer = kafka_client.producer(bootstrap_servers)
+    for number in range(_RECORDS):
+        for part in range(demo_job.PARTS):
+            producer.produce(
+                demo_job.INPUT_TOPIC,
+                key=f"key {number}",
+                value=f"0-Partition {part}",
+                partition=number % demo_job.TASKS_PER_CONTAINER,
+            )
+    producer.flush(30)
+
+
+def _wait_for_output(
+    bootstrap_servers: str, container: ProcessRecord, deadline: float, log: Path
+) -> None:
+    consumer = kafka_client.consumer(bootstrap_servers)
+    try:
+        while time.monotonic() < deadline and container.is_alive:
+            if sum(kafka_client.end_offsets(consumer, demo_job.OUTPUT_TOPIC)) >= _RECORDS:
+                return
+            container.wait(0.2)
+    finally:
+        consumer.close()
+    raise DeadlineExceeded("run a container once", seen=process.log_tail(log))
+
+
+def main() -> int:
+    """Builds the archive where there is none and prints its path."""
+    started = time.monotonic()
+    try:
+        archive = ensure_container_archive()
+    except SamzaDagsterError as error:
+        print(f"samza-dagster: {error}")
+        return error.exit_code
+    print(f"{archive.path} ({time.monotonic() - started:.1f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
