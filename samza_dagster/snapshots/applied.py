@@ -35,6 +35,8 @@ def checkpointed(records: DataFrame) -> DataFrame:
     `KafkaChangelogSSPOffset` (`checkpoint`, `<checkpoint id>:<offset>`). Of two versions
     of a task's checkpoint the one written later counts.
     """
+    from pyspark.sql.functions import expr
+
     last = (
         records.selectExpr(
             "offset",
@@ -44,7 +46,7 @@ def checkpointed(records: DataFrame) -> DataFrame:
         )
         .where("k.`type` IN ('checkpoint', 'checkpoint-v2')")
         .groupBy("k.`taskName`", "k.`type`")
-        .agg(_sql("max_by(struct(value, at_ms, offset), offset) AS last"))
+        .agg(expr("max_by(struct(value, at_ms, offset), offset) AS last"))
         .selectExpr("taskName AS task_name", "type", "last.*")
     )
     v1 = (
@@ -78,7 +80,7 @@ def checkpointed(records: DataFrame) -> DataFrame:
         v1.union(v2)
         .where("applied_offset IS NOT NULL")
         .groupBy("task_name", "gauge")
-        .agg(_sql("max_by(struct(applied_offset, at_ms, source), offset) AS newest"))
+        .agg(expr("max_by(struct(applied_offset, at_ms, source), offset) AS newest"))
         .selectExpr(
             "task_name",
             "gauge",
@@ -97,15 +99,15 @@ def reported(records: DataFrame, job_name: str, job_id: str) -> DataFrame:
     `TaskName-Standby-…`, group ending in `TaskInstanceMetrics`. Other jobs may write
     into the same topic.
     """
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.functions import col, expr
 
     newest = (
-        records.where(F.col("value").contains(_STANDBY_SOURCE))  # spares parsing the rest
+        records.where(col("value").contains(_STANDBY_SOURCE))  # spares parsing the rest
         .selectExpr("value", f"from_json(value, '{_HEADER}').`header` AS h")
-        .where((F.col("h.job-name") == job_name) & (F.col("h.job-id") == job_id))
-        .where(F.col("h.source").startswith(_STANDBY_SOURCE))
+        .where((col("h.job-name") == job_name) & (col("h.job-id") == job_id))
+        .where(col("h.source").startswith(_STANDBY_SOURCE))
         .groupBy("h.source")
-        .agg(_sql("max_by(struct(value, h.`host`, h.`time`), h.`time`) AS newest"))
+        .agg(expr("max_by(struct(value, h.`host`, h.`time`), h.`time`) AS newest"))
         .selectExpr(f"substr(source, {len(_TASK_SOURCE) + 1}) AS task_name", "newest.*")
     )
     groups = "from_json(value, '`metrics` map<string, map<string, string>>').`metrics`"
@@ -124,9 +126,3 @@ def reported(records: DataFrame, job_name: str, job_id: str) -> DataFrame:
         )
         .where("applied_offset IS NOT NULL")
     )
-
-
-def _sql(expression: str):  # noqa: ANN202
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.expr(expression)

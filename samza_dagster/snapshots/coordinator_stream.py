@@ -43,6 +43,8 @@ def live_entries(records: DataFrame) -> DataFrame:
     types that snapshots use are kept. `written_at_ms` is the writer's clock, or the
     record's time when the writer gave none.
     """
+    from pyspark.sql.functions import expr
+
     in_types = ", ".join(f"'{name}'" for name in _TYPES)
     return (
         records.selectExpr("*", "from_json(key, 'array<string>') AS parts")
@@ -56,7 +58,7 @@ def live_entries(records: DataFrame) -> DataFrame:
         .where(f"type IS NULL OR type IN ({in_types})")
         .coalesce(1)  # the stream has one partition: no shuffle
         .groupBy("type", "name")
-        .agg(_sql("max_by(struct(value, at_ms), offset) AS last"))
+        .agg(expr("max_by(struct(value, at_ms), offset) AS last"))
         .where("type IS NULL OR last.value IS NOT NULL")
         .selectExpr(
             "type",
@@ -82,13 +84,13 @@ def job_config(entries: DataFrame) -> JobConfig:
     )
     config: dict[str, str] = {}
     malformed_keys = malformed_values = 0
-    for kind, name, value in rows:
-        if kind is None:
+    for row in rows:
+        if row["type"] is None:
             malformed_keys += 1
-        elif value is None:
+        elif row["value"] is None:
             malformed_values += 1
         else:
-            config[name] = value
+            config[row["name"]] = row["value"]
     return JobConfig(config, malformed_keys, malformed_values)
 
 
@@ -105,13 +107,15 @@ def assigned_tasks(entries: DataFrame) -> DataFrame:
     Without a recorded mode a task is Active, as Samza takes it. A standby without a
     changelog partition of its own has that of its active.
     """
+    from pyspark.sql.functions import expr
+
     tasks = (
         entries.where(f"type IN ('{_TASK_CONTAINER}', '{_TASK_MODE}', '{_CHANGELOG}')")
         .groupBy("name")
         .agg(
-            _sql(f"max(`values`['containerId']) FILTER (WHERE type = '{_TASK_CONTAINER}') AS c"),
-            _sql(f"max(`values`['taskMode']) FILTER (WHERE type = '{_TASK_MODE}') AS m"),
-            _sql(f"max(`values`['Partition']) FILTER (WHERE type = '{_CHANGELOG}') AS p"),
+            expr(f"max(`values`['containerId']) FILTER (WHERE type = '{_TASK_CONTAINER}') AS c"),
+            expr(f"max(`values`['taskMode']) FILTER (WHERE type = '{_TASK_MODE}') AS m"),
+            expr(f"max(`values`['Partition']) FILTER (WHERE type = '{_CHANGELOG}') AS p"),
         )
     )
     own = tasks.where("c IS NOT NULL").selectExpr(
@@ -123,7 +127,9 @@ def assigned_tasks(entries: DataFrame) -> DataFrame:
     )
     return (
         own.join(tasks.selectExpr("name AS active_task", "p AS active_p"), "active_task", "left")
-        .withColumn("changelog_partition", _sql("coalesce(own_partition, try_cast(active_p AS INT))"))
+        .withColumn(
+            "changelog_partition", expr("coalesce(own_partition, try_cast(active_p AS INT))")
+        )
         .drop("own_partition", "active_p")
     )
 
@@ -137,8 +143,10 @@ ACTIVE_TASK = (
 
 def container_locality(tasks: DataFrame, reported: DataFrame) -> DataFrame:
     """One row per processor that has tasks or has reported a host."""
+    from pyspark.sql.functions import expr
+
     loads = tasks.groupBy("processor_id").agg(
-        _sql("count(*) AS tasks"), _sql("bool_and(mode = 'Standby') AS all_standby")
+        expr("count(*) AS tasks"), expr("bool_and(mode = 'Standby') AS all_standby")
     )
     return loads.join(reported, "processor_id", "full").selectExpr(
         "processor_id",
@@ -153,9 +161,3 @@ def container_locality(tasks: DataFrame, reported: DataFrame) -> DataFrame:
 def task_locality(tasks: DataFrame, reported: DataFrame) -> DataFrame:
     """One row per assigned task, with the host of its processor."""
     return tasks.join(reported, "processor_id", "left")
-
-
-def _sql(expression: str):  # noqa: ANN202
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.expr(expression)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _RECORDS_BEHIND = (
     "CASE WHEN end_offset IS NULL THEN NULL "
     "WHEN beginning_offset >= end_offset THEN 0 "
-    "WHEN applied_offset IS NULL THEN NULL "
-    "ELSE greatest(0, end_offset - 1 - applied_offset) END"
+    "WHEN applied_offset >= end_offset THEN NULL "
+    "ELSE end_offset - 1 - applied_offset END"
 )
 
 
@@ -47,13 +47,13 @@ def changelog_lag(
     An offset that a standby reported from another host than its processor's tells
     nothing about the replica that is there now: it counts as unknown.
     """
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.functions import from_json, inline, lit
 
-    literal = F.lit(json.dumps([asdict(c) for c in changelogs]))
-    stores = F.from_json(literal, "array<struct<store: string, system: string, topic: string>>")
+    literal = lit(json.dumps([asdict(c) for c in changelogs]))
+    stores = from_json(literal, "array<struct<store: string, system: string, topic: string>>")
     gauge = GAUGE.format(system="system", topic="changelog", partition="partition")
     replicas = (
-        tasks.select("*", F.inline(stores).alias("store", "system", "changelog"))
+        tasks.select("*", inline(stores).alias("store", "system", "changelog"))
         .withColumnRenamed("changelog_partition", "partition")
         .selectExpr("*", f"{gauge} AS gauge")
     )
@@ -84,6 +84,7 @@ def changelog_lag(
         .selectExpr(
             "*",
             "CASE WHEN lag_records IS NOT NULL THEN NULL WHEN end_offset IS NULL THEN 'no-changelog' "
-            "WHEN former THEN 'former-host' ELSE 'no-observation' END AS unknown_because",
+            "WHEN former THEN 'former-host' WHEN applied_offset IS NULL THEN 'no-observation' "
+            "ELSE 'beyond-end' END AS unknown_because",
         )
     )

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.snapshots.settings import Connection, librdkafka_config
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import AdminClient
 
 _TIMEOUT_S = 10.0
+_LATEST = -1
+_EARLIEST = -2
 
 
 @dataclass(frozen=True, order=True)
@@ -44,8 +47,8 @@ class Offsets:
 
         self._servers = connection.bootstrap_servers
         self._timeout_s = timeout_s
-        config = {"log_level": 0, **librdkafka_config(connection)}
-        self._admin: AdminClient = AdminClient(config)  # pyright: ignore[reportUnknownMemberType]
+        config: dict[str, str | int | float | bool] = {"log_level": 0}
+        self._admin: AdminClient = AdminClient(config | librdkafka_config(connection))
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has; a topic that doesn't exist is left out."""
@@ -55,8 +58,10 @@ class Offsets:
         if not names:
             return {}
         counts: dict[str, int] = {}
-        answers = self._admin.describe_topics(
-            TopicCollection(names), request_timeout=self._timeout_s
+        request = TopicCollection(names)
+        answers = cast(
+            "dict[str, Future[Any]]",
+            self._admin.describe_topics(request, request_timeout=self._timeout_s),  # pyright: ignore[reportUnknownMemberType]
         )
         for name, answer in answers.items():
             try:
@@ -72,34 +77,35 @@ class Offsets:
         `committed`: to the last stable offset, so that no record of an open transaction
         lies before the end; otherwise to the high watermark.
         """
-        from confluent_kafka.admin import OffsetSpec
-
-        starts = self._ask(topics, OffsetSpec.earliest(), committed=committed)
-        ends = self._ask(topics, OffsetSpec.latest(), committed=committed)
+        starts = self._ask(topics, _EARLIEST, committed=committed)
+        ends = self._ask(topics, _LATEST, committed=committed)
         return sorted(OffsetRange(*at, starts[at], ends[at]) for at in ends)
 
     def since(self, topics: Mapping[str, int], timestamp_ms: int) -> list[OffsetRange]:
         """Each partition from its first record at or after a time (broker's index) to its end."""
-        from confluent_kafka.admin import OffsetSpec
-
-        starts = self._ask(topics, OffsetSpec.for_timestamp(timestamp_ms), committed=True)
-        ends = self._ask(topics, OffsetSpec.latest(), committed=True)
+        starts = self._ask(topics, max(timestamp_ms, 0), committed=True)
+        ends = self._ask(topics, _LATEST, committed=True)
         # -1: no record is as new as that.
         return sorted(
             OffsetRange(*at, starts[at] if starts[at] >= 0 else ends[at], ends[at]) for at in ends
         )
 
     def _ask(
-        self, topics: Mapping[str, int], spec: OffsetSpec, *, committed: bool
+        self, topics: Mapping[str, int], at_ms: int, *, committed: bool
     ) -> dict[tuple[str, int], int]:
+        """Offsets of all partitions at a time (ms), or at `_EARLIEST` or `_LATEST`."""
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
+        spec = _offset_spec(at_ms)
         request = {TopicPartition(t, p): spec for t, count in topics.items() for p in range(count)}
         if not request:
             return {}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        answers = self._admin.list_offsets(
-            request, isolation_level=level, request_timeout=self._timeout_s
+        answers = cast(
+            "dict[TopicPartition, Future[Any]]",
+            self._admin.list_offsets(  # pyright: ignore[reportUnknownMemberType]
+                request, isolation_level=level, request_timeout=self._timeout_s
+            ),
         )
         try:
             return {(at.topic, at.partition): got.result().offset for at, got in answers.items()}
@@ -112,6 +118,13 @@ class Offsets:
             seen=str(error),
             fix="a reachable broker and an account that may describe and read these topics",
         )
+
+
+def _offset_spec(at_ms: int) -> Any:
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    named = {_LATEST: OffsetSpec.latest, _EARLIEST: OffsetSpec.earliest}
+    return named[at_ms]() if at_ms in named else OffsetSpec.for_timestamp(at_ms)
 
 
 def assignment_json(ranges: Iterable[OffsetRange]) -> str:

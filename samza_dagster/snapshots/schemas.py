@@ -58,12 +58,13 @@ CHANGELOG_LAG = (
     Column("applied_offset", "bigint", "last offset that the replica is known to hold"),
     Column("applied_source", "string", "metrics, checkpoint-v2 or checkpoint-v1"),
     Column("observed_at_ms", "bigint", "when the applied offset was reported, ms"),
-    Column("lag_records", "bigint", "end - 1 - applied, at least 0; null: unknown"),
+    Column("lag_records", "bigint", "end - 1 - applied; null: unknown"),
     Column(
         "unknown_because",
         "string",
-        "no-changelog, no-observation, former-host (the newest observation is of another "
-        "host than the processor's); null when lag_records is known",
+        "no-changelog (no such topic or partition), no-observation, former-host (the newest "
+        "observation is of another host than the processor's), beyond-end (applied in a "
+        "changelog that was deleted or cut since); null when lag_records is known",
     ),
     Column("deployment_id", "string", "app.run.id of the running deployment; null: not set"),
 )
@@ -75,9 +76,9 @@ DATASETS: dict[str, tuple[Column, ...]] = {
 }
 
 
-def ddl(columns: tuple[Column, ...]) -> str:
-    """The columns as a Spark schema."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+def ddl(columns: tuple[Column, ...], *, separator: str = " ") -> str:
+    """The columns as a Spark schema; with `": "` as the fields of a `struct<…>`."""
+    return ", ".join(f"`{column.name}`{separator}{column.type}" for column in columns)
 
 
 def select_list(columns: tuple[Column, ...]) -> list[str]:

@@ -61,7 +61,7 @@ def spark_settings(
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": _java_options(class_archive),
         "spark.driver.memory": driver_memory,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
@@ -77,7 +77,6 @@ def spark_settings(
             chosen["spark.jars"] = ",".join(names)
         return chosen
     chosen.update(_LOCAL)
-    chosen["spark.driver.extraJavaOptions"] = _java_options(class_archive)
     if names:
         # On the class path of the one JVM there is: spark.jars would copy them twice.
         chosen["spark.driver.extraClassPath"] = os.pathsep.join(names)
@@ -87,7 +86,7 @@ def spark_settings(
 # A snapshot is some thousand rows in one process. What a plan costs there is stages and
 # compiled classes, not rows: one shuffle partition, no re-planning between stages (AQE),
 # expressions interpreted rather than compiled, sort-merge joins inside one task rather
-# than a broadcast job for each.
+# than a broadcast job for each, no job to list a few directories.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -97,13 +96,25 @@ _LOCAL = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
 
 def _java_options(class_archive: Path | None) -> str:
-    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss4m", "-Xshare:auto"]
+    logging = Path(__file__).with_name("log4j2.properties")
+    options = [
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xss4m",
+        "-Xshare:auto",
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+    ]
     if class_archive is not None and class_archive.is_file():
-        options += [f"-XX:SharedArchiveFile={class_archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+        options += [
+            f"-XX:SharedArchiveFile={class_archive}",
+            "-Xlog:cds=off",
+            "-Xlog:cds+dynamic=off",
+        ]
     return " ".join(options)
 
 

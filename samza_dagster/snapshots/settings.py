@@ -94,7 +94,7 @@ def spark_options(
     left out in silence: it raises `InvalidInput`. PEM files are read here (by
     `read_text`, from a path), because Java wants them inline.
     """
-    read = read_text or (lambda path: Path(path).read_text(encoding="utf-8"))
+    read = read_text or _read_file
     given = {name: str(value) for name, value in connection.client_config.items()}
     java = {_SAME_VALUE[name]: value for name, value in given.items() if name in _SAME_VALUE}
     java.update(_protocol(given))
@@ -113,6 +113,10 @@ def spark_options(
     options["kafka.bootstrap.servers"] = connection.bootstrap_servers
     options.update({name: value for name, value in given.items() if name.startswith("kafka.")})
     return options
+
+
+def _read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 def _protocol(given: Mapping[str, str]) -> dict[str, str]:

@@ -135,14 +135,14 @@ def compute_snapshot(
     lag = changelog_lag(located, streams.changelogs, changelog_ends(spark, end_ranges), known)
 
     def finished(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.functions import lit
 
         stamped = frame.withColumns(
             {
-                "snapshot_time": F.lit(snapshot_time_ms),
-                "job_name": F.lit(connection.job_name),
-                "job_id": F.lit(connection.job_id),
-                "deployment_id": F.lit(streams.deployment_id),
+                "snapshot_time": lit(snapshot_time_ms),
+                "job_name": lit(connection.job_name),
+                "job_id": lit(connection.job_id),
+                "deployment_id": lit(streams.deployment_id),
             }
         )
         return stamped.selectExpr(*select_list(columns)).persist()
