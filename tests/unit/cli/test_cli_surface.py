@@ -53,7 +53,7 @@ def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:
     document = commands.json("place", "0", code=2)
     assert document["error"] == "MissingParameter"
     assert "--to" in document["asked"]
-    assert commands.json("status", "--nonsense", code=2)["fix"] == "cli status --help"
+    assert commands.json("status", "--nonsense", code=2)["fix"] == "samza-dagster status --help"
     assert "Usage:" in commands.run("place").stderr
 
 
