@@ -79,6 +79,7 @@ class LazyGroup(Reporting, click.Group):
 
 
 @click.group(
+    "samza-dagster",
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 bad usage or request, 3 timed out, 4 unreachable.",

@@ -14,6 +14,7 @@ from typing import Any
 
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
+    LEAVING_STATE,
     UNKNOWN_STATE,
     ActionView,
     HostView,
@@ -176,7 +177,7 @@ def with_state(
             processors[processor.processor_id] = ProcessorView(
                 processor_id=processor.processor_id,
                 mode=TaskMode(processor.role.value),
-                state=processor.phase.value,
+                state=processor.phase.value if processor.wanted else LEAVING_STATE,
                 host=host,
                 execution_id=incarnation.execution_id if incarnation else None,
                 tasks=known.tasks if known else (),

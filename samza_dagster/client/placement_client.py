@@ -264,16 +264,15 @@ class PlacementClient:
         that tells what was seen last; the action may go on.
         """
         asked = _canonical(uuid)
-        written = self._written.get(asked)
         wait = ResponseWait(
             self._placement,
             asked,
+            end_position=self._store.end_position,
             on_response=on_response,
             until=until,
             monotonic=self._monotonic,
         )
-        start = written if written is not None else self._store.end_position()
-        return wait.run(timeout_s, from_position=start, whole=written is not None)
+        return wait.run(timeout_s, written_at=self._written.get(asked))
 
     def history(
         self, processor_id: str | None = None, *, limit: int | None = None

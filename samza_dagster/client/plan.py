@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from samza_dagster.client.views import HostView, JobView, ProcessorView, View
+from samza_dagster.client.views import LEAVING_STATE, HostView, JobView, ProcessorView, View
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
@@ -78,9 +78,9 @@ def _nearest(asked: str, known: Iterable[str]) -> str:
 def find_processor(view: JobView, processor_id: str) -> ProcessorView:
     """The processor by its id; raises `InvalidInput` that names the known ones."""
     found = view.processors.get(processor_id)
-    if found is not None:
+    if found is not None and found.state != LEAVING_STATE:
         return found
-    known = sorted(view.processors)
+    known = sorted(p.processor_id for p in view.processors.values() if p.state != LEAVING_STATE)
     nearest = _nearest(processor_id, known)
     raise InvalidInput(
         f"processor {processor_id!r} of job {view.job_name} {view.job_id}",

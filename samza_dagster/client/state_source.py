@@ -12,6 +12,7 @@ from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
 
 _JOB = "job"
@@ -48,8 +49,6 @@ def decode_state(records: Mapping[str, Mapping[str, Any]]) -> CoordinatorState |
 
     Raises `MalformedRecord` that names the key.
     """
-    from samza_dagster.placement import codec
-
     if _JOB not in records:
         return None
     groups: dict[str, Group] = {}
@@ -57,19 +56,17 @@ def decode_state(records: Mapping[str, Mapping[str, Any]]) -> CoordinatorState |
     uuids: set[str] = set()
     key = _JOB
     try:
-        job = codec.job_from_dict(records[_JOB]["state"])
+        job = codec.job_from_json(records[_JOB].get("state"))
         for key, record in records.items():
             if key.startswith(_GROUP):
-                groups[key.removeprefix(_GROUP)] = codec.group_from_dict(record["group"])
+                groups[key.removeprefix(_GROUP)] = codec.group_from_json(record.get("group"))
             elif key.startswith(_HOST):
                 hosts[key.removeprefix(_HOST)] = host_view(key.removeprefix(_HOST), record)
             elif key.startswith(_UUID):
                 uuids.add(key.removeprefix(_UUID))
-    except (KeyError, TypeError, ValueError) as error:
+    except MalformedRecord as error:
         raise MalformedRecord(
-            "read the coordinator's state",
-            seen=f"key {key}: {type(error).__name__} {error}",
-            fix="the samza_dagster that wrote it",
+            "read the coordinator's state", seen=f"key {key}: {error.seen}", fix=error.fix
         ) from error
     return CoordinatorState(
         deployment_id=job.deployment_id,

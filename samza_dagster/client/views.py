@@ -16,6 +16,7 @@ CoordinatorKind = Literal["samza_dagster", "samza"]
 
 LAST_SEEN_STATE = "last-seen"
 UNKNOWN_STATE = "unknown"
+LEAVING_STATE = "leaving"
 
 
 def _plain(value: Any) -> Any:
@@ -44,7 +45,8 @@ class View:
 class ProcessorView(View):
     """One container of the job.
 
-    `state` is the coordinator's phase (`running`, `starting`, …). From the coordinator
+    `state` is the coordinator's phase (`running`, `starting`, …), or `leaving` for one
+    that the deployment no longer has. From the coordinator
     stream alone it is `last-seen` (a host was reported) or `unknown`: Samza writes
     where a container started, not whether it still runs. `host` is where a process or
     its reservation is; `last_seen_host` stays when there is neither.
