@@ -19,7 +19,7 @@ Answer = tuple[int, Mapping[str, Any]]
 class AgentGateway:
     """Listens for agents; `on_sync` answers a body, and may hold it for a while.
 
-    Pages registered with `add_page` are served to anybody on the address listened on, so
+    Pages registered with `add_route` are served to anybody on the address listened on, so
     they must tell nothing secret.
     """
 
@@ -38,7 +38,7 @@ class AgentGateway:
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 
-    def add_page(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
+    def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
         """Serves `GET path` with the JSON object that `page` returns when asked."""
         self._server.pages[path] = page
 

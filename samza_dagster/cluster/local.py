@@ -88,9 +88,9 @@ class LocalCluster:
         """Where agents, and readers of pages, find this coordinator."""
         return self._gateway.url
 
-    def add_page(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
+    def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
         """Serves `GET path` without a token: nothing secret may be in it."""
-        self._gateway.add_page(path, page)
+        self._gateway.add_route(path, page)
 
     def start(self, callbacks: ClusterCallbacks) -> None:
         """Begins to listen, and tells the agents where by the URL file."""
