@@ -1,0 +1,109 @@
+"""One host's agent: serves its containers, watches them, talks to the coordinator.
+
+Ended by SIGTERM or killed, it leaves its containers alone: they live on their wardens and
+their lease, and the next agent of the same directory adopts them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from samza_dagster.agent import container_server, hosts_file, procfs
+from samza_dagster.agent.files import read_json, write_json
+from samza_dagster.agent.link import CoordinatorLink
+from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.supervisor import Supervisor
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+
+class Settings(NamedTuple):
+    """What an agent is started with."""
+
+    host: str
+    directory: Path
+    state_dir: Path
+    memory_mb: int
+    cores: int
+    coordinator_url_file: Path
+    token_file: Path
+    longest_lease_s: float = 3600.0
+
+
+class AlreadyRunning(Exception):
+    """Another agent has the directory."""
+
+
+def run(settings: Settings) -> None:
+    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`."""
+    directory = settings.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    lock = _claim(directory)
+    kept = read_json(directory / "port.json") or {}
+    port = kept.get("port")
+    server = container_server.bind(port if isinstance(port, int) else None)
+    bound: int = server.server_address[1]
+    write_json(directory / "port.json", {"version": 1, "port": bound})
+    if port is not None and port != bound:
+        LOG.warning("port %s is taken, containers that run know no other; now %s", port, bound)
+    if not hosts_file.write(directory / "hosts", settings.host):
+        LOG.warning("no address but loopback: containers report %s as host", os.uname().nodename)
+    supervisor = Supervisor(
+        directory,
+        settings.state_dir,
+        settings.host,
+        Ledger(settings.memory_mb, settings.cores),
+        url_of=lambda execution_id: "http://127.0.0.1:{}/c/{}/".format(bound, execution_id),
+    )
+    supervisor.adopt()
+    server.supervisor = supervisor
+    link = CoordinatorLink(
+        supervisor,
+        url_file=settings.coordinator_url_file,
+        token_file=settings.token_file,
+        longest_lease_s=settings.longest_lease_s,
+    )
+    stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        stopping.set()
+        supervisor.wake()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    for target, name in ((server.serve_forever, "containers"), (link.poll, "poll"), (link.push, "push")):
+        threading.Thread(target=target, name=name, daemon=True).start()
+    me = procfs.name_of(os.getpid())
+    assert me is not None  # we run
+    write_json(
+        directory / "agent.json",
+        {"version": 1, "host": settings.host, "port": bound, "agent": me.to_json()},
+    )
+    LOG.info("agent of %s, pid %s, containers ask port %s", settings.host, os.getpid(), bound)
+    supervisor.watch(stopping.is_set)
+    LOG.info("agent of %s ends, its containers run on", settings.host)
+    os.close(lock)
+
+
+def _claim(directory: Path) -> int:
+    descriptor = os.open(str(directory / "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise AlreadyRunning(str(directory)) from None
+    return descriptor
+
+
+def running(directory: Path) -> Optional[procfs.ProcessName]:
+    """The agent that has the directory, if it lives."""
+    name = procfs.ProcessName.from_json((read_json(directory / "agent.json") or {}).get("agent"))
+    return name if name is not None and name.is_alive() else None

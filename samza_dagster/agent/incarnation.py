@@ -1,0 +1,179 @@
+"""One start of a container, as its directory records it.
+
+The directory is the record: an execution id that has one is never started again.
+`spec.json` and `job_model.json` are written first, then `marks.json` as things happen to
+it (stop asked, JobModel released, checked in), `warden.json` and `exit.json` by its warden.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, Optional, Tuple
+
+from samza_dagster.agent.files import read_json, write_json, write_text
+from samza_dagster.agent.procfs import ProcessHandle, ProcessName
+from samza_dagster.agent.protocol import Launch
+
+LAUNCHING = "launching"  # its warden starts, or the agent doesn't know yet
+RUNNING = "running"
+STOPPING = "stopping"
+DEAD = "dead"  # its process was seen dead, with its whole group
+FAILED = "failed"  # no process of it exists, nor will one
+
+
+class Incarnation:
+    """What the agent knows of one; changed only under the agent's lock."""
+
+    def __init__(self, directory: Path, spec: Dict[str, Any]) -> None:
+        self.directory = directory
+        self.spec = spec
+        self.execution_id: str = directory.name
+        self.processor_id: str = spec["processor_id"]
+        self.sequence: int = spec["sequence"]
+        self.store_directories: FrozenSet[str] = frozenset(spec["store_directories"])
+        self.stop_grace_s: float = spec["stop_grace_s"]
+        self.released = False
+        self.checked_in = False
+        self.stop_asked = False
+        self.state = LAUNCHING
+        self.exit_status: Optional[int] = None
+        self.why = ""
+        self.stop_failed = ""
+        self.warden: Optional[ProcessHandle] = None
+        self.container: Optional[ProcessHandle] = None
+        self.pid: Optional[int] = None
+        # Monotonic deadlines of this agent's process, not of the record.
+        self.kill_at: Optional[float] = None
+        self.give_up_at: Optional[float] = None
+        self.bury_by: Optional[float] = None
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        launch: Launch,
+        *,
+        command: Tuple[str, ...],
+        environment: Dict[str, str],
+        grant_file: Path,
+        sequence: int,
+    ) -> Incarnation:
+        """Writes the record of a new one. `spec.json` comes last: without it there is none."""
+        work = directory / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o700)
+        write_text(directory / "job_model.json", launch.job_model_json)
+        spec: Dict[str, Any] = {
+            "version": 1,
+            "processor_id": launch.processor_id,
+            "command": list(command),
+            "environment": environment,
+            "work_dir": str(work),
+            "grant_file": str(grant_file),
+            "stop_grace_s": launch.stop_grace_s,
+            "store_directories": list(launch.store_directories),
+            "sequence": sequence,
+        }
+        write_json(directory / "spec.json", spec)
+        return cls(directory, spec)
+
+    @classmethod
+    def load(cls, directory: Path) -> Optional[Incarnation]:
+        """Reads a record back; None for a directory whose record was never finished."""
+        spec = read_json(directory / "spec.json")
+        if spec is None:
+            return None
+        found = cls(directory, spec)
+        marks = read_json(directory / "marks.json") or {}
+        found.released = bool(marks.get("released"))
+        found.checked_in = bool(marks.get("checked_in"))
+        found.stop_asked = bool(marks.get("stop_asked"))
+        return found
+
+    @property
+    def is_live(self) -> bool:
+        """A process of it exists or may still come to exist."""
+        return self.state in (LAUNCHING, RUNNING, STOPPING)
+
+    def mark(self) -> None:
+        """Records what happened to it, before anybody outside can see that it did."""
+        write_json(
+            self.directory / "marks.json",
+            {
+                "version": 1,
+                "released": self.released,
+                "checked_in": self.checked_in,
+                "stop_asked": self.stop_asked,
+            },
+        )
+
+    def job_model_json(self) -> str:
+        """The JobModel that is served to it alone."""
+        return (self.directory / "job_model.json").read_text(encoding="utf-8")
+
+    def read_processes(self) -> bool:
+        """Takes hold of warden and container once `warden.json` names them."""
+        if self.container is not None:
+            return True
+        written = read_json(self.directory / "warden.json")
+        if written is None:
+            return False
+        warden = ProcessName.from_json(written.get("warden"))
+        container = ProcessName.from_json(written.get("container"))
+        if warden is None or container is None:
+            return False
+        if self.warden is None:
+            self.warden = ProcessHandle(warden)
+        self.container = ProcessHandle(container)
+        self.pid = container.pid
+        return True
+
+    def read_end(self) -> Optional[Dict[str, Any]]:
+        """What `exit.json` says, once there is one."""
+        return read_json(self.directory / "exit.json")
+
+    def write_end(self, how: str, why: str, at_ms: int) -> None:
+        """The end as the agent saw it, when no warden was left to write it."""
+        write_json(
+            self.directory / "exit.json",
+            {"version": 1, "how": how, "status": None, "why": why, "at_ms": at_ms},
+        )
+
+    def close(self) -> None:
+        """Lets go of the pidfds."""
+        for handle in (self.warden, self.container):
+            if handle is not None:
+                handle.close()
+
+    def forget(self) -> None:
+        """Removes the record. The spec goes first, so that a half-removed one isn't read back."""
+        try:
+            os.unlink(str(self.directory / "spec.json"))  # noqa: PTH108 - 3.8 has no missing_ok on all
+        except FileNotFoundError:
+            pass
+        shutil.rmtree(str(self.directory), ignore_errors=True)
+
+    def to_json(self) -> Dict[str, Any]:
+        """As a sync reports it."""
+        return {
+            "execution_id": self.execution_id,
+            "processor_id": self.processor_id,
+            "state": self.state,
+            "pid": self.pid,
+            "released": self.released,
+            "checked_in": self.checked_in,
+            "exit_status": self.exit_status,
+            "why": self.why,
+            "stop_failed": self.stop_failed,
+        }
+
+
+def overlaps(one: FrozenSet[str], other: FrozenSet[str]) -> Optional[str]:
+    """A path of `one` that is a path of `other`, lies below it or above it; None if none does."""
+    for mine in sorted(one):
+        for theirs in other:
+            if mine == theirs or mine.startswith(theirs + "/") or theirs.startswith(mine + "/"):
+                return mine
+    return None

@@ -1,0 +1,77 @@
+"""The lease of a host as a value: how long its containers may live without a new word."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, NamedTuple, Optional
+
+
+class Now(NamedTuple):
+    """One reading of both clocks, in seconds."""
+
+    boottime_s: float
+    wall_s: float
+
+
+def read_clocks() -> Now:
+    """CLOCK_BOOTTIME goes on while the host sleeps; wall time is set right after a freeze."""
+    return Now(time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+
+
+class Grant(NamedTuple):
+    """A leader's word that containers may live for `lease_s` from the moment it was asked.
+
+    Of the two clocks the one that says more time has passed counts, so neither a
+    suspended host nor a clock set back lengthens a lease. A clock set forward shortens it.
+    """
+
+    epoch: int
+    lease_s: float
+    asked: Now
+    boot_id: str
+
+    def remaining_s(self, now: Now) -> float:
+        """Seconds that are left, 0 or less when it has ended."""
+        elapsed = max(
+            now.boottime_s - self.asked.boottime_s, now.wall_s - self.asked.wall_s, 0.0
+        )
+        return self.lease_s - elapsed
+
+    def is_live(self, now: Now) -> bool:
+        """Containers may live."""
+        return self.remaining_s(now) > 0
+
+    def to_json(self) -> Dict[str, Any]:
+        """As `grant.json` holds it."""
+        return {
+            "version": 1,
+            "epoch": self.epoch,
+            "lease_s": self.lease_s,
+            "asked_boottime_s": self.asked.boottime_s,
+            "asked_wall_s": self.asked.wall_s,
+            "boot_id": self.boot_id,
+        }
+
+    @classmethod
+    def from_json(cls, value: Optional[Dict[str, Any]], boot_id: str) -> Optional[Grant]:
+        """None for a file that is absent, malformed or of another boot: no grant at all."""
+        try:
+            assert value is not None
+            grant = cls(
+                int(value["epoch"]),
+                float(value["lease_s"]),
+                Now(float(value["asked_boottime_s"]), float(value["asked_wall_s"])),
+                str(value["boot_id"]),
+            )
+        except (AssertionError, KeyError, TypeError, ValueError):
+            return None
+        return grant if grant.boot_id == boot_id else None
+
+
+def longer(held: Optional[Grant], offered: Grant, now: Now) -> Grant:
+    """The grant that ends later; replies may come out of order. A newer leader's always wins."""
+    if held is None or offered.epoch > held.epoch:
+        return offered
+    if offered.epoch < held.epoch:
+        return held
+    return offered if offered.remaining_s(now) >= held.remaining_s(now) else held

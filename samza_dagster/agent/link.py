@@ -1,0 +1,215 @@
+"""The agent's side of the sync with the coordinator.
+
+Two exchanges run beside each other: a long poll, which brings commands and the lease,
+and a short one whenever something changed here. Only replies bring commands.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import random
+import threading
+import uuid
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional
+from urllib.parse import urlsplit
+
+from samza_dagster.agent.files import read_json, write_json
+from samza_dagster.agent.lease import Grant, Now, read_clocks
+from samza_dagster.agent.protocol import VERSION, Command, ProtocolError, Reply, parse_reply
+from samza_dagster.agent.supervisor import Outcome, Supervisor
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+_MAX_REPLY = 64 * 1024 * 1024
+_REMEMBERED_COMMANDS = 20_000
+
+
+class LinkError(Exception):
+    """The coordinator can't be reached, or what it said can't be used."""
+
+
+class CoordinatorLink:
+    """Reports to whichever coordinator the URL file names, and does what it says."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        *,
+        url_file: Path,
+        token_file: Path,
+        wait_s: float = 10.0,
+        longest_lease_s: float = 3600.0,
+        clocks: Callable[[], Now] = read_clocks,
+    ) -> None:
+        self._supervisor = supervisor
+        self._url_file = url_file
+        self._token_file = token_file
+        self._wait_s = wait_s
+        self._longest_lease_s = longest_lease_s
+        self._clocks = clocks
+        self._epoch_file = supervisor.directory / "epoch.json"
+        self._instance = str(uuid.uuid4())
+        self._sequence = 0
+        self._acks: Dict[str, Outcome] = {}
+        self._seen: Dict[str, None] = {}
+        self._pushed = -1
+        self._closing = threading.Event()
+        self._random = random.SystemRandom()
+        stored = read_json(self._epoch_file) or {}
+        self.highest_epoch = int(stored.get("epoch", 0))
+
+    def close(self) -> None:
+        """Ends both exchanges after the replies that they wait for."""
+        self._closing.set()
+        with self._supervisor.changed:
+            self._supervisor.changed.notify_all()
+
+    def poll(self) -> None:
+        """The long poll, for the life of the agent."""
+        self._repeat(lambda connection: self._exchange(connection, self._wait_s))
+
+    def push(self) -> None:
+        """The short exchange, whenever a report would differ from the last one sent."""
+
+        def once(connection: _Connection) -> None:
+            with self._supervisor.changed:
+                while self._pushed == self._supervisor.revision and not self._closing.is_set():
+                    self._supervisor.changed.wait(1.0)
+            if not self._closing.is_set():
+                self._exchange(connection, 0.0)
+
+        self._repeat(once)
+
+    def _repeat(self, once: Callable[[_Connection], None]) -> None:
+        connection = _Connection(self._url_file, self._token_file)
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                once(connection)
+                failures = 0
+            except LinkError as error:
+                connection.close()
+                if failures in (0, 5) or failures % 50 == 0:
+                    LOG.warning("no word with the coordinator: %s", error)
+                failures += 1
+                pause = min(2.0, 0.05 * 2 ** min(failures, 6)) * self._random.uniform(0.7, 1.3)
+                self._closing.wait(pause)
+        connection.close()
+
+    def _exchange(self, connection: _Connection, wait_s: float) -> None:
+        with self._supervisor.changed:
+            self._sequence += 1
+            self._pushed = self._supervisor.revision
+            sent = dict(self._acks)
+            body: Dict[str, Any] = {
+                "version": VERSION,
+                "host": self._supervisor.host,
+                "boot_id": self._supervisor.boot_id,
+                "instance": self._instance,
+                "sequence": self._sequence,
+                "wait_ms": int(wait_s * 1000),
+                "highest_epoch": self.highest_epoch,
+                "acknowledged": [
+                    {"id": key, "ok": outcome.ok, "why": outcome.why}
+                    for key, outcome in sent.items()
+                ],
+            }
+            body.update(self._supervisor.report())
+        asked = self._clocks()
+        value = connection.post(body, timeout_s=wait_s + 5.0)
+        try:
+            reply = parse_reply(value)
+        except ProtocolError as error:
+            raise LinkError("its reply can't be used: {}".format(error)) from error
+        with self._supervisor.changed:
+            self._take(reply, asked)
+            for key in sent:
+                self._acks.pop(key, None)
+
+    def _take(self, reply: Reply, asked: Now) -> None:
+        if reply.epoch < self.highest_epoch:
+            raise LinkError(
+                "a coordinator of epoch {} answers, {} was seen".format(
+                    reply.epoch, self.highest_epoch
+                )
+            )
+        if reply.epoch > self.highest_epoch:
+            write_json(self._epoch_file, {"version": 1, "epoch": reply.epoch}, durable=True)
+            self.highest_epoch = reply.epoch
+        self._supervisor.locality = reply.locality
+        lease_s = min(reply.lease_s, self._longest_lease_s)
+        self._supervisor.hold_lease(Grant(reply.epoch, lease_s, asked, self._supervisor.boot_id))
+        for command in reply.commands:
+            if command.id in self._seen:
+                continue
+            self._seen[command.id] = None
+            if len(self._seen) > _REMEMBERED_COMMANDS:
+                del self._seen[next(iter(self._seen))]
+            self._acks[command.id] = self._carry_out(command)
+            self._supervisor.revision += 1
+        self._supervisor.changed.notify_all()
+
+    def _carry_out(self, command: Command) -> Outcome:
+        supervisor = self._supervisor
+        try:
+            if command.kind == "reserve" and command.request_id is not None:
+                return supervisor.reserve(command.request_id, command.memory_mb, command.cores)
+            if command.kind == "release" and command.request_id is not None:
+                return supervisor.release(command.request_id)
+            if command.kind == "start" and command.request_id and command.launch is not None:
+                return supervisor.start(command.request_id, command.launch)
+            if command.kind == "stop" and command.execution_id is not None:
+                return supervisor.stop(command.execution_id)
+            if command.kind == "forget" and command.execution_id is not None:
+                return supervisor.forget(command.execution_id)
+        except OSError as error:
+            LOG.exception("command %s", command.id)
+            return Outcome(False, "{}: {}".format(type(error).__name__, error))
+        return Outcome(False, "a command that version {} doesn't know".format(VERSION))
+
+
+class _Connection:
+    """One kept connection; where it leads is read from the file anew after a failure."""
+
+    def __init__(self, url_file: Path, token_file: Path) -> None:
+        self._url_file = url_file
+        self._token_file = token_file
+        self._http: Optional[http.client.HTTPConnection] = None
+        self._token = ""
+
+    def post(self, body: Dict[str, Any], *, timeout_s: float) -> Any:
+        """The decoded answer; raises `LinkError`."""
+        try:
+            connection = self._http or self._open()
+            connection.timeout = timeout_s
+            if connection.sock is not None:
+                connection.sock.settimeout(timeout_s)
+            connection.request(
+                "POST",
+                "/agent/v1/sync",
+                json.dumps(body).encode("utf-8"),
+                {"Content-Type": "application/json", "Authorization": "Bearer " + self._token},
+            )
+            response = connection.getresponse()
+            data = response.read(_MAX_REPLY)
+            if response.status != 200:
+                raise LinkError("{} {}".format(response.status, data[:300].decode("utf-8", "replace")))
+            return json.loads(data)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise LinkError("{}: {}".format(type(error).__name__, error)) from error
+
+    def _open(self) -> http.client.HTTPConnection:
+        url = urlsplit(self._url_file.read_text(encoding="utf-8").strip())
+        if url.scheme != "http" or url.hostname is None:
+            raise LinkError("{} names no http URL".format(self._url_file))
+        self._token = self._token_file.read_text(encoding="utf-8").strip()
+        self._http = http.client.HTTPConnection(url.hostname, url.port or 80)
+        return self._http
+
+    def close(self) -> None:
+        if self._http is not None:
+            self._http.close()
+            self._http = None

@@ -1,0 +1,82 @@
+"""The agent's command line; started as `python -I <path>/agent/main.py`, with the standard library alone.
+
+Exit codes: 0 done, 1 something lives on or another agent runs, 2 bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import List
+
+if __name__ == "__main__":
+    # `-I` leaves the script's place off the path. Behind the standard library, which nothing
+    # beside us may shadow, and before any other copy of this package that is installed.
+    _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
+    sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
+
+from samza_dagster.agent.agent import AlreadyRunning, Settings, run
+from samza_dagster.agent.protocol import ProtocolError, check_name
+from samza_dagster.agent.stop_all import stop_all
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agent", description="One host's agent of samza_dagster.")
+    parser.add_argument("--directory", type=Path, required=True, help="its records; one agent each")
+    parser.add_argument("--stop-all", action="store_true", help="stop all on record, confirm, exit")
+    parser.add_argument("--host", help="the name that it registers under")
+    parser.add_argument("--memory-mb", type=int, help="MiB for containers")
+    parser.add_argument("--cores", type=int, help="cores for containers")
+    parser.add_argument("--coordinator-url-file", type=Path, help="where the coordinator's URL is")
+    parser.add_argument("--token-file", type=Path, help="where the job's token is")
+    parser.add_argument("--state-dir", type=Path, help="LOGGED_STORE_BASE_DIR; <directory>/state")
+    parser.add_argument("--lease-s", type=float, default=3600.0, help="takes no longer lease")
+    return parser
+
+
+def main(arguments: List[str]) -> int:
+    """Runs an agent until SIGTERM, or stops all that one has on record."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    directory: Path = given.directory.resolve()
+    if given.stop_all:
+        result = stop_all(directory)
+        print(json.dumps(result))
+        return 1 if result["alive"] else 0
+    needed = ("host", "memory_mb", "cores", "coordinator_url_file", "token_file")
+    missing = ["--" + name.replace("_", "-") for name in needed if getattr(given, name) is None]
+    if missing:
+        parser.error("needed to run: {}".format(", ".join(missing)))
+    try:
+        check_name(given.host, "--host")
+    except ProtocolError as error:
+        parser.error(str(error))
+    if given.memory_mb < 1 or given.cores < 1 or given.lease_s <= 0:
+        parser.error("--memory-mb, --cores and --lease-s are more than 0")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    try:
+        run(
+            Settings(
+                given.host,
+                directory,
+                (given.state_dir or directory / "state").resolve(),
+                given.memory_mb,
+                given.cores,
+                given.coordinator_url_file,
+                given.token_file,
+                given.lease_s,
+            )
+        )
+    except AlreadyRunning:
+        print("agent: another agent has {}".format(directory), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

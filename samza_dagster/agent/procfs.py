@@ -1,0 +1,175 @@
+"""Processes as the kernel shows them: /proc and pidfd.
+
+A process is named by pid, start time and boot id, because a pid alone is used again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+_SYS_PIDFD_OPEN = 434  # the same on every architecture Python 3.8 runs on, save Alpha
+
+
+class Stat(NamedTuple):
+    """What `/proc/<pid>/stat` says; `start_ticks` in clock ticks since boot."""
+
+    pid: int
+    state: str
+    ppid: int
+    pgrp: int
+    session: int
+    start_ticks: int
+
+    @property
+    def is_dead(self) -> bool:
+        """A zombie holds no file, lock or memory: only its parent still has to read its status."""
+        return self.state in ("Z", "X", "x")
+
+
+class ProcessName(NamedTuple):
+    """A process that can't be taken for another one."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+    def to_json(self) -> Dict[str, Any]:
+        """The three parts, as `from_json` reads them."""
+        return {"pid": self.pid, "start_ticks": self.start_ticks, "boot_id": self.boot_id}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Optional[ProcessName]:
+        """None for anything but the three parts."""
+        try:
+            return cls(int(value["pid"]), int(value["start_ticks"]), str(value["boot_id"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def is_alive(self) -> bool:
+        """The same process, of the same boot, and no zombie."""
+        if self.boot_id != boot_id():
+            return False
+        seen = stat_of(self.pid)
+        return seen is not None and seen.start_ticks == self.start_ticks and not seen.is_dead
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def stat_of(pid: int) -> Optional[Stat]:
+    """None when there is no such process (any more)."""
+    try:
+        text = Path("/proc/{}/stat".format(pid)).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The command name is in parentheses and may hold anything, also ") ".
+    fields = text[text.rindex(")") + 2 :].split()
+    return Stat(
+        pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
+    )
+
+
+def name_of(pid: int) -> Optional[ProcessName]:
+    """The process that has this pid now."""
+    seen = stat_of(pid)
+    return None if seen is None else ProcessName(pid, seen.start_ticks, boot_id())
+
+
+def all_processes() -> Iterator[Stat]:
+    """Every process, zombies included."""
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - names alone, no Path per process
+        if entry.isdigit():
+            seen = stat_of(int(entry))
+            if seen is not None:
+                yield seen
+
+
+def group_of(leader: ProcessName, session: int) -> List[Stat]:
+    """Living processes of the group that `leader` founded in `session`.
+
+    The session excludes a foreign group that got the number after ours had died out.
+    """
+    if leader.boot_id != boot_id():
+        return []
+    return [
+        p
+        for p in all_processes()
+        if p.pgrp == leader.pid and p.session == session and not p.is_dead
+    ]
+
+
+def kill_group(leader: ProcessName, session: int, number: int = signal.SIGKILL) -> None:
+    """Signals the whole group; nothing happens when none of it lives."""
+    if group_of(leader, session):
+        try:
+            os.killpg(leader.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+class ProcessHandle:
+    """A process held by a pidfd where the kernel has one, else watched in /proc."""
+
+    def __init__(self, name: ProcessName) -> None:
+        self.name = name
+        self.pidfd = _open_pidfd(name.pid)
+        # Looked at after the open: the pidfd is then of this very process, or of none alive.
+        if self.pidfd is not None and not _is_same(name):
+            os.close(self.pidfd)
+            self.pidfd = None
+        self._gone = False
+
+    def is_dead(self) -> bool:
+        """The kernel says that all of its threads have ended."""
+        if not self._gone:
+            if self.pidfd is None:
+                self._gone = not self.name.is_alive()
+            else:
+                poller = select.poll()
+                poller.register(self.pidfd, select.POLLIN)
+                self._gone = bool(poller.poll(0))
+        return self._gone
+
+    def send(self, number: int) -> None:
+        """Signals it, never another process with its pid."""
+        if self.is_dead():
+            return
+        try:
+            if self.pidfd is not None and hasattr(signal, "pidfd_send_signal"):
+                signal.pidfd_send_signal(self.pidfd, number)
+            else:
+                os.kill(self.name.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def close(self) -> None:
+        """Lets go of the pidfd."""
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+            self._gone = self._gone or not self.name.is_alive()
+
+
+def _is_same(name: ProcessName) -> bool:
+    seen = stat_of(name.pid)
+    return seen is not None and seen.start_ticks == name.start_ticks and name.boot_id == boot_id()
+
+
+def _open_pidfd(pid: int) -> Optional[int]:
+    if hasattr(os, "pidfd_open"):
+        try:
+            return os.pidfd_open(pid)
+        except OSError as error:
+            if error.errno in (errno.ENOSYS, errno.EPERM, errno.ESRCH, errno.EINVAL):
+                return None
+            raise
+    descriptor = ctypes.CDLL(None, use_errno=True).syscall(_SYS_PIDFD_OPEN, pid, 0)
+    return descriptor if descriptor >= 0 else None

@@ -1,0 +1,179 @@
+"""What agent and coordinator say to each other, as the agent's side sees it.
+
+The page `docs/agent-protocol.md` is the rule. Unknown fields are ignored; a peer whose
+version is one away is understood, any other is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+VERSION = 1
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_MAX_COMMANDS = 10_000
+
+
+class ProtocolError(ValueError):
+    """A message that can't be used; its text says which part."""
+
+
+class Launch(NamedTuple):
+    """One incarnation to start; `store_directories` are below the state directory."""
+
+    execution_id: str
+    processor_id: str
+    command: Tuple[str, ...]
+    environment: Dict[str, str]
+    job_model_json: str
+    store_directories: Tuple[str, ...]
+    stop_grace_s: float
+
+
+class Command(NamedTuple):
+    """One command; what its `kind` doesn't need is None."""
+
+    id: str
+    kind: str  # reserve, release, start, stop, forget
+    request_id: Optional[str] = None
+    memory_mb: int = 0
+    cores: int = 0
+    execution_id: Optional[str] = None
+    launch: Optional[Launch] = None
+
+
+class Reply(NamedTuple):
+    """The coordinator's answer to a sync; the lease counts from when the sync was sent."""
+
+    epoch: int
+    lease_s: float
+    commands: Tuple[Command, ...]
+    locality: Dict[str, str]
+
+
+def is_understood(version: Any) -> bool:
+    """One version back and forth."""
+    return isinstance(version, int) and abs(version - VERSION) <= 1
+
+
+def check_name(value: Any, field: str) -> str:
+    """A name that is safe as one part of a path and of a URL."""
+    if not isinstance(value, str) or not _SAFE_NAME.fullmatch(value):
+        raise ProtocolError("{}: {!r} has other characters than A-Z a-z 0-9 . _ -".format(field, value))
+    return value
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str) or not value or len(value) > 500:
+        raise ProtocolError("{}: a text of 1 to 500 characters is needed".format(field))
+    return value
+
+
+def _whole(value: Any, field: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**9:
+        raise ProtocolError("{}: a whole number from 0 is needed, not {!r}".format(field, value))
+    return value
+
+
+def _strings(value: Any, field: str) -> Tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):  # pyright: ignore[reportUnknownVariableType]
+        raise ProtocolError("{}: a list of strings is needed".format(field))
+    return tuple(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _mapping(value: Any, field: str) -> Dict[str, str]:
+    if not isinstance(value, dict):
+        raise ProtocolError("{}: an object of strings is needed".format(field))
+    items: List[Tuple[Any, Any]] = list(value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+    if not all(isinstance(k, str) and isinstance(v, str) for k, v in items):
+        raise ProtocolError("{}: an object of strings is needed".format(field))
+    return dict(items)
+
+
+def _below(path: str) -> str:
+    parts = path.split("/")
+    if not path or path.startswith("/") or any(p in ("", ".", "..") for p in parts):
+        raise ProtocolError("store_directories: {!r} isn't a path below the state directory".format(path))
+    return path
+
+
+def _launch(value: Any) -> Launch:
+    if not isinstance(value, dict):
+        raise ProtocolError("launch: an object is needed")
+    given: Dict[str, Any] = value
+    command = _strings(given.get("command"), "launch.command")
+    environment = _mapping(given.get("environment"), "launch.environment")
+    if not command or not command[0]:
+        raise ProtocolError("launch.command: a program is needed")
+    if any("\0" in part for part in (*command, *environment, *environment.values())):
+        raise ProtocolError("launch: a NUL can't be passed to a program")
+    if any("=" in key or not key for key in environment):
+        raise ProtocolError("launch.environment: a name is empty or has '='")
+    model = given.get("job_model_json")
+    grace = given.get("stop_grace_s", 20.0)
+    if not isinstance(model, str):
+        raise ProtocolError("launch.job_model_json: a string is needed")
+    if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 <= grace <= 3600:
+        raise ProtocolError("launch.stop_grace_s: 0 to 3600 seconds")
+    return Launch(
+        check_name(given.get("execution_id"), "launch.execution_id"),
+        _text(given.get("processor_id"), "launch.processor_id"),
+        command,
+        environment,
+        model,
+        tuple(_below(p) for p in _strings(given.get("store_directories"), "launch.store_directories")),
+        float(grace),
+    )
+
+
+def _command(value: Any) -> Command:
+    if not isinstance(value, dict):
+        raise ProtocolError("commands: objects are needed")
+    given: Dict[str, Any] = value
+    kind = given.get("kind")
+    ident = _text(given.get("id"), "commands.id")
+    if kind == "reserve":
+        return Command(
+            ident,
+            kind,
+            request_id=_text(given.get("request_id"), "request_id"),
+            memory_mb=_whole(given.get("memory_mb"), "memory_mb"),
+            cores=_whole(given.get("cores"), "cores"),
+        )
+    if kind == "release":
+        return Command(ident, kind, request_id=_text(given.get("request_id"), "request_id"))
+    if kind == "start":
+        return Command(
+            ident,
+            kind,
+            request_id=_text(given.get("request_id"), "request_id"),
+            launch=_launch(given.get("launch")),
+        )
+    if kind in ("stop", "forget"):
+        return Command(
+            ident, kind, execution_id=check_name(given.get("execution_id"), "execution_id")
+        )
+    # A later version's command: acknowledged as not understood, never half carried out.
+    return Command(ident, "unknown")
+
+
+def parse_reply(value: Any) -> Reply:
+    """Raises `ProtocolError` that names the first part that can't be used."""
+    if not isinstance(value, dict):
+        raise ProtocolError("reply: an object is needed")
+    given: Dict[str, Any] = value
+    if not is_understood(given.get("version")):
+        raise ProtocolError(
+            "version: {!r} is more than one from ours, {}".format(given.get("version"), VERSION)
+        )
+    commands: Any = given.get("commands")
+    if not isinstance(commands, list) or len(commands) > _MAX_COMMANDS:  # pyright: ignore[reportUnknownArgumentType]
+        raise ProtocolError("commands: a list of at most {} is needed".format(_MAX_COMMANDS))
+    listed: List[Any] = commands
+    return Reply(
+        _whole(given.get("epoch"), "epoch"),
+        _whole(given.get("lease_ms"), "lease_ms") / 1000.0,
+        tuple(_command(c) for c in listed),
+        _mapping(given.get("locality", {}), "locality"),
+    )

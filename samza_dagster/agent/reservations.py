@@ -1,0 +1,96 @@
+"""Memory and cores of one host: who holds how much. A value; the agent keeps it on disk."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+
+class Reservation(NamedTuple):
+    """Held for a request, then used by the incarnation that was started with it."""
+
+    request_id: str
+    memory_mb: int
+    cores: int
+    execution_id: Optional[str] = None
+
+
+class Ledger(NamedTuple):
+    """What the host has and what of it is held."""
+
+    memory_mb: int
+    cores: int
+    held: Tuple[Reservation, ...] = ()
+
+    @property
+    def free_memory_mb(self) -> int:
+        """MiB that nobody holds."""
+        return self.memory_mb - sum(r.memory_mb for r in self.held)
+
+    @property
+    def free_cores(self) -> int:
+        """Cores that nobody holds."""
+        return self.cores - sum(r.cores for r in self.held)
+
+    def find(self, request_id: str) -> Optional[Reservation]:
+        """The reservation of a request."""
+        return next((r for r in self.held if r.request_id == request_id), None)
+
+    def refusal(self, request_id: str, memory_mb: int, cores: int) -> Optional[str]:
+        """Why it can't be held, with what is free; None when it can or already is."""
+        if self.find(request_id) is not None:
+            return None
+        if memory_mb <= self.free_memory_mb and cores <= self.free_cores:
+            return None
+        return "full: {} MiB and {} cores are free of {} MiB and {}, {} MiB and {} are needed".format(
+            self.free_memory_mb, self.free_cores, self.memory_mb, self.cores, memory_mb, cores
+        )
+
+    def reserve(self, request_id: str, memory_mb: int, cores: int) -> Ledger:
+        """Holds it; the same request again changes nothing. Ask `refusal` first."""
+        if self.find(request_id) is not None:
+            return self
+        return self._replace(held=(*self.held, Reservation(request_id, memory_mb, cores)))
+
+    def use(self, request_id: str, execution_id: str) -> Ledger:
+        """Ties it to an incarnation, until that one's death."""
+        return self._replace(
+            held=tuple(
+                r._replace(execution_id=execution_id) if r.request_id == request_id else r
+                for r in self.held
+            )
+        )
+
+    def release(self, request_id: str) -> Ledger:
+        """Gives it back, unless an incarnation uses it."""
+        return self._replace(
+            held=tuple(
+                r for r in self.held if r.request_id != request_id or r.execution_id is not None
+            )
+        )
+
+    def bury(self, execution_id: str) -> Ledger:
+        """Frees what a dead incarnation used."""
+        return self._replace(held=tuple(r for r in self.held if r.execution_id != execution_id))
+
+    def to_json(self) -> List[Dict[str, Any]]:
+        """The reservations, as the sync and `reservations.json` hold them."""
+        return [
+            {
+                "request_id": r.request_id,
+                "memory_mb": r.memory_mb,
+                "cores": r.cores,
+                "execution_id": r.execution_id,
+            }
+            for r in self.held
+        ]
+
+    def with_held(self, listed: List[Dict[str, Any]]) -> Ledger:
+        """The ledger with the reservations that `to_json` listed."""
+        return self._replace(
+            held=tuple(
+                Reservation(
+                    str(r["request_id"]), int(r["memory_mb"]), int(r["cores"]), r["execution_id"]
+                )
+                for r in listed
+            )
+        )

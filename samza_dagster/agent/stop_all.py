@@ -1,0 +1,104 @@
+"""Stops all that one agent's directory has on record, the agent first, and confirms each death.
+
+Works from the records alone, so also on what a killed sandbox left behind.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+from samza_dagster.agent import agent, procfs
+from samza_dagster.agent.files import write_json
+from samza_dagster.agent.incarnation import Incarnation
+
+
+def stop_all(directory: Path, *, agent_grace_s: float = 3.0) -> Dict[str, Any]:
+    """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids."""
+    found_agent = agent.running(directory)
+    stopped: List[Dict[str, Any]] = []
+    alive: List[Dict[str, Any]] = []
+    if found_agent is not None:
+        # First, so that it starts nothing more and takes no warden's end for a failure.
+        handle = procfs.ProcessHandle(found_agent)
+        handle.send(signal.SIGTERM)
+        if not _wait(handle, agent_grace_s):
+            handle.send(signal.SIGKILL)
+        dead = _wait(handle, agent_grace_s)
+        (stopped if dead else alive).append({"agent": str(directory), "pid": found_agent.pid})
+    root = directory / "incarnations"
+    records = [Incarnation.load(d) for d in sorted(root.iterdir())] if root.is_dir() else []
+    live = [r for r in records if r is not None and _take(r)]
+    for record in live:
+        if record.warden is not None:
+            record.warden.send(signal.SIGTERM)
+    for record in live:
+        entry = {"execution_id": record.execution_id, "pid": record.pid}
+        (stopped if _end(record) else alive).append(entry)
+    return {"stopped": stopped, "alive": alive}
+
+
+def _take(record: Incarnation) -> bool:
+    if record.read_end() is not None and not record.read_processes():
+        return False
+    deadline = time.monotonic() + 2.0
+    # A warden that was forked a moment ago writes its record within that time, or never.
+    while not record.read_processes():
+        if record.read_end() is not None:
+            return False
+        if time.monotonic() > deadline:
+            record.write_end("not started", "stopped before it was started", int(time.time() * 1000))
+            return False
+        time.sleep(0.05)
+    assert record.warden is not None
+    assert record.container is not None
+    return not (
+        record.warden.is_dead()
+        and record.container.is_dead()
+        and not procfs.group_of(record.container.name, record.warden.name.pid)
+    )
+
+
+def _end(record: Incarnation) -> bool:
+    assert record.warden is not None
+    assert record.container is not None
+    _wait(record.container, 0.0 if record.warden.is_dead() else record.stop_grace_s + 1.0)
+    session = record.warden.name.pid
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline:
+        if _wait(record.container, 0.0) and not procfs.group_of(record.container.name, session):
+            break
+        procfs.kill_group(record.container.name, session)
+        _wait(record.container, 0.2)
+    if not _wait(record.warden, 2.0):
+        record.warden.send(signal.SIGKILL)
+    gone = (
+        _wait(record.warden, 2.0)
+        and record.container.is_dead()
+        and not procfs.group_of(record.container.name, session)
+    )
+    if gone and record.read_end() is None:
+        write_json(
+            record.directory / "exit.json",
+            {"version": 1, "how": "stopped", "status": None, "why": "", "at_ms": int(time.time() * 1000)},
+        )
+    return gone
+
+
+def _wait(handle: procfs.ProcessHandle, seconds: float) -> bool:
+    """Whether it is dead within that time."""
+    deadline = time.monotonic() + seconds
+    while not handle.is_dead():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        if handle.pidfd is None:
+            time.sleep(min(left, 0.1))
+        else:
+            poller = select.poll()
+            poller.register(handle.pidfd, select.POLLIN)
+            poller.poll(int(left * 1000) + 1)
+    return True

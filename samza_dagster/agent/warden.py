@@ -1,0 +1,277 @@
+"""Parent of one container: holds its lease, kills its group, says how it ended.
+
+Run as `python -I warden.py <incarnation directory> [<ready descriptor>]`, leader of its
+own session, single-threaded (the kernel ties a parent-death signal to a thread).
+
+In the directory it reads `spec.json` and the grant that it names, holds `warden.lock` for
+its life, and writes `warden.json` once the container runs and `exit.json` once it and
+every process of its group are dead. A directory that has an `exit.json` never runs again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, NoReturn, Optional
+
+if __name__ == "__main__":
+    # `-I` leaves the script's place off the path. Behind the standard library, which nothing
+    # beside us may shadow, and before any other copy of this package that is installed.
+    _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
+    sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
+
+from samza_dagster.agent import procfs
+from samza_dagster.agent.files import read_json, write_json
+from samza_dagster.agent.lease import Grant, read_clocks
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+# A wall clock set forward shortens a lease, and no timer tells: look this often.
+_LONGEST_SLEEP_S = 5.0
+
+HOW_BY_ITSELF = "by itself"
+HOW_STOPPED = "stopped"
+HOW_LEASE = "lease ended"
+HOW_NOT_STARTED = "not started"
+
+
+class Warden:
+    """One container from fork to the death of its last process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.spec: Dict[str, Any] = {}
+        self.boot_id = procfs.boot_id()
+        self.child = 0
+        self.how = HOW_BY_ITSELF
+        self.kill_at: Optional[float] = None  # monotonic; the grace after a SIGTERM
+        self.grant: Optional[Grant] = None
+        self._stop_asked = False
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self._wake, self._wake_write = os.pipe()
+
+    def run(self, ready: Optional[int]) -> int:
+        """Lives as long as the container; exit code 0 unless it was never started."""
+        self._listen()
+        if not self._claim():
+            return 3
+        spec = read_json(self.directory / "spec.json")
+        if spec is None:
+            return self._never("spec.json is missing or malformed")
+        self.spec = spec
+        if self._remaining_s() <= 0:
+            return self._never("the host holds no live lease")
+        if self._stop_asked:
+            return self._never("stopped before it was started")
+        why = self._fork()
+        if why is not None:
+            return self._never(why)
+        self._tell(ready)
+        self._watch()
+        self._bury()
+        return 0
+
+    def _listen(self) -> None:
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._wake_write, False)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(ignored, signal.SIG_IGN)
+        # Orphans of the container come to us, so that their deaths are seen.
+        self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def _on_term(self, *_: object) -> None:
+        self._stop_asked = True
+
+    def _claim(self) -> bool:
+        """Only one warden ever runs a directory, and none after its end was written."""
+        descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return not (self.directory / "exit.json").exists()
+
+    def _never(self, why: str) -> int:
+        write_json(
+            self.directory / "exit.json",
+            {"version": 1, "how": HOW_NOT_STARTED, "status": None, "why": why, "at_ms": _now_ms()},
+        )
+        return 4
+
+    def _fork(self) -> Optional[str]:
+        """Starts the container; the reason when its program can't be executed."""
+        told, tell = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_container(tell, parent)
+        os.close(tell)
+        with os.fdopen(told, "rb") as stream:
+            failure = stream.read().decode("utf-8", "replace")
+        if failure:
+            os.waitpid(pid, 0)
+            return failure
+        self.child = pid
+        return None
+
+    def _become_container(self, tell: int, parent: int) -> NoReturn:
+        """In the child: own group, dies with the warden, then the program. Never returns."""
+        try:
+            os.setpgid(0, 0)
+            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            for number in (
+                signal.SIGTERM,
+                signal.SIGCHLD,
+                signal.SIGHUP,
+                signal.SIGINT,
+                signal.SIGPIPE,
+            ):
+                signal.signal(number, signal.SIG_DFL)
+            log = os.open(
+                str(self.directory / "container.log"),
+                os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+                0o600,
+            )
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.chdir(str(self.spec["work_dir"]))
+            command: List[str] = self.spec["command"]
+            environment: Dict[str, str] = self.spec["environment"]
+            os.execvpe(command[0], command, environment)
+        except BaseException as error:
+            os.write(tell, "{}: {}".format(type(error).__name__, error).encode("utf-8"))
+        os._exit(127)
+
+    def _tell(self, ready: Optional[int]) -> None:
+        me = procfs.name_of(os.getpid())
+        container = procfs.name_of(self.child)
+        assert me is not None  # we run
+        assert container is not None  # our own child, not reaped
+        write_json(
+            self.directory / "warden.json",
+            {"version": 1, "warden": me.to_json(), "container": container.to_json()},
+        )
+        if ready is not None:
+            os.close(ready)
+
+    def _remaining_s(self) -> float:
+        """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
+        now = read_clocks()
+        if self.grant is None or not self.grant.is_live(now):
+            self.grant = Grant.from_json(read_json(Path(self.spec["grant_file"])), self.boot_id)
+        return 0.0 if self.grant is None else self.grant.remaining_s(now)
+
+    def _watch(self) -> None:
+        """Until the container itself is dead."""
+        while True:
+            if self._exited():
+                return
+            self._reap_orphans()
+            remaining = self._remaining_s()
+            if remaining <= 0:
+                self.how = HOW_LEASE
+                os.killpg(self.child, signal.SIGKILL)
+                os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOWAIT)
+                return
+            if self._stop_asked and self.kill_at is None:
+                self.how = HOW_STOPPED
+                self.kill_at = time.monotonic() + float(self.spec["stop_grace_s"])
+                os.kill(self.child, signal.SIGTERM)
+            sleep = min(remaining, _LONGEST_SLEEP_S)
+            if self.kill_at is not None:
+                grace = self.kill_at - time.monotonic()
+                if grace <= 0:
+                    os.killpg(self.child, signal.SIGKILL)
+                else:
+                    sleep = min(sleep, grace)
+            self._sleep(sleep, [])
+
+    def _sleep(self, seconds: float, also: List[int]) -> None:
+        select.select([self._wake, *also], [], [], seconds)
+        try:
+            while os.read(self._wake, 512):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _exited(self) -> bool:
+        # The zombie stays: as long as it does, nobody else can get its pid and group.
+        seen = os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return seen is not None
+
+    def _reap_orphans(self) -> None:
+        me = os.getpid()
+        for process in procfs.all_processes():
+            if process.ppid == me and process.is_dead and process.pid != self.child:
+                os.waitpid(process.pid, os.WNOHANG)
+
+    def _bury(self) -> None:
+        """Kills what is left of the group, waits until nothing is, writes the end."""
+        me = os.getpid()
+        while True:
+            left = [
+                p
+                for p in procfs.all_processes()
+                if (p.pgrp == self.child or p.ppid == me) and p.pid != self.child and not p.is_dead
+            ]
+            if not left:
+                break
+            try:
+                os.killpg(self.child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            handles: List[procfs.ProcessHandle] = []
+            for process in left:
+                handle = procfs.ProcessHandle(
+                    procfs.ProcessName(process.pid, process.start_ticks, self.boot_id)
+                )
+                handle.send(signal.SIGKILL)
+                handles.append(handle)
+            fds = [h.pidfd for h in handles if h.pidfd is not None]
+            self._sleep(0.2 if len(fds) < len(handles) else 5.0, fds)
+            for handle in handles:
+                handle.close()
+            self._reap_orphans()
+        self._reap_orphans()
+        end = os.waitid(os.P_PID, self.child, os.WEXITED)
+        assert end is not None  # it is a zombie
+        status = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
+        write_json(
+            self.directory / "exit.json",
+            {"version": 1, "how": self.how, "status": status, "why": "", "at_ms": _now_ms()},
+        )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def main(arguments: List[str]) -> int:
+    """Exit codes: 0 the container ran and is dead, 3 another warden has it, 4 never started."""
+    ready = int(arguments[1]) if len(arguments) > 1 else None
+    if ready is not None:
+        os.set_inheritable(ready, False)  # the container must not hold it open
+    try:
+        return Warden(Path(arguments[0])).run(ready)
+    except OSError as error:
+        print("warden: {}: {}".format(errno.errorcode.get(error.errno or 0), error), file=sys.stderr)
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

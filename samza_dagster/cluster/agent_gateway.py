@@ -1,0 +1,133 @@
+"""The HTTP server that agents call: one POST, behind the job's token, and plain GET pages."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+SYNC_PATH = "/agent/v1/sync"
+MAX_BODY = 16 * 1024 * 1024
+
+Answer = tuple[int, Mapping[str, Any]]
+
+
+class AgentGateway:
+    """Listens for agents; `on_sync` answers a body, and may hold it for a while.
+
+    Pages registered with `add_route` are served to anybody on the address listened on, so
+    they must tell nothing secret.
+    """
+
+    def __init__(
+        self, listen: tuple[str, int], *, token: str, on_sync: Callable[[bytes], Answer]
+    ) -> None:
+        self._server = _Server(listen, token.encode("utf-8"), on_sync)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="agent-gateway"
+        )
+        self._thread.daemon = True
+
+    @property
+    def url(self) -> str:
+        """Where agents find it."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
+        """Serves `GET path` with the JSON object that `page` returns when asked."""
+        self._server.pages[path] = page
+
+    def start(self) -> None:
+        """Begins to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops listening; connections that are kept open get 503 from here on."""
+        self._server.closed = True
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(
+        self, listen: tuple[str, int], token: bytes, on_sync: Callable[[bytes], Answer]
+    ) -> None:
+        super().__init__(listen, _Handler)
+        self.token = token
+        self.on_sync = on_sync
+        self.pages: dict[str, Callable[[], Mapping[str, Any]]] = {}
+        self.closed = False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = 60
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_POST(self) -> None:
+        if self.server.closed:
+            self._refuse(503, "this coordinator has ended")
+        elif urlsplit(self.path).path != SYNC_PATH:
+            self._refuse(404, "no such page")
+        elif not self._may_enter():
+            self._refuse(401, "the job's token is needed")
+        else:
+            body = self._body()
+            if body is not None:
+                status, value = self.server.on_sync(body)
+                self._answer(status, value)
+
+    def do_GET(self) -> None:
+        page = self.server.pages.get(urlsplit(self.path).path)
+        if self.server.closed:
+            self._refuse(503, "this coordinator has ended")
+        elif page is None:
+            self._refuse(404, "no such page")
+        else:
+            self._answer(200, page())
+
+    def _may_enter(self) -> bool:
+        given = self.headers.get("Authorization", "")
+        return hmac.compare_digest(given.encode("utf-8"), b"Bearer " + self.server.token)
+
+    def _body(self) -> bytes | None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit():
+            self._refuse(411, "a Content-Length is needed")
+            return None
+        if int(length) > MAX_BODY:
+            self._refuse(413, f"at most {MAX_BODY} bytes")
+            return None
+        return self.rfile.read(int(length))
+
+    def _refuse(self, status: int, why: str) -> None:
+        self.close_connection = True  # its body wasn't read
+        self._answer(status, {"error": why})
+
+    def _answer(self, status: int, value: Mapping[str, Any]) -> None:
+        body = json.dumps(value).encode("utf-8")
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing: agents ask all the time."""

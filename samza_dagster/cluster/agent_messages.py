@@ -1,0 +1,116 @@
+"""The sync message of an agent, read on the coordinator's side. See `docs/agent-protocol.md`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from samza_dagster.cluster.interface import ContainerLaunch, ObservedContainer
+from samza_dagster.errors import InvalidInput
+
+VERSION = 1
+
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Amount = Annotated[int, Field(ge=0, le=10**9)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class Resources(_Message):
+    """What a host has and what of it is free; memory in MiB."""
+
+    memory_mb: Amount
+    cores: Amount
+    free_memory_mb: int
+    free_cores: int
+
+
+class ReportedReservation(_Message):
+    """Held for a request; `execution_id` once an incarnation uses it."""
+
+    request_id: Name
+    memory_mb: Amount
+    cores: Amount
+    execution_id: Name | None = None
+
+
+class ReportedContainer(_Message):
+    """One incarnation on an agent's books."""
+
+    execution_id: Name
+    processor_id: Name
+    state: str
+    pid: int | None = None
+    released: bool = False
+    checked_in: bool = False
+    exit_status: int | None = None
+    why: str = ""
+    stop_failed: str = ""
+
+    def observed(self) -> ObservedContainer:
+        """As the cluster's interface names it."""
+        return ObservedContainer(
+            execution_id=self.execution_id,
+            processor_id=self.processor_id,
+            state=self.state,
+            pid=self.pid,
+            checked_in=self.checked_in,
+            exit_status=self.exit_status,
+        )
+
+
+class Acknowledgement(_Message):
+    """A command was carried out, or why it wasn't."""
+
+    id: Name
+    ok: bool
+    why: str = ""
+
+
+class Sync(_Message):
+    """All that an agent says: who it is, what it has, what it did."""
+
+    version: int
+    host: Name
+    boot_id: Name
+    instance: Name
+    sequence: Annotated[int, Field(ge=0)]
+    wait_ms: Annotated[int, Field(ge=0, le=600_000)] = 0
+    highest_epoch: Annotated[int, Field(ge=0)] = 0
+    resources: Resources
+    reservations: Annotated[list[ReportedReservation], Field(max_length=10_000)] = []
+    containers: Annotated[list[ReportedContainer], Field(max_length=10_000)] = []
+    acknowledged: Annotated[list[Acknowledgement], Field(max_length=20_000)] = []
+
+
+def parse_sync(body: bytes) -> Sync:
+    """Raises `InvalidInput` that names the first field that can't be used."""
+    try:
+        sync = Sync.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(whole message)"
+        raise InvalidInput("read an agent's sync", seen=f"field {field}: {first['msg']}") from error
+    if abs(sync.version - VERSION) > 1:
+        raise InvalidInput(
+            "talk with an agent",
+            seen=f"its protocol version {sync.version}, ours is {VERSION}",
+            fix="an agent whose version is at most one away",
+        )
+    return sync
+
+
+def launch_to_wire(launch: ContainerLaunch) -> dict[str, object]:
+    """The `launch` object of a start command."""
+    return {
+        "execution_id": launch.execution_id,
+        "processor_id": launch.processor_id,
+        "command": list(launch.command),
+        "environment": dict(launch.environment),
+        "job_model_json": launch.job_model_json,
+        "store_directories": list(launch.store_directories),
+        "stop_grace_s": launch.stop_grace_s,
+    }

@@ -1,0 +1,80 @@
+"""Which host a resource is asked of, and why none could hold it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ResourceAsk:
+    """What is asked; `host` None is any host not excluded. Memory in MiB."""
+
+    request_id: str
+    host: str | None
+    excluded_hosts: tuple[str, ...]
+    memory_mb: int
+    cores: int
+    expires_in_s: float
+
+
+@dataclass(frozen=True)
+class HostView:
+    """A host as it looks from here; `lost_for_s` is the silence of a lost one."""
+
+    host: str
+    free_memory_mb: int
+    free_cores: int
+    containers: int
+    lost_for_s: float | None = None
+
+    def fits(self, ask: ResourceAsk) -> bool:
+        """It answers, and has the memory and the cores."""
+        return (
+            self.lost_for_s is None
+            and self.free_memory_mb >= ask.memory_mb
+            and self.free_cores >= ask.cores
+        )
+
+
+def choose_host(ask: ResourceAsk, hosts: Iterable[HostView]) -> str | None:
+    """The host with the most free memory, then the fewest containers, then by name."""
+    fitting = [
+        view
+        for view in hosts
+        if view.fits(ask)
+        and view.host not in ask.excluded_hosts
+        and (ask.host is None or ask.host == view.host)
+    ]
+    best = min(fitting, key=lambda v: (-v.free_memory_mb, v.containers, v.host), default=None)
+    return None if best is None else best.host
+
+
+def explain(
+    ask: ResourceAsk, hosts: Mapping[str, HostView], refusals: Mapping[str, str]
+) -> str:
+    """One line: each candidate host and what was seen of it, when the time was up.
+
+    `refusals` is what the agents of hosts that seemed to have room said.
+    """
+    names = sorted(hosts) if ask.host is None else [ask.host]
+    seen = [f"{name}: {_seen(ask, name, hosts.get(name), refusals.get(name))}" for name in names]
+    return (
+        f"no host could hold {ask.memory_mb} MiB and {ask.cores} cores within "
+        f"{ask.expires_in_s:g} s; " + ("; ".join(seen) or "no host is registered")
+    )
+
+
+def _seen(ask: ResourceAsk, name: str, view: HostView | None, refusal: str | None) -> str:
+    if name in ask.excluded_hosts:
+        return "excluded"
+    if view is None:
+        return "not registered"
+    if view.lost_for_s is not None:
+        return f"lost, no word for {view.lost_for_s:.1f} s"
+    if view.fits(ask):
+        return f"refused: {refusal}" if refusal else "has room, but its agent did not answer in time"
+    return (
+        f"full, {view.free_memory_mb} MiB and {view.free_cores} cores free, "
+        f"{ask.memory_mb} MiB and {ask.cores} cores needed"
+    )

@@ -1,0 +1,133 @@
+"""What is known of one host, and what its agent is still to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from samza_dagster.cluster.agent_messages import ReportedContainer, Resources, Sync
+from samza_dagster.cluster.allocation import HostView
+from samza_dagster.cluster.interface import ClusterCallbacks, HostResources
+
+Notice = Callable[[ClusterCallbacks], None]
+"""One callback, still to be made."""
+
+_LIVE = frozenset({"launching", "running", "stopping"})
+
+
+@dataclass
+class HostBook:
+    """One host: the agent's last report, and the commands that it hasn't acknowledged."""
+
+    host: str
+    commands: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    instance: str | None = None
+    past_instances: set[str] = field(default_factory=set[str])
+    sequence: int = -1
+    resources: Resources | None = None
+    reservations: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    containers: dict[str, ReportedContainer] = field(default_factory=dict[str, ReportedContainer])
+    heard_at: float = 0.0
+    lost: bool = False
+
+    @property
+    def is_registered(self) -> bool:
+        """An agent has registered, and is not lost."""
+        return self.instance is not None and not self.lost
+
+    def take(self, sync: Sync) -> list[Notice]:
+        """Books a report; the callbacks that it gives cause to, in order.
+
+        An agent that is new here or was lost registers: all that it has is told again.
+        Reports of one agent may overtake each other; an older one changes nothing.
+        """
+        registers = sync.instance != self.instance or self.lost
+        if not registers and sync.sequence <= self.sequence:
+            return []
+        if self.instance is not None and sync.instance != self.instance:
+            self.past_instances.add(self.instance)
+        before = {} if registers else self.containers
+        self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
+        self.resources = sync.resources
+        self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
+        self.containers = {c.execution_id: c for c in sync.containers}
+        notices: list[Notice] = []
+        if registers:
+            resources = self.as_resources()
+            observed = tuple(c.observed() for c in sync.containers)
+            notices.append(lambda to: to.on_host_registered(resources, observed))
+        return notices + list(changes(self.host, before, sync.containers))
+
+    def as_resources(self) -> HostResources:
+        """The host as the cluster's interface names it; only of one that registered."""
+        assert self.resources is not None
+        return HostResources(
+            self.host,
+            self.resources.memory_mb,
+            self.resources.cores,
+            self.resources.free_memory_mb,
+            self.resources.free_cores,
+        )
+
+    def view(self, now: float) -> HostView | None:
+        """The host as a candidate; what is on its way to be reserved counts as taken."""
+        if self.resources is None:
+            return None
+        coming = [
+            c
+            for c in self.commands.values()
+            if c["kind"] == "reserve" and c["request_id"] not in self.reservations
+        ]
+        return HostView(
+            host=self.host,
+            free_memory_mb=self.resources.free_memory_mb - sum(c["memory_mb"] for c in coming),
+            free_cores=self.resources.free_cores - sum(c["cores"] for c in coming),
+            containers=sum(c.state in _LIVE for c in self.containers.values()),
+            lost_for_s=now - self.heard_at if self.lost else None,
+        )
+
+    def lose(self) -> None:
+        """The agent is silent for too long: what would start something is taken back.
+
+        An agent that comes back after that must not begin what was meant for earlier.
+        """
+        self.lost = True
+        self.commands = {
+            key: c for key, c in self.commands.items() if c["kind"] not in ("reserve", "start")
+        }
+
+    def localities(self) -> dict[str, str]:
+        """Processor → this host, of what runs here checked in."""
+        return {
+            c.processor_id: self.host
+            for c in self.containers.values()
+            if c.checked_in and c.state in _LIVE
+        }
+
+
+def changes(
+    host: str, before: Mapping[str, ReportedContainer], now: Iterable[ReportedContainer]
+) -> Iterable[Notice]:
+    """The callbacks between two reports, in the order in which it happened to each container."""
+    for container in now:
+        old = before.get(container.execution_id)
+        yield from _container_changes(host, old, container)
+
+
+def _container_changes(
+    host: str, old: ReportedContainer | None, new: ReportedContainer
+) -> Iterable[Notice]:
+    eid = new.execution_id
+    pid, status, why, failure = new.pid, new.exit_status, new.why, new.stop_failed
+    if pid is not None and (old is None or old.pid is None):
+        yield lambda to: to.on_container_launched(eid, host, pid)
+    if new.checked_in and (old is None or not old.checked_in):
+        yield lambda to: to.on_container_checked_in(eid, host)
+    if failure and (old is None or not old.stop_failed):
+        yield lambda to: to.on_stop_failed(eid, host, failure)
+    if old is None or old.state != new.state:
+        if new.state == "failed":
+            yield lambda to: to.on_start_failed(eid, host, why)
+        elif new.state == "dead":
+            yield lambda to: to.on_container_stopped(eid, host, status)

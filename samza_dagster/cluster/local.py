@@ -1,0 +1,384 @@
+"""The cluster of local agents: each host has one, and it calls us.
+
+Nothing here decides or survives: the coordinator's state says what should be, the
+agents' records say what is. Every callback is made from one thread, in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from samza_dagster.cluster.agent_gateway import AgentGateway, Answer
+from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
+from samza_dagster.cluster.allocation import ResourceAsk, choose_host, explain
+from samza_dagster.cluster.host_book import HostBook, Notice
+from samza_dagster.cluster.interface import ClusterCallbacks, ContainerLaunch, HostResources
+from samza_dagster.errors import InvalidInput
+
+LOG = logging.getLogger(__name__)
+
+# A host that refused although it seemed to have room is asked again after this.
+_ASK_AGAIN_S = 0.5
+
+
+@dataclass
+class _PendingAsk:
+    ask: ResourceAsk
+    deadline: float
+    asked_of: str | None = None
+    again_at: dict[str, float] = field(default_factory=dict[str, float])
+    refusals: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class LocalCluster:
+    """Implements `ClusterResourceManager` on agents that poll this coordinator.
+
+    `epoch` is the leader's: agents refuse a lower one than they have seen. `lease_source`
+    gives the seconds that a lease granted now may last, counted by the agent from the
+    moment it asked; by default always `lease_s`. `deposed_by` is the higher epoch that an
+    agent told of, if one did: this coordinator should end.
+    """
+
+    def __init__(
+        self,
+        *,
+        listen: tuple[str, int] = ("127.0.0.1", 0),
+        token: str,
+        epoch: int,
+        lease_s: float = 120.0,
+        url_file: Path,
+        lease_source: Callable[[], float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.epoch = epoch
+        self.deposed_by: int | None = None
+        self._lease_s = lease_s
+        self._lease_source = lease_source or (lambda: lease_s)
+        self._url_file = url_file
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._closing = False
+        self._books: dict[str, HostBook] = {}
+        self._pending: dict[str, _PendingAsk] = {}
+        self._allocated: dict[str, str] = {}
+        self._used: dict[str, str] = {}
+        self._released: set[str] = set()
+        self._notices: queue.SimpleQueue[Notice | None] = queue.SimpleQueue()
+        self._ids = itertools.count(1)
+        self._nonce = f"{epoch}-{uuid.uuid4().hex[:8]}"
+        self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
+        self._callbacks: ClusterCallbacks | None = None
+        self._threads = [
+            threading.Thread(target=self._dispatch, name="cluster-callbacks", daemon=True),
+            threading.Thread(target=self._keep_time, name="cluster-time", daemon=True),
+        ]
+
+    @property
+    def url(self) -> str:
+        """Where agents, and readers of pages, find this coordinator."""
+        return self._gateway.url
+
+    def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
+        """Serves `GET path` without a token: nothing secret may be in it."""
+        self._gateway.add_route(path, page)
+
+    def start(self, callbacks: ClusterCallbacks) -> None:
+        """Begins to listen, and tells the agents where by the URL file."""
+        self._callbacks = callbacks
+        for thread in self._threads:
+            thread.start()
+        self._gateway.start()
+        self._url_file.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._url_file.with_name(f".{self._url_file.name}.{os.getpid()}")
+        beside.write_text(self.url + "\n", encoding="utf-8")
+        beside.replace(self._url_file)
+
+    def close(self) -> None:
+        """Stops listening and calling back. Containers and agents run on."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        self._gateway.close()
+        self._notices.put(None)
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(timeout=5.0)
+
+    # What the coordinator asks
+
+    def request_resource(
+        self,
+        request_id: str,
+        *,
+        host: str | None,
+        excluded_hosts: tuple[str, ...],
+        memory_mb: int,
+        cores: int,
+        expires_in_s: float,
+    ) -> None:
+        """Asks the chosen host's agent to hold it; a full one again until the time is up."""
+        with self._changed:
+            allocated = self._allocated.get(request_id)
+            if allocated is not None:
+                self._notify(lambda to: to.on_resource_allocated(request_id, allocated))
+            elif request_id not in self._pending:
+                self._released.discard(request_id)
+                ask = ResourceAsk(request_id, host, excluded_hosts, memory_mb, cores, expires_in_s)
+                self._pending[request_id] = _PendingAsk(ask, self._clock() + expires_in_s)
+                self._place()
+                self._changed.notify_all()
+
+    def release_resource(self, request_id: str) -> None:
+        """Gives back what `request_id` holds anywhere, or ends the request."""
+        with self._changed:
+            pending = self._pending.pop(request_id, None)
+            allocated = self._allocated.pop(request_id, None)
+            hosts = {b.host for b in self._books.values() if request_id in b.reservations}
+            hosts.update(h for h in (allocated, pending and pending.asked_of) if h is not None)
+            self._released.add(request_id)
+            for host in sorted(hosts):
+                self._command(host, "release", request_id=request_id)
+            self._place()
+
+    def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
+        """Sends the start, again until the agent acknowledges it."""
+        with self._changed:
+            self._used[launch.execution_id] = request_id
+            self._command(host, "start", request_id=request_id, launch=launch_to_wire(launch))
+
+    def stop_container(self, execution_id: str, host: str) -> None:
+        """Sends the stop, again until the agent acknowledges it, also to one that was lost."""
+        with self._changed:
+            self._command(host, "stop", execution_id=execution_id)
+
+    def forget_container(self, execution_id: str, host: str) -> None:
+        """Sends the permission to drop the record of a dead incarnation."""
+        with self._changed:
+            self._command(host, "forget", execution_id=execution_id)
+
+    def hosts(self) -> tuple[HostResources, ...]:
+        """Every registered host by name, lost ones left out."""
+        with self._changed:
+            books = sorted(self._books.values(), key=lambda b: b.host)
+            return tuple(b.as_resources() for b in books if b.is_registered)
+
+    # What agents say
+
+    def _on_sync(self, body: bytes) -> Answer:
+        try:
+            sync = parse_sync(body)
+        except InvalidInput as error:
+            return 400, error.to_json()
+        with self._changed:
+            refusal = self._refusal(sync)
+            if refusal is not None:
+                return refusal
+            book = self._books.setdefault(sync.host, HostBook(sync.host))
+            book.heard_at = self._clock()
+            self._acknowledge(book, sync)
+            self._book(book, sync)
+            until = book.heard_at + min(sync.wait_ms / 1000, self._lease_s / 4)
+            while not self._closing and not book.commands and book.instance == sync.instance:
+                left = until - self._clock()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            if self._closing:
+                return 503, {"error": "this coordinator has ended"}
+            return 200, {
+                "version": min(VERSION, sync.version),
+                "epoch": self.epoch,
+                "lease_ms": max(0, int(self._lease_source() * 1000)),
+                "commands": list(book.commands.values()),
+                "locality": self._localities(),
+            }
+
+    def _refusal(self, sync: Sync) -> Answer | None:
+        if self._closing:
+            return 503, {"error": "this coordinator has ended"}
+        if sync.highest_epoch > self.epoch:
+            self.deposed_by = max(sync.highest_epoch, self.deposed_by or 0)
+            return 409, {"error": f"epoch {self.epoch} is over, {sync.highest_epoch} leads"}
+        book = self._books.get(sync.host)
+        if book is not None and sync.instance in book.past_instances:
+            return 409, {"error": f"another agent registered as {sync.host} after this one"}
+        return None
+
+    def _acknowledge(self, book: HostBook, sync: Sync) -> None:
+        present = {c.execution_id for c in sync.containers}
+        for done in sync.acknowledged:
+            command = book.commands.pop(done.id, None)
+            if command is None:
+                continue
+            kind = command["kind"]
+            if kind == "reserve":
+                self._on_reserve_answer(book.host, command["request_id"], done.ok, done.why)
+            elif done.ok:
+                continue
+            elif kind == "start" and command["launch"]["execution_id"] not in present:
+                self._notify_start_failed(command["launch"]["execution_id"], book.host, done.why)
+            elif kind == "stop":
+                self._on_stop_refused(command["execution_id"], book.host, done.why, present)
+            elif kind not in ("release", "forget"):
+                LOG.warning("%s refused %s: %s", book.host, kind, done.why)
+
+    def _on_reserve_answer(self, host: str, request_id: str, ok: bool, why: str) -> None:
+        pending = self._pending.get(request_id)
+        if pending is None or pending.asked_of != host:
+            return  # released or expired meanwhile: the release is behind it in the queue
+        pending.asked_of = None
+        if ok:
+            self._allocate(request_id, host)
+        else:
+            pending.refusals[host] = why
+            pending.again_at[host] = self._clock() + _ASK_AGAIN_S
+
+    def _on_stop_refused(self, eid: str, host: str, why: str, present: set[str]) -> None:
+        if eid in present:
+            self._notify(lambda to: to.on_stop_failed(eid, host, why))
+        else:  # the agent's records are complete: what they don't have doesn't run there
+            self._notify(lambda to: to.on_container_stopped(eid, host, None))
+
+    def _notify_start_failed(self, eid: str, host: str, why: str) -> None:
+        self._used.pop(eid, None)
+        self._notify(lambda to: to.on_start_failed(eid, host, why))
+
+    def _book(self, book: HostBook, sync: Sync) -> None:
+        for notice in book.take(sync):
+            self._notify(notice)
+        for container in sync.containers:
+            if container.state in ("dead", "failed"):
+                request_id = self._used.pop(container.execution_id, None)
+                if request_id is not None:
+                    self._allocated.pop(request_id, None)
+        for request_id, used_by in book.reservations.items():
+            self._reconcile(book, request_id, used_by)
+        self._place()
+        self._changed.notify_all()
+
+    def _reconcile(self, book: HostBook, request_id: str, used_by: str | None) -> None:
+        """A reservation that an earlier coordinator, or we before the host was lost, made."""
+        pending = self._pending.get(request_id)
+        if used_by is not None:
+            return
+        if pending is not None and pending.asked_of is None and _is_candidate(pending.ask, book.host):
+            self._allocate(request_id, book.host)
+        elif request_id in self._released or self._allocated.get(request_id, book.host) != book.host:
+            already = any(
+                c["kind"] == "release" and c["request_id"] == request_id
+                for c in book.commands.values()
+            )
+            if not already:
+                self._command(book.host, "release", request_id=request_id)
+
+    def _allocate(self, request_id: str, host: str) -> None:
+        del self._pending[request_id]
+        self._allocated[request_id] = host
+        self._notify(lambda to: to.on_resource_allocated(request_id, host))
+
+    # Requests that wait
+
+    def _place(self) -> None:
+        """Asks a host for every request that isn't asked of one yet and finds room."""
+        now = self._clock()
+        for request_id, pending in self._pending.items():
+            if pending.asked_of is not None:
+                continue
+            views = [
+                view
+                for book in self._books.values()
+                if pending.again_at.get(book.host, 0.0) <= now
+                and (view := book.view(now)) is not None
+            ]
+            chosen = choose_host(pending.ask, views)
+            if chosen is not None:
+                pending.asked_of = chosen
+                self._command(
+                    chosen,
+                    "reserve",
+                    request_id=request_id,
+                    memory_mb=pending.ask.memory_mb,
+                    cores=pending.ask.cores,
+                )
+
+    def _expire(self, request_id: str, pending: _PendingAsk, now: float) -> None:
+        del self._pending[request_id]
+        self._released.add(request_id)
+        views = {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
+        why = explain(pending.ask, views, pending.refusals)
+        if pending.asked_of is not None:
+            self._command(pending.asked_of, "release", request_id=request_id)
+        self._notify(lambda to: to.on_request_expired(request_id, why))
+
+    def _keep_time(self) -> None:
+        with self._changed:
+            while not self._closing:
+                now = self._clock()
+                for request_id, pending in list(self._pending.items()):
+                    if pending.deadline <= now:
+                        self._expire(request_id, pending, now)
+                for book in self._books.values():
+                    if book.is_registered and now - book.heard_at > self._lease_s:
+                        self._lose(book)
+                self._place()
+                self._changed.wait(self._next_deadline(now) - now + 0.001)
+
+    def _next_deadline(self, now: float) -> float:
+        deadlines = [now + 5.0]
+        for pending in self._pending.values():
+            deadlines.append(pending.deadline)
+            deadlines.extend(at for at in pending.again_at.values() if at > now)
+        deadlines += [b.heard_at + self._lease_s for b in self._books.values() if b.is_registered]
+        return max(now, min(deadlines))
+
+    def _lose(self, book: HostBook) -> None:
+        book.lose()
+        host = book.host
+        for pending in self._pending.values():
+            if pending.asked_of == host:
+                pending.asked_of = None
+        self._notify(lambda to: to.on_host_lost(host))
+
+    # Both ways out
+
+    def _command(self, host: str, kind: str, **fields: object) -> None:
+        book = self._books.setdefault(host, HostBook(host))
+        ident = f"{self._nonce}/{next(self._ids)}"
+        book.commands[ident] = {"id": ident, "kind": kind, **fields}
+        self._changed.notify_all()
+
+    def _localities(self) -> dict[str, str]:
+        merged: dict[str, str] = {}
+        for book in self._books.values():
+            if not book.lost:
+                merged.update(book.localities())
+        return merged
+
+    def _notify(self, notice: Notice) -> None:
+        self._notices.put(notice)
+
+    def _dispatch(self) -> None:
+        assert self._callbacks is not None
+        while (notice := self._notices.get()) is not None:
+            if self._closing:
+                return
+            try:
+                notice(self._callbacks)
+            except Exception:
+                LOG.exception("a callback failed")
+
+
+def _is_candidate(ask: ResourceAsk, host: str) -> bool:
+    return host not in ask.excluded_hosts and ask.host in (None, host)

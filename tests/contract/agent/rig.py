@@ -1,0 +1,187 @@
+"""Real agents on a real LocalCluster, judged by the kernel."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from samza_dagster.agent import main as agent_main
+from samza_dagster.cluster import ContainerLaunch, HostResources, LocalCluster, ObservedContainer
+
+STUB = Path(__file__).with_name("stub_container.py")
+TOKEN = "a token of the job"
+DEADLINE_S = 15.0
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], what: str, within_s: float = DEADLINE_S) -> T:
+    """The first truthy value; fails, naming `what`, when there is none in time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s: {what}; last seen {seen!r}")
+        time.sleep(0.01)
+
+
+def lives(pid: int) -> bool:
+    """The kernel has the process, and it is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat[stat.rindex(")") + 2] not in "ZX"
+
+
+@dataclass
+class Recorder:
+    """Keeps every callback, as (name, arguments)."""
+
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        return lambda *arguments: self.calls.append((name, arguments))
+
+    def named(self, name: str, first: object = None) -> list[tuple[Any, ...]]:
+        return [a for n, a in list(self.calls) if n == name and (first is None or a[0] == first)]
+
+    def wait(self, name: str, first: object = None, within_s: float = DEADLINE_S) -> tuple[Any, ...]:
+        def seen() -> list[tuple[Any, ...]]:
+            return self.named(name, first)
+
+        try:
+            return eventually(seen, f"{name}({first})", within_s)[0]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; calls: {self.calls}") from None
+
+
+class Agent:
+    """One agent process of one host."""
+
+    def __init__(self, root: Path, host: str, memory_mb: int, cores: int) -> None:
+        self.host = host
+        self.root = root
+        self.directory = root / "agents" / host
+        self.arguments = ["--host", host, "--memory-mb", str(memory_mb), "--cores", str(cores)]
+        self.arguments += ["--coordinator-url-file", str(root / "url"), "--token-file", str(root / "token")]
+        self.process = self.spawn()
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "agent.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-I", agent_main.__file__, "--directory", str(self.directory), *self.arguments],
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill_9(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def restart(self) -> None:
+        self.process = self.spawn()
+
+    def incarnation(self, execution_id: str) -> Path:
+        return self.directory / "incarnations" / execution_id
+
+    def warden_pid(self, execution_id: str) -> int:
+        return json.loads((self.incarnation(execution_id) / "warden.json").read_text())["warden"]["pid"]
+
+    def stop_all(self) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-I", agent_main.__file__, "--directory", str(self.directory), "--stop-all"],
+            capture_output=True,
+            check=False,
+        )
+        self.process.poll()
+        return {"exit": done.returncode, **json.loads(done.stdout)}
+
+    def log(self) -> str:
+        return (self.directory / "agent.log").read_text()
+
+
+class Rig:
+    """A job with its hosts; at the end nothing of it lives."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "token").write_text(TOKEN)
+        self.agents: list[Agent] = []
+        self.clusters: list[LocalCluster] = []
+
+    def cluster(self, epoch: int = 1, lease_s: float = 30.0) -> tuple[LocalCluster, Recorder]:
+        cluster = LocalCluster(token=TOKEN, epoch=epoch, lease_s=lease_s, url_file=self.root / "url")
+        recorder = Recorder()
+        self.clusters.append(cluster)
+        cluster.start(recorder)  # pyright: ignore[reportArgumentType]
+        return cluster, recorder
+
+    def agent(self, host: str, memory_mb: int = 1000, cores: int = 4) -> Agent:
+        agent = Agent(self.root, host, memory_mb, cores)
+        self.agents.append(agent)
+        return agent
+
+    def close(self) -> None:
+        for cluster in self.clusters:
+            cluster.close()
+        for agent in self.agents:
+            agent.stop_all()
+            agent.process.wait(timeout=10)
+
+
+@contextmanager
+def rig(root: Path) -> Iterator[Rig]:
+    made = Rig(root)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def launch(
+    execution_id: str,
+    variant: str = "plain",
+    *,
+    processor_id: str = "0",
+    stores: tuple[str, ...] = (),
+    grace_s: float = 5.0,
+    command: tuple[str, ...] | None = None,
+) -> ContainerLaunch:
+    return ContainerLaunch(
+        execution_id=execution_id,
+        processor_id=processor_id,
+        command=command or (sys.executable, "-I", str(STUB), variant, "{host}", "{agent_dir}", "{work_dir}", "{state_dir}"),
+        environment=(("EXECUTION_ENV_CONTAINER_ID", execution_id), ("SAMZA_CONTAINER_ID", processor_id)),
+        job_model_json='{"config":{"a":"é"},"containers":{}}',
+        store_directories=stores,
+        stop_grace_s=grace_s,
+    )
+
+
+def start(
+    cluster: LocalCluster, seen: Recorder, host: str, wanted: ContainerLaunch, memory_mb: int = 100
+) -> int:
+    """Reserves and starts on `host`; the pid once the process exists."""
+    request_id = f"r-{wanted.execution_id}"
+    cluster.request_resource(
+        request_id, host=host, excluded_hosts=(), memory_mb=memory_mb, cores=1, expires_in_s=10
+    )
+    assert seen.wait("on_resource_allocated", request_id) == (request_id, host)
+    cluster.start_container(request_id, host, wanted)
+    return int(seen.wait("on_container_launched", wanted.execution_id)[2])
+
+
+__all__ = ["Agent", "HostResources", "ObservedContainer", "Recorder", "Rig", "eventually", "launch", "lives", "rig", "start"]

@@ -1,0 +1,45 @@
+"""What a Samza container does towards its coordinator, and nothing else.
+
+Reads its JobModel, heartbeats, ends with 143 on SIGTERM. The first argument is a variant:
+`plain`, `stubborn` (ignores SIGTERM), `crash` (exit 7 at start), `forks` (has a child that
+ignores SIGTERM, in its group).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+
+def main(variant: str) -> None:
+    if variant == "crash":
+        sys.exit(7)
+    if variant == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    if variant == "forks" and os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        Path("grandchild").write_text(str(os.getpid()))
+        time.sleep(600)
+    url = os.environ["SAMZA_COORDINATOR_URL"]
+    with urllib.request.urlopen(url, timeout=60) as response:
+        model = json.loads(response.read())
+    Path("job_model.json").write_text(json.dumps(model))
+    Path("argv").write_text("\n".join(sys.argv[1:]))
+    Path("environment").write_text(json.dumps(dict(os.environ)))
+    heartbeat = f"{url}containerHeartbeat?executionContainerId={os.environ['EXECUTION_ENV_CONTAINER_ID']}"
+    while True:
+        with urllib.request.urlopen(heartbeat, timeout=60) as response:
+            if not json.loads(response.read())["alive"]:
+                os._exit(1)
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
