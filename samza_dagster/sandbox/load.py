@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -161,6 +162,7 @@ def steady(
 @click.option("--spread", "spread_s", type=float, default=4.0, show_default=True, help="seconds")
 @click.option("--position-file", type=click.Path(path_type=Path), required=True)
 def main(
+    *,
     bootstrap_servers: str,
     keys: int,
     partitions: int,
@@ -171,8 +173,12 @@ def main(
 ) -> None:
     """Sends the steady stream until SIGTERM, then flushes."""
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
     plan = LoadPlan(keys, partitions, rate, seed, spread_s)
     visits = steady(Sender(bootstrap_servers, plan), plan, position_file, stop)
     click.echo(f"stopped after {visits} visits")

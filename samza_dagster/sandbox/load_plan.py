@@ -9,7 +9,6 @@ Joiner would throw.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from samza_dagster.sandbox.demo_job import PARTS, TASKS_PER_CONTAINER
 
 KEY_BYTES = 1000
 MIN_KEYS_PER_ACTIVE = 100
+_PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
 class Part(NamedTuple):
@@ -78,7 +78,7 @@ class LoadPlan:
     def key_text(self, key: int) -> str:
         """`KEY_BYTES` characters: the number, then text that no compressor shortens by much."""
         noise = hashlib.shake_128(f"{self.seed}/{key}".encode()).digest(KEY_BYTES)
-        return (f"{key:08d}." + base64.b85encode(noise).decode())[:KEY_BYTES]
+        return (f"{key:08d}." + noise.translate(_PRINTABLE).decode("ascii"))[:KEY_BYTES]
 
     def fill(self) -> Iterator[Part]:
         """Epoch 0 of every key, complete."""
