@@ -1,0 +1,188 @@
+"""The load on the demo job: fills its state, then sends a steady stream until SIGTERM.
+
+`python -m samza_dagster.sandbox.load --bootstrap-servers … --keys … --position-file F`
+goes on where `F` says, so that a load that was stopped may be started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput
+from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox.demo_job import INPUT_TOPIC
+from samza_dagster.sandbox.load_plan import LoadPlan, Part
+
+_TICK_S = 0.02
+
+
+class Sender:
+    """Sends parts to the input topic, in order, each exactly once to the log."""
+
+    def __init__(self, bootstrap_servers: str, plan: LoadPlan) -> None:
+        self._plan = plan
+        self._failure: str | None = None
+        self._producer: Any = kafka_client.producer(
+            bootstrap_servers,
+            {
+                "linger.ms": 5,
+                "batch.size": 512 * 1024,
+                "queue.buffering.max.messages": 100_000,
+                "queue.buffering.max.kbytes": 64 * 1024,
+                # A broker that is away must not lose a record: wait for it.
+                "message.timeout.ms": 24 * 3600 * 1000,
+            },
+        )
+
+    def send(self, part: Part) -> None:
+        """Queues one record; waits while the queue is full. Raises `ActionFailed`."""
+        while True:
+            if self._failure is not None:
+                raise ActionFailed("send the load", seen=self._failure)
+            try:
+                self._producer.produce(
+                    INPUT_TOPIC,
+                    key=self._plan.key_text(part.key),
+                    value=part.value,
+                    partition=self._plan.partition_of(part.key),
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def flush(self, deadline_s: float = 60.0) -> None:
+        """Returns when the broker has all; raises `DeadlineExceeded` or `ActionFailed`."""
+        left = self._producer.flush(deadline_s)
+        if self._failure is not None:
+            raise ActionFailed("send the load", seen=self._failure)
+        if left:
+            raise DeadlineExceeded("send the load", seen=f"{left} records not acknowledged")
+
+    def _delivered(self, error: object, _: object) -> None:
+        if error is not None:
+            self._failure = str(error)
+
+
+def fill(
+    bootstrap_servers: str, plan: LoadPlan, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Sends epoch 0 of every key and returns the number of records when all are acknowledged."""
+    sender = Sender(bootstrap_servers, plan)
+    total = plan.keys * plan.parts
+    for sent, part in enumerate(plan.fill(), start=1):
+        sender.send(part)
+        if progress is not None and sent % 20_000 == 0:
+            progress(sent, total)
+    sender.flush()
+    if progress is not None:
+        progress(total, total)
+    return total
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far the steady stream is: visits begun, all of their due parts acknowledged."""
+
+    visits: int
+
+    @classmethod
+    def read(cls, path: Path) -> Position:
+        """The position in a file, the start when there is none; raises `InvalidInput`."""
+        try:
+            return cls(int(json.loads(path.read_text())["visits"]))
+        except FileNotFoundError:
+            return cls(0)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"the load's position in {path}", seen=str(error)) from error
+
+    def write(self, path: Path) -> None:
+        """Replaces the file at once."""
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps({"version": 1, "visits": self.visits}))
+        draft.replace(path)
+
+
+def steady(
+    sender: Sender,
+    plan: LoadPlan,
+    position_file: Path,
+    stop: threading.Event,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Sends `plan.rate` records a second until `stop`; returns the visits begun in all.
+
+    The position is written each second and, after a flush, at the end: what a killed
+    load sent since is sent twice, which the Joiner takes for the same parts.
+    """
+    first = Position.read(position_file).visits
+    visits = first
+    interval = plan.parts / plan.rate
+    started = noted = clock()
+    for parts in plan.steady(first):
+        due = started + (visits - first) * interval
+        while (ahead := due - clock()) > 0:
+            if stop.wait(min(ahead, _TICK_S) if ahead < _TICK_S else ahead):
+                break
+        if stop.is_set():
+            break
+        for part in parts:
+            sender.send(part)
+        visits += 1
+        if clock() - noted >= 1.0:
+            noted = clock()
+            with contextlib.suppress(DeadlineExceeded):  # the broker is away: note it later
+                sender.flush(1.0)
+                Position(visits).write(position_file)
+    sender.flush()
+    Position(visits).write(position_file)
+    return visits
+
+
+@click.command()
+@click.option("--bootstrap-servers", required=True)
+@click.option("--keys", type=int, required=True, help="keys in all")
+@click.option("--partitions", type=int, required=True, help="partitions of the input topic")
+@click.option("--rate", type=float, default=200.0, show_default=True, help="records a second")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--spread", "spread_s", type=float, default=4.0, show_default=True, help="seconds")
+@click.option("--position-file", type=click.Path(path_type=Path), required=True)
+def main(
+    *,
+    bootstrap_servers: str,
+    keys: int,
+    partitions: int,
+    rate: float,
+    seed: int,
+    spread_s: float,
+    position_file: Path,
+) -> None:
+    """Sends the steady stream until SIGTERM, then flushes."""
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    plan = LoadPlan(keys, partitions, rate, seed, spread_s)
+    visits = steady(Sender(bootstrap_servers, plan), plan, position_file, stop)
+    click.echo(f"stopped after {visits} visits")
+
+
+if __name__ == "__main__":
+    main()

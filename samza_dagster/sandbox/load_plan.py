@@ -1,0 +1,98 @@
+"""What the load sends, as pure functions of a seed: the same plan gives the same records.
+
+A key is long random text, because the Joiner's own value is tiny: the state's size is in
+its keys. One visit of a key sends all parts of one epoch, seconds apart, so that at any
+time many keys wait for a part and a task that lost its state is found out. The visits go
+round over all keys; a key's next epoch begins only after its last part was sent, or the
+Joiner would throw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.sandbox.demo_job import PARTS, TASKS_PER_CONTAINER
+
+KEY_BYTES = 1000
+MIN_KEYS_PER_ACTIVE = 100
+_PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
+
+
+class Part(NamedTuple):
+    """One record to send: part `part` of `epoch` of the key with number `key`."""
+
+    key: int
+    epoch: int
+    part: int
+
+    @property
+    def value(self) -> str:
+        """As Samza's Joiner reads it."""
+        return f"{self.epoch}-Partition {self.part}"
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """`keys` keys over `partitions` partitions; `rate` records a second when steady.
+
+    `spread_s` lies between the first and the last part of a key's epoch.
+    """
+
+    keys: int
+    partitions: int
+    rate: float = 200.0
+    seed: int = 1
+    spread_s: float = 4.0
+    parts: int = PARTS
+
+    def __post_init__(self) -> None:
+        if self.keys < self.parts or self.partitions < 1 or self.rate <= 0 or self.spread_s < 0:
+            raise InvalidInput(
+                "a load",
+                seen=f"{self.keys} keys, {self.partitions} partitions, rate {self.rate}, spread {self.spread_s} s",
+                fix=f"at least {self.parts} keys, one partition, a rate above 0",
+            )
+
+    @classmethod
+    def for_state(
+        cls, state_mb: float, *, actives: int, rate: float = 200.0, seed: int = 1
+    ) -> LoadPlan:
+        """`state_mb` MB of live keys per active (1 MB = 1000 keys)."""
+        per_active = max(MIN_KEYS_PER_ACTIVE, round(state_mb * 1_000_000 / KEY_BYTES))
+        return cls(per_active * actives, actives * TASKS_PER_CONTAINER, rate, seed)
+
+    @property
+    def lag(self) -> int:
+        """Visits between two parts of one visit; small enough that a round is longer."""
+        visits = round(self.spread_s * self.rate / self.parts / max(1, self.parts - 1))
+        return max(1, min(visits, (self.keys - 1) // max(1, self.parts - 1)))
+
+    def partition_of(self, key: int) -> int:
+        """The partition of a key, the same in every epoch."""
+        return key % self.partitions
+
+    def key_text(self, key: int) -> str:
+        """`KEY_BYTES` characters: the number, then text that no compressor shortens by much."""
+        noise = hashlib.shake_128(f"{self.seed}/{key}".encode()).digest(KEY_BYTES)
+        return (f"{key:08d}." + noise.translate(_PRINTABLE).decode("ascii"))[:KEY_BYTES]
+
+    def fill(self) -> Iterator[Part]:
+        """Epoch 0 of every key, complete."""
+        for key in range(self.keys):
+            for part in range(self.parts):
+                yield Part(key, 0, part)
+
+    def steady(self, first_visit: int = 0) -> Iterator[tuple[Part, ...]]:
+        """Endless: what is sent together as each visit begins; epochs from 1 on."""
+        visit = first_visit
+        while True:
+            yield tuple(
+                Part(begun % self.keys, 1 + begun // self.keys, part)
+                for part in range(self.parts)
+                if (begun := visit - part * self.lag) >= 0
+            )
+            visit += 1

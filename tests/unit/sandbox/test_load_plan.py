@@ -1,0 +1,106 @@
+"""The load: deterministic, never ahead of what the Joiner accepts, hard to compress."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.sandbox.load_plan import KEY_BYTES, LoadPlan
+
+pytestmark = pytest.mark.unit
+
+
+class Joiner:
+    """Samza's Joiner, as far as it refuses: an epoch that begins with parts missing."""
+
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
+        self.state: dict[int, tuple[int, frozenset[int]]] = {}
+        self.completed: list[tuple[int, int]] = []
+
+    def process(self, key: int, epoch: int, part: int) -> None:
+        current, seen = self.state.get(key, (epoch, frozenset()))
+        assert epoch >= current, "an older epoch would be ignored: its completion is lost"
+        if epoch > current:
+            assert len(seen) == self._parts, "the Joiner throws here"
+            seen = frozenset()
+        seen |= {part}
+        self.state[key] = (epoch, seen)
+        if len(seen) == self._parts:
+            self.completed.append((key, epoch))
+
+
+plans = st.builds(
+    LoadPlan,
+    keys=st.integers(4, 60),
+    partitions=st.integers(1, 8),
+    rate=st.floats(1, 5000),
+    spread_s=st.floats(0, 20),
+    parts=st.integers(2, 4),
+)
+
+
+@given(plan=plans, visits=st.integers(0, 300))
+def test_the_joiner_never_throws_and_every_epoch_completes_once(
+    plan: LoadPlan, visits: int
+) -> None:
+    """For any number of keys, rate and spread, also when a round is short."""
+    joiner = Joiner(plan.parts)
+    for part in plan.fill():
+        joiner.process(*part)
+    assert sorted(joiner.completed) == [(key, 0) for key in range(plan.keys)]
+    for parts in itertools.islice(plan.steady(), visits):
+        for part in parts:
+            joiner.process(*part)
+    assert len(set(joiner.completed)) == len(joiner.completed)
+
+
+@given(plan=plans, stopped_at=st.integers(0, 100), more=st.integers(1, 100))
+def test_goes_on_after_a_stop_as_if_there_had_been_none(
+    plan: LoadPlan, stopped_at: int, more: int
+) -> None:
+    """The position alone decides what comes next."""
+    whole = list(itertools.islice(plan.steady(), stopped_at + more))
+    assert list(itertools.islice(plan.steady(stopped_at), more)) == whole[stopped_at:]
+
+
+def test_parts_of_an_epoch_lie_seconds_apart() -> None:
+    """At 200 records a second and two parts, 4 s are 400 visits: that many keys wait."""
+    plan = LoadPlan(keys=100_000, partitions=4, rate=200, spread_s=4)
+    assert plan.lag == 400
+    sent = list(itertools.islice(plan.steady(), 402))
+    assert sent[399] == ((399, 1, 0),)
+    assert sent[401] == ((401, 1, 0), (1, 1, 1))
+
+
+def test_one_seed_one_load() -> None:
+    """Keys are the same for a seed, others for another, and as long as promised."""
+    plan = LoadPlan(keys=10, partitions=4, seed=7)
+    assert plan.key_text(3) == LoadPlan(keys=99, partitions=2, seed=7).key_text(3)
+    assert plan.key_text(3) != LoadPlan(keys=10, partitions=4, seed=8).key_text(3)
+    assert len(plan.key_text(3).encode()) == KEY_BYTES
+
+
+def test_keys_stay_large_when_compressed() -> None:
+    """State on disk is about as large as asked for, whatever RocksDB compresses with."""
+    plan = LoadPlan(keys=100, partitions=4)
+    text = "".join(plan.key_text(key) for key in range(100)).encode()
+    assert len(zlib.compress(text, 9)) > 0.8 * len(text)
+
+
+def test_fifty_megabytes_are_fifty_thousand_keys_per_active() -> None:
+    """The default of the demo."""
+    plan = LoadPlan.for_state(50, actives=2)
+    assert plan.keys == 100_000
+    assert plan.partitions == 4
+
+
+def test_refuses_a_load_that_can_not_be() -> None:
+    """Named with what was given."""
+    with pytest.raises(InvalidInput, match="rate"):
+        LoadPlan(keys=10, partitions=4, rate=0)
