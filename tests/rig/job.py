@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUB = Path(__file__).with_name("stub_container.py")
@@ -222,6 +223,10 @@ class Job:
     def client(self) -> PlacementClient:
         """A client of this job."""
         return PlacementClient(self.connection)
+
+    def metadata(self) -> KafkaMetadataStore:
+        """The job's coordinator stream, as a stranger may write it."""
+        return KafkaMetadataStore(self.bootstrap_servers, self.connection.coordinator_stream_topic)
 
     def close(self) -> None:
         """Coordinator first, then every host's containers and agent by recorded ids."""

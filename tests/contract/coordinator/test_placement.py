@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from samza_dagster.client.placement_client import PlacementClient
 
+from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from tests.rig.job import Job, alive, until
@@ -26,6 +27,14 @@ def client(job: Job) -> Iterator[PlacementClient]:
     client = job.client()
     yield client
     client.close()
+
+
+@pytest.fixture
+def stream(job: Job) -> Iterator[KafkaMetadataStore]:
+    """The coordinator stream, for records that a client would never write."""
+    store = job.metadata()
+    yield store
+    store.close()
 
 
 def free_host(job: Job, processor: str) -> str:
@@ -93,12 +102,13 @@ def test_any_host_never_is_a_host_of_the_group(job: Job, client: PlacementClient
     assert processors["0-0"]["host"] != processors["0"]["host"]
 
 
-def test_the_same_uuid_acts_once(job: Job, client: PlacementClient) -> None:
+def test_the_same_uuid_acts_once(
+    job: Job, client: PlacementClient, stream: KafkaMetadataStore
+) -> None:
     """A duplicate changes nothing: the first outcome stands, the containers stay."""
     first = ask(client, "1-0", "LAST_SEEN")[-1]
     pid = job.processors()["1-0"]["pid"]
-    metadata = client.metadata
-    metadata.put(
+    stream.put(
         PLACEMENT_NAMESPACE,
         f"{first.uuid}.ContainerPlacementRequestMessage",
         PlacementRequest(
@@ -133,7 +143,9 @@ def test_a_second_move_of_a_group_is_queued_and_says_so(job: Job, client: Placem
     assert done.timestamp <= seen[1].timestamp
 
 
-def test_requests_of_another_deployment_are_removed(job: Job, client: PlacementClient) -> None:
+def test_requests_of_another_deployment_are_removed(
+    job: Job, client: PlacementClient, stream: KafkaMetadataStore
+) -> None:
     """Nothing is answered, nothing moves, the key is gone."""
     before = job.processors()
     stale = PlacementRequest(
@@ -143,7 +155,7 @@ def test_requests_of_another_deployment_are_removed(job: Job, client: PlacementC
         destination_host="LAST_SEEN",
         timestamp=1,
     )
-    client.metadata.put(
+    stream.put(
         PLACEMENT_NAMESPACE,
         f"{stale.uuid}.ContainerPlacementRequestMessage",
         stale.to_json().encode(),
@@ -158,12 +170,10 @@ def test_requests_of_another_deployment_are_removed(job: Job, client: PlacementC
     [b"not json", b"[]", json.dumps({"uuid": "x"}).encode(), b'{"processorId":7}'],
 )
 def test_malformed_requests_in_the_stream_disturb_nobody(
-    job: Job, client: PlacementClient, payload: bytes
+    job: Job, client: PlacementClient, stream: KafkaMetadataStore, payload: bytes
 ) -> None:
     """A stranger's bad record is logged; the next good request is served."""
-    client.metadata.put(
-        PLACEMENT_NAMESPACE, f"{uuid.uuid4()}.ContainerPlacementRequestMessage", payload
-    )
+    stream.put(PLACEMENT_NAMESPACE, f"{uuid.uuid4()}.ContainerPlacementRequestMessage", payload)
     assert ask(client, "1-0", "LAST_SEEN")[-1].status_code is StatusCode.SUCCEEDED
 
 
