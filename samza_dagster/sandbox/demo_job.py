@@ -145,8 +145,8 @@ def topics(*, actives: int = 2) -> tuple[Topic, ...]:
         Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
         Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
         Topic(CHANGELOG_TOPIC, tasks, (*compact, ("segment.bytes", str(16 * 1024 * 1024)))),
-        Topic(INPUT_TOPIC, tasks),
-        # The broker's own clock dates the outputs: gaps in them are downtime.
+        # The broker's own clock dates inputs and outputs: a silence of outputs is downtime.
+        Topic(INPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
         Topic(OUTPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
         Topic(METRICS_TOPIC, 1, (("retention.bytes", str(64 * 1024 * 1024)),)),
     )
