@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
-from samza_dagster.sandbox import demo_job, kafka_client, load, process, topics, warm_up
+from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.artifacts import Progress as ArtifactProgress
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker
@@ -173,9 +173,8 @@ class Sandbox:
         plan = LoadPlan.for_state(
             options.state_mb, actives=options.actives, rate=options.rate, seed=options.seed
         )
-        with self._class_archive(phases):
-            with phases.phase("fill") as tell:
-                load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
+        with self._class_archive(phases), phases.phase("fill") as tell:
+            load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
         with phases.phase("hosts and coordinator"):
             config = demo_job.job_config(
                 servers, actives=options.actives, standbys=options.standbys
