@@ -74,12 +74,14 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         artifacts: Path | None = None,
         deadline_s: float = 60.0,
+        on_spawn: Callable[[ProcessRecord], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory.absolute()
         self._settings = dict(settings or {})
         self._artifacts = artifacts or artifacts_directory()
         self._deadline_s = deadline_s
+        self._on_spawn = on_spawn
         self._clock = clock
         self._ports: tuple[int, ...] | None = None
         self._process: ProcessRecord | None = None
@@ -178,7 +180,9 @@ class Broker:
             str(java.program), *_HEAP, *archive, *_QUIET,
             "-cp", ":".join(str(jar) for jar in jars), "kafka.Kafka", str(properties),
         ]  # fmt: skip
-        self._process = process.spawn("broker", command, log=self.log, directory=self.directory)
+        self._process = process.spawn(
+            "broker", command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
+        )
 
     def _format(self, java: Java, jars: tuple[Path, ...], properties: Path) -> str:
         """Formats the data directory once; returns the cluster's id.
@@ -209,7 +213,9 @@ class Broker:
             str(java.program), "-Xmx128m", *_HEAP[2:], "-cp", ":".join(str(jar) for jar in jars),
             "kafka.tools.StorageTool", "format", "-t", _short_uuid(), "-c", str(properties),
         ]  # fmt: skip
-        record = process.spawn("format", command, log=self.log, directory=self.directory)
+        record = process.spawn(
+            "format", command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
+        )
         if not record.wait(self._deadline_s):
             record.stop(grace_s=0.0)
         if not (self.directory / "data" / _FEATURES).is_file():

@@ -41,9 +41,10 @@ def job_config(
 ) -> dict[str, str]:
     """The `job.properties` of the demo.
 
-    `standbys` counts the replicas beside each active. The standby factor is 2 or more
-    even without any: it switches off the transactional restore, which would wipe a warm
-    store directory. `run_id` becomes `app.run.id`, the deployment id.
+    `standbys` counts the replicas beside each active; `job.standbytasks.replication.factor`
+    counts the active too. The transactional restore, which would wipe a warm store
+    directory, is off: by that factor, or spelled out where it would be 1. `run_id` becomes
+    `app.run.id`, the deployment id.
     """
     config = {
         "app.name": JOB_NAME,
@@ -59,7 +60,7 @@ def job_config(
         "task.checkpoint.replication.factor": "1",
         "job.container.count": str(actives),
         "job.host-affinity.enabled": "true",
-        "job.standbytasks.replication.factor": str(max(2, standbys + 1)),
+        "task.transactional.state.restore.enabled": "false",
         "job.coordinator.system": SYSTEM,
         "job.coordinator.replication.factor": "1",
         "job.default.system": SYSTEM,
@@ -94,6 +95,7 @@ def job_config(
         "metrics.reporter.snapshot.interval": "5",
     }
     if standbys > 0:
+        config["job.standbytasks.replication.factor"] = str(standbys + 1)
         config["job.hotstandby.enabled"] = "true"
         config["job.hotstandby.replicationcount"] = str(standbys)
     if run_id is not None:
@@ -145,8 +147,8 @@ def topics(*, actives: int = 2) -> tuple[Topic, ...]:
         Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
         Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
         Topic(CHANGELOG_TOPIC, tasks, (*compact, ("segment.bytes", str(16 * 1024 * 1024)))),
-        Topic(INPUT_TOPIC, tasks),
-        # The broker's own clock dates the outputs: gaps in them are downtime.
+        # The broker's own clock dates inputs and outputs: a silence of outputs is downtime.
+        Topic(INPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
         Topic(OUTPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
         Topic(METRICS_TOPIC, 1, (("retention.bytes", str(64 * 1024 * 1024)),)),
     )

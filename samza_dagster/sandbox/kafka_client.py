@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -74,15 +75,29 @@ def partition_counts(client: Any, topics: Sequence[str], timeout_s: float = 10.0
     return {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
 
 
-def end_offsets(client: Any, topic: str, timeout_s: float = 10.0) -> tuple[int, ...]:
-    """End offset of each partition, by number; `client` is a consumer. Raises `Unreachable`."""
-    from confluent_kafka import KafkaException
+def end_offsets(client: Any, topic: str, timeout_s: float = 15.0) -> tuple[int, ...]:
+    """End offset of each partition, by number; `client` is a consumer.
 
+    A broker that has just started knows its topics before it leads them, so that answer
+    is asked again. Raises `Unreachable` after `timeout_s`.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    passing = (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
+    deadline = time.monotonic() + timeout_s
     count = partition_counts(client, [topic], timeout_s)[topic]
-    try:
-        return tuple(
-            int(client.get_watermark_offsets(partition(topic, number), timeout=timeout_s)[1])
-            for number in range(count)
-        )
-    except KafkaException as error:
-        raise Unreachable(f"the end of {topic}", seen=str(error.args[0])) from error
+    while True:
+        try:
+            return tuple(
+                int(client.get_watermark_offsets(partition(topic, number), timeout=timeout_s)[1])
+                for number in range(count)
+            )
+        except KafkaException as error:
+            if error.args[0].code() not in passing or time.monotonic() > deadline:
+                raise Unreachable(f"the end of {topic}", seen=str(error.args[0])) from error
+            client.list_topics(topic, timeout=timeout_s)
+            time.sleep(0.1)

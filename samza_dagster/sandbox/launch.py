@@ -15,6 +15,7 @@ from samza_dagster.sandbox.java_check import Java
 
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
 HEAP_MB = 96
+STOP_GRACE_S = 20.0
 CONTAINER_MEMORY_MB = 256
 """What a container takes of its host: heap, RocksDB and the JVM itself."""
 
@@ -39,9 +40,9 @@ class LaunchTemplate:
     def to_json(self) -> dict[str, Any]:
         """As `launch.json` holds it."""
         return {
-            "version": 1,
             "command": list(self.command),
             "environment": dict(self.environment),
+            "stop_grace_s": STOP_GRACE_S,
         }
 
 

@@ -7,14 +7,17 @@ are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
@@ -144,14 +147,16 @@ def spawn(
     log: Path,
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    on_spawn: Callable[[ProcessRecord], None] | None = None,
 ) -> ProcessRecord:
     """Starts a process in a session of its own, output appended to `log`.
 
-    A Ctrl-C at the terminal doesn't reach it: whoever started it ends it. Raises
-    `MissingPrerequisite` when the program isn't there.
+    A Ctrl-C at the terminal doesn't reach it: whoever started it ends it. `on_spawn` is
+    told the record before a Ctrl-C can come in between. Raises `MissingPrerequisite`
+    when the program isn't there.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with log.open("ab") as output, interrupts_deferred():
         try:
             child = subprocess.Popen(
                 list(command),
@@ -164,9 +169,35 @@ def spawn(
             )
         except FileNotFoundError as error:
             raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
-    _children[child.pid] = child
-    start_ticks = _start_ticks(child.pid)
-    return ProcessRecord(role, child.pid, start_ticks if start_ticks is not None else -1, boot_id())
+        _children[child.pid] = child
+        start_ticks = _start_ticks(child.pid)
+        record = ProcessRecord(
+            role, child.pid, start_ticks if start_ticks is not None else -1, boot_id()
+        )
+        if on_spawn is not None:
+            on_spawn(record)
+    return record
+
+
+@contextlib.contextmanager
+def interrupts_deferred() -> Generator[None]:
+    """Keeps SIGINT and SIGTERM until the block has ended; nothing outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def exit_status(record: ProcessRecord) -> int | None:

@@ -95,10 +95,9 @@ def ensure_container_archive(
     if archive.exists:
         return archive
     with tempfile.TemporaryDirectory(prefix="samza-dagster-warm-up-") as made:
-        broker = Broker(Path(made) / "broker", artifacts=root)
+        broker = Broker(Path(made) / "broker", artifacts=root, on_spawn=on_start)
         try:
             broker.start()
-            on_start(broker.process)
             template = launch_template(
                 find_java(),
                 jar_paths("samza", directory=root),
@@ -134,10 +133,14 @@ def _run_container(
         "LOGGED_STORE_BASE_DIR": str(directory / "state"),
     }
     container = process.spawn(
-        "warm-up container", template.command, log=log, environment=environment, directory=directory
+        "warm-up container",
+        template.command,
+        log=log,
+        environment=environment,
+        directory=directory,
+        on_spawn=on_start,
     )
     try:
-        on_start(container)
         _wait_for_output(bootstrap_servers, container, time.monotonic() + deadline_s, log)
         return container.stop(grace_s=60.0)
     finally:

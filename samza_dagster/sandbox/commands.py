@@ -1,0 +1,169 @@
+"""`samza-dagster sandbox up|down|status`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import Any
+
+import click
+
+from samza_dagster.errors import SamzaDagsterError
+
+_NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@contextlib.contextmanager
+def _reported(as_json: bool) -> Generator[None]:
+    """Errors as one line or one JSON object, with their exit code."""
+    try:
+        yield
+    except SamzaDagsterError as error:
+        if as_json:
+            click.echo(json.dumps(error.to_json()))
+        else:
+            click.echo(f"samza-dagster: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("samza-dagster: interrupted; nothing is left running", err=True)
+        sys.exit(130)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@click.group()
+def sandbox() -> None:
+    """Run Kafka, simulated hosts and the demo job on this machine.
+
+    \b
+    Examples:
+      samza-dagster sandbox up                 # until Ctrl-C
+      samza-dagster sandbox up --detach --json
+      samza-dagster sandbox status --json
+      samza-dagster sandbox down
+    """
+
+
+@sandbox.command()
+@_NAME
+@click.option("--actives", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option(
+    "--standbys", type=click.IntRange(0, 3), default=1, show_default=True, help="Per active."
+)
+@click.option("--hosts", type=click.IntRange(1, 32), default=4, show_default=True)
+@click.option(
+    "--state-mb", type=click.FloatRange(0.1, 10_000), default=50.0, show_default=True,
+    help="Live state per active, MB.",
+)  # fmt: skip
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 20_000),
+    default=200.0,
+    show_default=True,
+    help="Records a second.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the load's keys.")
+@click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
+@_JSON
+def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
+    """Bring a sandbox up: broker, topics, state, hosts, coordinator, warm standbys.
+
+    Stays until Ctrl-C and then ends all of it; with --detach it returns and stays up.
+
+    \b
+    Examples:
+      samza-dagster sandbox up --state-mb 5 --rate 100
+      samza-dagster sandbox up --name second --detach
+    """
+    from samza_dagster.sandbox.lifecycle import Options, Sandbox
+    from samza_dagster.sandbox.progress import Phases
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
+
+    with _reported(as_json):
+        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGINT, _terminate)  # a shell may have it ignored
+        phases = Phases(tell)
+        started = time.monotonic()
+        box = Sandbox(name)
+        status = box.up(Options(name=name, **options), phases)
+        took = round(time.monotonic() - started, 1)
+        facts = {**status, "seconds": {**phases.seconds, "all": took}}
+        click.echo(json.dumps(facts) if as_json else _describe(facts))
+        if detach:
+            return
+        tell(f"up in {took} s; Ctrl-C ends it")
+        try:
+            while box.registry.live():
+                time.sleep(1)
+        finally:
+            _down(box.down, tell)
+
+
+def _down(end: Callable[[], int], tell: Callable[[str], None]) -> None:
+    tell("ending …")
+    tell(f"ended {end()} processes")
+
+
+@sandbox.command()
+@_NAME
+@_JSON
+def down(name: str, as_json: bool) -> None:
+    """End every process of a sandbox, also of one that was killed.
+
+    \b
+    Example:
+      samza-dagster sandbox down --name second
+    """
+    from samza_dagster.sandbox.lifecycle import Sandbox
+
+    with _reported(as_json):
+        ended = Sandbox(name).down()
+        click.echo(
+            json.dumps({"name": name, "ended": ended}) if as_json else f"ended {ended} processes"
+        )
+
+
+@sandbox.command()
+@_NAME
+@_JSON
+def status(name: str, as_json: bool) -> None:
+    """Show what is up: addresses, hosts, processors.
+
+    \b
+    Example:
+      samza-dagster sandbox status --json
+    """
+    from samza_dagster.sandbox.lifecycle import Sandbox
+
+    with _reported(as_json):
+        facts = Sandbox(name).status()
+        click.echo(json.dumps(facts) if as_json else _describe(facts))
+
+
+def _describe(facts: dict[str, Any]) -> str:
+    hosts = ", ".join(f"{name} {host['state']}" for name, host in facts["hosts"].items())
+    lines = [
+        f"sandbox {facts['name']}: {facts['state']}"
+        + (f", gone: {', '.join(facts['gone'])}" if facts.get("gone") else ""),
+        f"  broker       {facts['bootstrap_servers'] or '-'}",
+        f"  coordinator  {facts['coordinator_url'] or '-'}",
+        f"  job          {facts['job']['name']} {facts['job']['id']}, deployment {facts['deployment_id'] or '-'}",
+        f"  hosts        {hosts or '-'}",
+        f"  data         {facts['data_dir']}",
+    ]
+    for processor_id, each in sorted(facts["processors"].items()):
+        lines.append(
+            f"  {processor_id:<6} {each.get('mode') or '':<8} {each.get('state') or '':<10} "
+            f"{each.get('host') or '-':<8} pid {each.get('pid') or '-'}"
+        )
+    return "\n".join(lines)

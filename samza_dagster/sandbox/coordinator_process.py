@@ -1,0 +1,109 @@
+"""The sandbox's job coordinator: a process of its own, and its `/status` read from outside."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.launch import LaunchTemplate
+from samza_dagster.sandbox.process import ProcessRecord
+
+ROLE = "coordinator"
+
+
+@dataclass(frozen=True)
+class CoordinatorFiles:
+    """What coordinator and agents share, below one directory."""
+
+    directory: Path
+
+    @property
+    def config(self) -> Path:
+        """`job.properties`."""
+        return self.directory / "job.properties"
+
+    @property
+    def launch(self) -> Path:
+        """The launch template."""
+        return self.directory / "launch.json"
+
+    @property
+    def token(self) -> Path:
+        """The job's token, readable by the owner alone."""
+        return self.directory / "token"
+
+    @property
+    def url(self) -> Path:
+        """Where the leading coordinator writes its URL."""
+        return self.directory / "coordinator.url"
+
+    @property
+    def log(self) -> Path:
+        """The coordinator's log."""
+        return self.directory / "coordinator.log"
+
+    def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
+        """Writes config and template, and a token when there is none yet."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config.write_text("".join(f"{key}={value}\n" for key, value in sorted(config.items())))
+        self.launch.write_text(json.dumps(launch.to_json(), indent=1))
+        if not self.token.exists():
+            self.token.touch(mode=0o600)
+            self.token.write_text(secrets.token_urlsafe(32))
+
+    def start(
+        self,
+        *,
+        lease_s: float | None = None,
+        on_spawn: Callable[[ProcessRecord], None] | None = None,
+    ) -> ProcessRecord:
+        """Starts the coordinator; a second one takes over from the first."""
+        command = [
+            sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run",
+            "--config", str(self.config), "--launch", str(self.launch),
+            "--token-file", str(self.token), "--url-file", str(self.url),
+        ]  # fmt: skip
+        if lease_s is not None:
+            command += ["--lease", str(lease_s)]
+        return process.spawn(ROLE, command, log=self.log, on_spawn=on_spawn)
+
+    def coordinator_url(self) -> str | None:
+        """The URL that the last leader wrote, if any did."""
+        try:
+            return self.url.read_text().strip() or None
+        except OSError:
+            return None
+
+    def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """The leader's `GET /status`; raises `Unreachable`."""
+        url = self.coordinator_url()
+        if url is None:
+            raise Unreachable(
+                "the coordinator", seen=f"no URL in {self.url}", fix=f"see {self.log}"
+            )
+        place = urlsplit(url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout_s)
+        try:
+            token = self.token.read_text().strip()
+            connection.request("GET", "/status", headers={"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != http.HTTPStatus.OK:
+                raise Unreachable("the coordinator", seen=f"{url}: {answer.status} {body[:200]!r}")
+            document: dict[str, Any] = json.loads(body)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise Unreachable(
+                "the coordinator", seen=f"{url}: {error}", fix=f"see {self.log}"
+            ) from error
+        finally:
+            connection.close()
+        return document

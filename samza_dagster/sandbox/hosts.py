@@ -1,0 +1,121 @@
+"""Simulated hosts: one agent process each, with a directory of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from samza_dagster.errors import ActionFailed, MissingPrerequisite
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
+from samza_dagster.sandbox.process import ProcessRecord
+
+HOST_MEMORY_MB = 8 * CONTAINER_MEMORY_MB
+HOST_CORES = 8
+STOP_S = 90.0
+
+
+def host_names(count: int) -> tuple[str, ...]:
+    """`host-1`, `host-2`, …."""
+    return tuple(f"host-{number}" for number in range(1, count + 1))
+
+
+def agent_program() -> Path:
+    """The agent's `main.py`; raises `MissingPrerequisite` when it isn't installed."""
+    spec = find_spec("samza_dagster.agent.main")
+    if spec is None or spec.origin is None:
+        raise MissingPrerequisite(
+            "the agent", seen="no samza_dagster.agent.main", fix="install samza_dagster anew"
+        )
+    return Path(spec.origin)
+
+
+@dataclass(frozen=True)
+class SimulatedHost:
+    """A host of the sandbox; `directory` holds all that its agent and containers keep."""
+
+    name: str
+    directory: Path
+
+    @property
+    def role(self) -> str:
+        """How its agent is recorded."""
+        return f"agent {self.name}"
+
+    @property
+    def state_directory(self) -> Path:
+        """`LOGGED_STORE_BASE_DIR` of its containers."""
+        return self.directory / "state"
+
+    def start(
+        self, *, url_file: Path, token_file: Path, on_spawn: Callable[[ProcessRecord], None]
+    ) -> ProcessRecord:
+        """Starts its agent."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        command = [
+            sys.executable, "-I", str(agent_program()), "--host", self.name, "--directory", str(self.directory),
+            "--memory-mb", str(HOST_MEMORY_MB), "--cores", str(HOST_CORES),
+            "--coordinator-url-file", str(url_file), "--token-file", str(token_file),
+        ]  # fmt: skip
+        return process.spawn(
+            self.role,
+            command,
+            log=self.directory / "agent.log",
+            directory=self.directory,
+            on_spawn=on_spawn,
+        )
+
+    def stop_command(self) -> list[str]:
+        """Ends the agent and every container that it has on record, and confirms it."""
+        return [
+            sys.executable,
+            "-I",
+            str(agent_program()),
+            "--directory",
+            str(self.directory),
+            "--stop-all",
+        ]
+
+
+def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:
+    """Stops all agents with their containers, at the same time.
+
+    Raises `ActionFailed` that names the processes which live on.
+    """
+    running = [
+        (
+            host,
+            subprocess.Popen(
+                host.stop_command(), stdout=subprocess.PIPE, text=True, start_new_session=True
+            ),
+        )
+        for host in hosts
+        if host.directory.is_dir()
+    ]
+    alive: list[str] = []
+    for host, child in running:
+        try:
+            output, _ = child.communicate(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+        if child.returncode != 0:
+            alive.append(f"{host.name}: {_alive(output)}")
+    if alive:
+        raise ActionFailed(
+            "stop every container",
+            seen="; ".join(alive),
+            fix="run `samza-dagster sandbox down` again",
+        )
+
+
+def _alive(output: str) -> str:
+    try:
+        return str(json.loads(output).get("alive"))
+    except ValueError:
+        return output.strip()[-200:] or "no answer"

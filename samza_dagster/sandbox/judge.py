@@ -1,0 +1,201 @@
+"""An outsider who judges the demo: reads its topics by itself and trusts nobody's counters.
+
+`python -m samza_dagster.sandbox.judge --bootstrap-servers … --json` exits 0 when nothing
+is missing, 1 otherwise. A `Judge` that is kept reads only what came since.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox.demo_job import INPUT_TOPIC, OUTPUT_TOPIC
+from samza_dagster.sandbox.ledger import Gap, Ledger
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge found for all inputs up to its cut."""
+
+    inputs: int
+    completed: int
+    outputs: int
+    missing: int
+    missing_examples: tuple[str, ...]
+    duplicates: int
+    unexplained: int
+    """Outputs whose parts were never all in the input."""
+    gaps: tuple[Gap, ...]
+    seconds: float
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing lost and nothing made up; duplicates are legal after a crash."""
+        return self.missing == 0 and self.unexplained == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`; times in ms since the epoch, by the broker's clock."""
+        return {"good": self.is_good, **asdict(self)}
+
+
+class Judge:
+    """Reads input and output of one job; call `judge` as often as you like."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        wall_clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        self.ledger = Ledger()
+        self._clock = clock
+        self._wall_clock_ms = wall_clock_ms
+        self._consumer = kafka_client.consumer(
+            bootstrap_servers,
+            {"fetch.message.max.bytes": 8 * 1024 * 1024, "queued.max.messages.kbytes": 64 * 1024},
+        )
+        self._sleep = sleep
+        self._next: dict[tuple[str, int], int] = {}
+        self._counts: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._consumer.close()
+
+    def judge(
+        self,
+        *,
+        deadline_s: float = 60.0,
+        partitions: Sequence[int] | None = None,
+        window_ms: tuple[int, int] | None = None,
+    ) -> Verdict:
+        """Judges all inputs that are there now; waits for their outputs until the deadline.
+
+        `partitions` (all when None) and `window_ms` say whose silences are looked for and
+        between which broker times. Raises `DeadlineExceeded` when the topics themselves
+        can't be read in time, `Unreachable` without a broker.
+        """
+        started = self._clock()
+        deadline = started + deadline_s
+        self._read(INPUT_TOPIC, deadline)
+        asked = set(self.ledger.missing)
+        self._read(OUTPUT_TOPIC, deadline)
+        while (asked & self.ledger.missing) and self._clock() < deadline:
+            self._read(OUTPUT_TOPIC, deadline, wait_s=0.2)
+        missing = asked & self.ledger.missing
+        # An output may stem from inputs after the cut: read on before calling it made up.
+        self._read(INPUT_TOPIC, max(deadline, self._clock() + 10))
+        window = window_ms or (0, self._wall_clock_ms())
+        numbers = range(self._counts[INPUT_TOPIC]) if partitions is None else partitions
+        gaps = [self.ledger.longest_gap(number, *window) for number in numbers]
+        return Verdict(
+            self.ledger.inputs,
+            self.ledger.completed,
+            self.ledger.outputs,
+            len(missing),
+            tuple(self.ledger.describe(missing)),
+            self.ledger.duplicates,
+            len(self.ledger.early),
+            tuple(gap for gap in gaps if gap is not None),
+            round(self._clock() - started, 2),
+        )
+
+    def _read(self, topic: str, deadline: float, wait_s: float = 0.0) -> None:
+        """Reads the topic up to its end of now; with `wait_s` lets that much time pass first."""
+        if wait_s:
+            self._sleep(wait_s)
+        ends = kafka_client.end_offsets(self._consumer, topic)
+        self._counts[topic] = len(ends)
+        left = {
+            number: end
+            for number, end in enumerate(ends)
+            if self._next.get((topic, number), 0) < end
+        }
+        if not left:
+            return
+        self._consumer.assign(
+            [kafka_client.partition(topic, n, self._next.get((topic, n), 0)) for n in left]
+        )
+        try:
+            while left:
+                for message in self._consumer.consume(10_000, timeout=0.2):
+                    self._take(topic, message, left)
+                if left and self._clock() > deadline:
+                    raise DeadlineExceeded(
+                        f"read {topic}", seen=f"partitions {sorted(left)} not read to their ends"
+                    )
+        finally:
+            self._consumer.unassign()
+
+    def _take(self, topic: str, message: Any, left: dict[int, int]) -> None:
+        if message.error() is not None:
+            return
+        number, offset = message.partition(), message.offset()
+        if offset < self._next.get((topic, number), 0):
+            return
+        self._next[topic, number] = offset + 1
+        if offset + 1 >= left.get(number, 0):
+            left.pop(number, None)
+        if topic == INPUT_TOPIC:
+            self.ledger.saw_input(number, message.key(), message.value(), message.timestamp()[1])
+        else:
+            self.ledger.saw_output(message.key(), message.value(), message.timestamp()[1])
+
+
+@click.command()
+@click.option("--bootstrap-servers", envvar="SAMZA_DAGSTER_BOOTSTRAP_SERVERS", required=True)
+@click.option(
+    "--deadline", "deadline_s", type=float, default=60.0, show_default=True, help="seconds"
+)
+@click.option(
+    "--partition", "partitions", type=int, multiple=True, help="whose silences; all without"
+)
+@click.option("--since-ms", type=int, default=0, help="look for silences from this broker time on")
+@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
+def main(
+    *,
+    bootstrap_servers: str,
+    deadline_s: float,
+    partitions: tuple[int, ...],
+    since_ms: int,
+    as_json: bool,
+) -> None:
+    """Compares what the demo put out with what its inputs demand."""
+    try:
+        judge = Judge(bootstrap_servers)
+        window = (since_ms, int(time.time() * 1000))
+        verdict = judge.judge(
+            deadline_s=deadline_s, partitions=partitions or None, window_ms=window
+        )
+        judge.close()
+    except SamzaDagsterError as error:
+        click.echo(
+            json.dumps(error.to_json()) if as_json else f"samza-dagster: {error}", err=not as_json
+        )
+        sys.exit(error.exit_code)
+    click.echo(json.dumps(verdict.to_json()) if as_json else _sentence(verdict))
+    sys.exit(0 if verdict.is_good else 1)
+
+
+def _sentence(verdict: Verdict) -> str:
+    gaps = ", ".join(f"{g.partition}: {g.gap_ms} ms (usual {g.usual_ms})" for g in verdict.gaps)
+    return (
+        f"{'nothing lost' if verdict.is_good else 'LOST OR MADE UP'}: {verdict.completed} completed, "
+        f"{verdict.outputs} put out, {verdict.missing} missing, {verdict.duplicates} twice, "
+        f"{verdict.unexplained} unexplained; longest silence per partition: {gaps or 'none'}; "
+        f"judged in {verdict.seconds} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""A sandbox from nothing to a running job with warm standbys, and back to nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
+from samza_dagster.sandbox.artifacts import Progress as ArtifactProgress
+from samza_dagster.sandbox.artifacts import jar_paths
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.hosts import SimulatedHost, host_names, stop_hosts
+from samza_dagster.sandbox.java_check import find_java
+from samza_dagster.sandbox.launch import launch_template
+from samza_dagster.sandbox.load_plan import LoadPlan
+from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.readiness import Readiness
+from samza_dagster.sandbox.registry import Registry, wait_until
+
+LOAD = "load"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second."""
+
+    name: str = "default"
+    actives: int = 2
+    standbys: int = 1
+    hosts: int = 4
+    state_mb: float = 50.0
+    rate: float = 200.0
+    seed: int = 1
+    deadline_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.actives < 1 or self.standbys < 0 or self.state_mb <= 0 or self.rate <= 0:
+            raise InvalidInput(
+                "a sandbox",
+                seen=f"{self.actives} actives, {self.standbys} standbys, {self.state_mb} MB, rate {self.rate}",
+                fix="at least one active, no negative number",
+            )
+        if self.hosts < self.standbys + 1:
+            raise Refused(
+                "an active and its standbys never share a host",
+                seen=f"{self.hosts} hosts for {self.standbys + 1} copies of each task",
+                fix=f"--hosts {self.standbys + 1} or more",
+            )
+
+    @property
+    def processors(self) -> int:
+        """Containers in all."""
+        return self.actives * (1 + self.standbys)
+
+
+class Sandbox:
+    """One sandbox by name; its files are all below `registry.directory`."""
+
+    def __init__(self, name: str = "default", *, root: Path | None = None) -> None:
+        self.registry = Registry(name, root=root)
+        self.directory = self.registry.directory
+        self.files = CoordinatorFiles(self.directory / "coordinator")
+
+    @property
+    def hosts(self) -> tuple[SimulatedHost, ...]:
+        """The simulated hosts on record."""
+        names = self.registry.read().get("hosts", [])
+        return tuple(SimulatedHost(name, self.directory / "hosts" / name) for name in names)
+
+    def up(
+        self,
+        options: Options,
+        phases: Phases,
+        *,
+        on_jar: Callable[[ArtifactProgress], None] | None = None,
+    ) -> dict[str, Any]:
+        """Brings it up and returns its status; whatever ends it early leaves nothing running.
+
+        Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
+        and what the parts raise.
+        """
+        with self.registry.exclusive():
+            if self.registry.live():
+                raise Refused(
+                    f"one sandbox named {self.registry.name!r}",
+                    seen="it is up",
+                    fix=f"samza-dagster sandbox down --name {self.registry.name}, or another --name",
+                )
+            try:
+                with phases.phase("remains of an earlier sandbox"):
+                    self._clean()
+                self._start(options, phases, on_jar)
+            except BaseException:
+                with process.interrupts_deferred():
+                    self._clean()
+                raise
+        return self.status()
+
+    def down(self) -> int:
+        """Ends every process of it, confirms that, and returns how many were running.
+
+        Data goes, logs stay until the next `up`. Raises `ActionFailed` that names what
+        lives on.
+        """
+        with self.registry.exclusive():
+            running = len(self.registry.live())
+            with process.interrupts_deferred():
+                self._clean(keep_logs=True)
+        return running
+
+    def status(self) -> dict[str, Any]:
+        """What is up now; `state` is `down`, `starting`, `up` or `broken` (a part is gone)."""
+        record = self.registry.read()
+        facts: dict[str, Any] = {
+            "name": self.registry.name,
+            "state": "down",
+            "bootstrap_servers": record.get("bootstrap_servers"),
+            "zookeeper": None,
+            "coordinator_url": None,
+            "job": {"name": demo_job.JOB_NAME, "id": demo_job.JOB_ID},
+            "deployment_id": None,
+            "hosts": {},
+            "processors": {},
+            "dagster_url": record.get("dagster_url"),
+            "data_dir": str(self.directory),
+        }
+        live = {each.role for each in self.registry.live()}
+        if not live:
+            return facts
+        wanted = {"broker", COORDINATOR, LOAD, *(host.role for host in self.hosts)}
+        facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
+        facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
+        facts["coordinator_url"] = self.files.coordinator_url() if COORDINATOR in live else None
+        facts["hosts"] = {
+            h.name: {"state": "alive" if h.role in live else "lost"} for h in self.hosts
+        }
+        with contextlib.suppress(SamzaDagsterError):
+            answer = self.files.status()
+            facts["deployment_id"] = answer.get("deployment_id")
+            facts["hosts"] = {**facts["hosts"], **answer.get("hosts", {})}
+            facts["processors"] = answer.get("processors", {})
+        return facts
+
+    def _start(
+        self,
+        options: Options,
+        phases: Phases,
+        on_jar: Callable[[ArtifactProgress], None] | None,
+    ) -> None:
+        self.registry.update(
+            state="starting", options=asdict(options), hosts=list(host_names(options.hosts))
+        )
+        with phases.phase("Java and jars"):
+            java = find_java()
+            for name in ("kafka", "samza"):
+                jar_paths(name, progress=on_jar)
+        with phases.phase("broker"):
+            broker = Broker(self.directory / "broker", on_spawn=self.registry.add).start()
+            servers = broker.bootstrap_servers
+            self.registry.update(bootstrap_servers=servers)
+        with phases.phase("topics"):
+            topics.create_topics(servers, demo_job.topics(actives=options.actives))
+        plan = LoadPlan.for_state(
+            options.state_mb, actives=options.actives, rate=options.rate, seed=options.seed
+        )
+        with self._class_archive(phases), phases.phase("fill") as tell:
+            load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
+        with phases.phase("hosts and coordinator"):
+            config = demo_job.job_config(
+                servers, actives=options.actives, standbys=options.standbys
+            )
+            template = launch_template(
+                java, jar_paths("samza"), archive=warm_up.container_archive()
+            )
+            self.files.write(config, template)
+            for host in self.hosts:
+                host.start(
+                    url_file=self.files.url, token_file=self.files.token, on_spawn=self.registry.add
+                )
+            self.files.start(on_spawn=self.registry.add)
+            self._start_load(servers, plan)
+        deadline = time.monotonic() + options.deadline_s
+        ready = Readiness(
+            self.files,
+            self.hosts,
+            servers,
+            self.registry,
+            processors=options.processors,
+            standbys=options.standbys,
+        )
+        try:
+            with phases.phase("containers"):
+                self._wait(ready.all_running, ready.explain, deadline)
+            with phases.phase("state processed"):
+                self._wait(lambda: ready.outputs() >= plan.keys, ready.explain, deadline)
+            if options.standbys:
+                with phases.phase("standbys caught up"):
+                    self._wait(lambda: ready.standbys_ready(options.rate), ready.explain, deadline)
+        finally:
+            ready.close()
+        self.registry.update(state="up")
+
+    def _wait(
+        self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
+    ) -> None:
+        if not wait_until(condition, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+            raise DeadlineExceeded(
+                "bring the sandbox up", seen=explain(), fix=f"see {self.files.log}"
+            )
+
+    def _start_load(self, servers: str, plan: LoadPlan) -> None:
+        command = [
+            sys.executable, "-m", "samza_dagster.sandbox.load", "--bootstrap-servers", servers,
+            "--keys", str(plan.keys), "--partitions", str(plan.partitions), "--rate", str(plan.rate),
+            "--seed", str(plan.seed), "--spread", str(plan.spread_s),
+            "--position-file", str(self.directory / "load.json"),
+        ]  # fmt: skip
+        process.spawn(LOAD, command, log=self.directory / "load.log", on_spawn=self.registry.add)
+
+    @contextlib.contextmanager
+    def _class_archive(self, phases: Phases) -> Generator[None]:
+        """Builds the containers' class archive beside the block; a failure only costs time."""
+        if warm_up.container_archive().exists:
+            yield
+            return
+        failure: list[str] = []
+
+        def build() -> None:
+            try:
+                warm_up.ensure_container_archive(on_start=self.registry.add)
+            except SamzaDagsterError as error:
+                failure.append(str(error))
+
+        builder = threading.Thread(target=build, daemon=True)
+        builder.start()
+        yield
+        with phases.phase("class archive (once)") as tell:
+            builder.join()
+            if failure:
+                tell(f"not built, containers start slower: {failure[0]}")
+
+    def _clean(self, *, keep_logs: bool = False) -> None:
+        """Ends all that is on record, containers first, the broker last, and drops the data."""
+        hosts = self.hosts
+        early = [r for r in self.registry.live() if r.role in (LOAD, COORDINATOR)]
+        process.stop_all(early)
+        stop_hosts(hosts)
+        process.stop_all(self.registry.live())
+        for name in ("broker/data", *(f"hosts/{host.name}/state" for host in hosts)):
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+        if not keep_logs:
+            for name in ("broker", "hosts", "coordinator"):
+                shutil.rmtree(self.directory / name, ignore_errors=True)
+        for name in ("load.json", "coordinator/coordinator.url"):
+            (self.directory / name).unlink(missing_ok=True)
+        self.registry.forget()

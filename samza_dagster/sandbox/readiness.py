@@ -1,0 +1,84 @@
+"""When a sandbox is up: every container runs, the fill is processed, standbys are near."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.sandbox import kafka_client, process, standby_lag
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, OUTPUT_TOPIC
+from samza_dagster.sandbox.hosts import SimulatedHost
+from samza_dagster.sandbox.registry import Registry
+
+RUNNING = "running"
+CLOSE_S = 10.0
+"""A standby is caught up when it lacks no more than the load sends in this time; it writes
+its offset every commit (5 s)."""
+
+
+class Readiness:
+    """Reads coordinator, broker and the hosts' disks; decides nothing."""
+
+    def __init__(
+        self,
+        files: CoordinatorFiles,
+        hosts: tuple[SimulatedHost, ...],
+        bootstrap_servers: str,
+        registry: Registry,
+        *,
+        processors: int,
+        standbys: int,
+    ) -> None:
+        self._files = files
+        self._hosts = hosts
+        self._consumer = kafka_client.consumer(bootstrap_servers)
+        self._registry = registry
+        self._wanted = processors
+        self._last: dict[str, Any] = {}
+        self._standbys = standbys
+        self._copies: tuple[int, ...] = ()
+
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._consumer.close()
+
+    def all_running(self) -> bool:
+        """Every processor of the job is running; raises `ActionFailed` when a part has died."""
+        for record in self._registry.processes():
+            if record.role == "coordinator" and not record.is_alive:
+                raise ActionFailed(
+                    "start the coordinator",
+                    seen=process.log_tail(self._files.log, 4),
+                    fix=f"see {self._files.log}",
+                )
+        try:
+            self._last = self._files.status()
+        except Unreachable:
+            return False
+        processors = self._last.get("processors", {})
+        return len(processors) >= self._wanted and all(
+            each.get("state") == RUNNING for each in processors.values()
+        )
+
+    def outputs(self) -> int:
+        """Records that the job has put out."""
+        return sum(kafka_client.end_offsets(self._consumer, OUTPUT_TOPIC))
+
+    def standbys_ready(self, rate: float) -> bool:
+        """All run, and every task has its active's and all standbys' stores near the changelog."""
+        if not self.all_running():
+            return False
+        ends = kafka_client.end_offsets(self._consumer, CHANGELOG_TOPIC)
+        self._copies = standby_lag.near_copies(
+            (host.state_directory for host in self._hosts), ends, max(100, round(rate * CLOSE_S))
+        )
+        return all(copies > self._standbys for copies in self._copies)
+
+    def explain(self) -> str:
+        """What is still waited for."""
+        states = {
+            processor_id: f"{each.get('state')} on {each.get('host')}"
+            for processor_id, each in self._last.get("processors", {}).items()
+        }
+        return f"processors {states or 'unknown'}, {self.outputs()} outputs, near copies per partition {self._copies}"

@@ -1,0 +1,131 @@
+"""What a sandbox has started, on disk before anything else happens with it.
+
+`$SAMZA_DAGSTER_HOME/sandboxes/<name>/sandbox.json` names every process by id, start time
+and boot, so the remains of a sandbox that was killed are found and ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.sandbox.home import sandboxes_directory
+from samza_dagster.sandbox.process import ProcessRecord
+
+VERSION = 1
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+
+class Registry:
+    """The directory and the record of one sandbox."""
+
+    def __init__(self, name: str, *, root: Path | None = None) -> None:
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(
+                f"a sandbox named {name!r}",
+                seen="not a name",
+                fix="1 to 32 lower-case letters, digits and hyphens, no hyphen first",
+            )
+        self.name = name
+        self.directory = (root or sandboxes_directory()) / name
+        self._thread_lock = threading.Lock()
+
+    @property
+    def file(self) -> Path:
+        """`sandbox.json`."""
+        return self.directory / "sandbox.json"
+
+    @property
+    def exists(self) -> bool:
+        """There is a record, of a sandbox that is up or was killed."""
+        return self.file.is_file()
+
+    def read(self) -> dict[str, Any]:
+        """The record, empty when there is none; raises `InvalidInput` for one unreadable."""
+        try:
+            data: dict[str, Any] = json.loads(self.file.read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise InvalidInput(f"read {self.file}", seen=str(error)) from error
+        if data.get("version") != VERSION:
+            raise InvalidInput(
+                f"read {self.file}",
+                seen=f"version {data.get('version')}",
+                fix=f"the samza_dagster that wrote it; this one reads version {VERSION}",
+            )
+        return data
+
+    def update(self, **facts: Any) -> None:
+        """Replaces facts in the record, all at once."""
+        with self._thread_lock:
+            self._write({**self.read(), "version": VERSION, "name": self.name, **facts})
+
+    def add(self, record: ProcessRecord) -> None:
+        """Records a process that was just started."""
+        with self._thread_lock:
+            data: dict[str, Any] = {"version": VERSION, "name": self.name, **self.read()}
+            data["processes"] = [*data.get("processes", []), record.to_json()]
+            self._write(data)
+
+    def processes(self) -> tuple[ProcessRecord, ...]:
+        """All recorded processes, dead ones too, in the order of their start."""
+        return tuple(ProcessRecord.from_json(each) for each in self.read().get("processes", []))
+
+    def live(self, role: str | None = None) -> tuple[ProcessRecord, ...]:
+        """Those that run, of one role or of all."""
+        return tuple(
+            record for record in self.processes() if record.is_alive and role in (None, record.role)
+        )
+
+    def forget(self) -> None:
+        """Removes the record; data and logs stay."""
+        self.file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Generator[None]:
+        """Holds the sandbox for one up or down; raises `Refused` while another does."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("a+") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.seek(0)
+                raise Refused(
+                    f"one command at a time on sandbox {self.name!r}",
+                    seen=f"process {held.read().strip() or '?'} is at it",
+                    fix="wait for it, or end it, or use another --name",
+                ) from None
+            held.truncate(0)
+            held.write(str(os.getpid()))
+            held.flush()
+            yield
+
+    def _write(self, data: dict[str, Any]) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        draft = self.file.with_suffix(".draft")
+        draft.write_text(json.dumps(data, indent=1))
+        draft.replace(self.file)
+
+
+def wait_until(
+    condition: Callable[[], bool],
+    *,
+    deadline: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> bool:
+    """Asks `condition` ten times a second until it holds or the deadline passes."""
+    while not condition():
+        if clock() >= deadline:
+            return False
+        sleep(0.1)
+    return True
