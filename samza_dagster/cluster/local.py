@@ -280,9 +280,15 @@ class LocalCluster:
         pending = self._pending.get(request_id)
         if used_by is not None:
             return
-        if pending is not None and pending.asked_of is None and _is_candidate(pending.ask, book.host):
+        if (
+            pending is not None
+            and pending.asked_of is None
+            and _is_candidate(pending.ask, book.host)
+        ):
             self._allocate(request_id, book.host)
-        elif request_id in self._released or self._allocated.get(request_id, book.host) != book.host:
+        elif (
+            request_id in self._released or self._allocated.get(request_id, book.host) != book.host
+        ):
             already = any(
                 c["kind"] == "release" and c["request_id"] == request_id
                 for c in book.commands.values()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,9 @@ class Recorder:
     def named(self, name: str, first: object = None) -> list[tuple[Any, ...]]:
         return [a for n, a in list(self.calls) if n == name and (first is None or a[0] == first)]
 
-    def wait(self, name: str, first: object = None, within_s: float = DEADLINE_S) -> tuple[Any, ...]:
+    def wait(
+        self, name: str, first: object = None, within_s: float = DEADLINE_S
+    ) -> tuple[Any, ...]:
         def seen() -> list[tuple[Any, ...]]:
             return self.named(name, first)
 
@@ -75,14 +78,26 @@ class Agent:
         self.root = root
         self.directory = root / "agents" / host
         self.arguments = ["--host", host, "--memory-mb", str(memory_mb), "--cores", str(cores)]
-        self.arguments += ["--coordinator-url-file", str(root / "url"), "--token-file", str(root / "token")]
+        self.arguments += [
+            "--coordinator-url-file",
+            str(root / "url"),
+            "--token-file",
+            str(root / "token"),
+        ]
         self.process = self.spawn()
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "agent.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-I", agent_main.__file__, "--directory", str(self.directory), *self.arguments],
+                [
+                    sys.executable,
+                    "-I",
+                    agent_main.__file__,
+                    "--directory",
+                    str(self.directory),
+                    *self.arguments,
+                ],
                 stdout=log,
                 stderr=log,
             )
@@ -98,11 +113,20 @@ class Agent:
         return self.directory / "incarnations" / execution_id
 
     def warden_pid(self, execution_id: str) -> int:
-        return json.loads((self.incarnation(execution_id) / "warden.json").read_text())["warden"]["pid"]
+        return json.loads((self.incarnation(execution_id) / "warden.json").read_text())["warden"][
+            "pid"
+        ]
 
     def stop_all(self) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-I", agent_main.__file__, "--directory", str(self.directory), "--stop-all"],
+            [
+                sys.executable,
+                "-I",
+                agent_main.__file__,
+                "--directory",
+                str(self.directory),
+                "--stop-all",
+            ],
             capture_output=True,
             check=False,
         )
@@ -123,7 +147,9 @@ class Rig:
         self.clusters: list[LocalCluster] = []
 
     def cluster(self, epoch: int = 1, lease_s: float = 30.0) -> tuple[LocalCluster, Recorder]:
-        cluster = LocalCluster(token=TOKEN, epoch=epoch, lease_s=lease_s, url_file=self.root / "url")
+        cluster = LocalCluster(
+            token=TOKEN, epoch=epoch, lease_s=lease_s, url_file=self.root / "url"
+        )
         recorder = Recorder()
         self.clusters.append(cluster)
         cluster.start(recorder)  # pyright: ignore[reportArgumentType]
@@ -137,8 +163,9 @@ class Rig:
     def close(self) -> None:
         for cluster in self.clusters:
             cluster.close()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Agent.stop_all, self.agents))
         for agent in self.agents:
-            agent.stop_all()
             agent.process.wait(timeout=10)
 
 
@@ -163,8 +190,21 @@ def launch(
     return ContainerLaunch(
         execution_id=execution_id,
         processor_id=processor_id,
-        command=command or (sys.executable, "-I", str(STUB), variant, "{host}", "{agent_dir}", "{work_dir}", "{state_dir}"),
-        environment=(("EXECUTION_ENV_CONTAINER_ID", execution_id), ("SAMZA_CONTAINER_ID", processor_id)),
+        command=command
+        or (
+            sys.executable,
+            "-I",
+            str(STUB),
+            variant,
+            "{host}",
+            "{agent_dir}",
+            "{work_dir}",
+            "{state_dir}",
+        ),
+        environment=(
+            ("EXECUTION_ENV_CONTAINER_ID", execution_id),
+            ("SAMZA_CONTAINER_ID", processor_id),
+        ),
         job_model_json='{"config":{"a":"é"},"containers":{}}',
         store_directories=stores,
         stop_grace_s=grace_s,
@@ -184,4 +224,15 @@ def start(
     return int(seen.wait("on_container_launched", wanted.execution_id)[2])
 
 
-__all__ = ["Agent", "HostResources", "ObservedContainer", "Recorder", "Rig", "eventually", "launch", "lives", "rig", "start"]
+__all__ = [
+    "Agent",
+    "HostResources",
+    "ObservedContainer",
+    "Recorder",
+    "Rig",
+    "eventually",
+    "launch",
+    "lives",
+    "rig",
+    "start",
+]

@@ -33,7 +33,9 @@ def main(variant: str) -> None:
     Path("job_model.json").write_text(json.dumps(model))
     Path("argv").write_text("\n".join(sys.argv[1:]))
     Path("environment").write_text(json.dumps(dict(os.environ)))
-    heartbeat = f"{url}containerHeartbeat?executionContainerId={os.environ['EXECUTION_ENV_CONTAINER_ID']}"
+    heartbeat = (
+        f"{url}containerHeartbeat?executionContainerId={os.environ['EXECUTION_ENV_CONTAINER_ID']}"
+    )
     while True:
         try:
             with urllib.request.urlopen(heartbeat, timeout=60) as response:

@@ -62,7 +62,7 @@ def test_a_killed_agent_comes_back_to_the_same_containers(job: Rig) -> None:
     agent.kill_9()
     assert lives(kept)
     os.kill(dies, signal.SIGTERM)
-    eventually(lambda: (agent.incarnation("dies") / "exit.json").exists(), "its warden saw it dead")
+    eventually((agent.incarnation("dies") / "exit.json").exists, "its warden saw it dead")
     agent.restart()
     assert seen.wait("on_container_stopped", "dies") == ("dies", "host-1", 143)
     assert json.loads((agent.directory / "port.json").read_text())["port"] == port
@@ -166,7 +166,10 @@ def test_stop_all_cleans_up_after_a_killed_sandbox(job: Rig) -> None:
     ]
     for host in ("host-1", "host-2"):
         seen.wait("on_container_checked_in", f"e-{host}")
-    pids += [int((a.incarnation(f"e-{a.host}") / "work" / "grandchild").read_text()) for a in (dead, alive)]
+    pids += [
+        int((a.incarnation(f"e-{a.host}") / "work" / "grandchild").read_text())
+        for a in (dead, alive)
+    ]
     pids += [a.warden_pid(f"e-{a.host}") for a in (dead, alive)]
     cluster.close()
     dead.kill_9()
@@ -193,7 +196,9 @@ def test_nobody_enters_without_the_token(job: Rig) -> None:
     seen.wait("on_host_registered")
 
 
-def _status(url: str, body: bytes, authorization: str, length: str | None = None) -> tuple[int, str]:
+def _status(
+    url: str, body: bytes, authorization: str, length: str | None = None
+) -> tuple[int, str]:
     request = urllib.request.Request(url, body, {"Authorization": authorization})
     if length is not None:
         request.add_header("Content-Length", length)

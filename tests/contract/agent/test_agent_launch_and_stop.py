@@ -53,7 +53,10 @@ def test_a_container_gets_its_job_model_its_environment_and_filled_placeholders(
     start(cluster, seen, "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")
     work = agent.incarnation("e1") / "work"
-    assert json.loads((work / "job_model.json").read_text()) == {"config": {"a": "é"}, "containers": {}}
+    assert json.loads((work / "job_model.json").read_text()) == {
+        "config": {"a": "é"},
+        "containers": {},
+    }
     environment = json.loads((work / "environment").read_text())
     state = str(agent.directory / "state")
     assert environment["LOGGED_STORE_BASE_DIR"] == state
@@ -142,7 +145,9 @@ def test_a_start_delivered_twice_runs_once(job: Rig) -> None:
     """Twice in one queue, and again from a later coordinator after the container's death."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
-    wanted = launch("e1", command=(sys.executable, "-c", f"open({str(job.root / 'runs')!r}, 'a').write('x')"))
+    wanted = launch(
+        "e1", command=(sys.executable, "-c", f"open({str(job.root / 'runs')!r}, 'a').write('x')")
+    )
     start(cluster, seen, "host-1", wanted)
     cluster.start_container("r-e1", "host-1", wanted)
     seen.wait("on_container_stopped", "e1")
@@ -179,7 +184,9 @@ def test_a_job_model_is_held_until_its_store_directories_are_free(job: Rig) -> N
     seen.wait("on_container_checked_in", "e2")
     assert not lives(first)
     names = [(name, arguments[0]) for name, arguments in seen.calls]
-    assert names.index(("on_container_stopped", "e1")) < names.index(("on_container_checked_in", "e2"))
+    assert names.index(("on_container_stopped", "e1")) < names.index(
+        ("on_container_checked_in", "e2")
+    )
 
 
 def _get(url: str) -> dict[str, object]:
@@ -193,7 +200,25 @@ def test_the_agent_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
 
     from samza_dagster.agent import main
 
-    command = [sys.executable, "-I", "-S", main.__file__, "--directory", str(tmp_path), "--host", "a/b"]
-    command += ["--memory-mb", "1", "--cores", "1", "--coordinator-url-file", "u", "--token-file", "t"]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        main.__file__,
+        "--directory",
+        str(tmp_path),
+        "--host",
+        "a/b",
+    ]
+    command += [
+        "--memory-mb",
+        "1",
+        "--cores",
+        "1",
+        "--coordinator-url-file",
+        "u",
+        "--token-file",
+        "t",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, "--host" in done.stderr) == (2, True)

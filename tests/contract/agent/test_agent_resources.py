@@ -21,7 +21,9 @@ def test_a_full_host_is_waited_for_until_a_resource_is_freed(job: Rig) -> None:
     cluster.stop_container("e1", "host-1")
     seen.wait("on_resource_allocated", "r2")
     names = [(name, arguments[0]) for name, arguments in seen.calls]
-    assert names.index(("on_container_stopped", "e1")) < names.index(("on_resource_allocated", "r2"))
+    assert names.index(("on_container_stopped", "e1")) < names.index(
+        ("on_resource_allocated", "r2")
+    )
 
 
 def test_a_request_that_expires_names_each_host_and_what_was_seen(job: Rig) -> None:
@@ -55,17 +57,27 @@ def test_any_host_is_the_freest_one_and_a_release_gives_it_back(job: Rig) -> Non
             request_id, host=None, excluded_hosts=(), memory_mb=200, cores=1, expires_in_s=10
         )
     seen.wait("on_resource_allocated", "r3")
-    assert [a[1] for a in seen.named("on_resource_allocated")] == ["host-2", "host-1", "host-2"] or {
-        a[0]: a[1] for a in seen.named("on_resource_allocated")
-    } == {"r1": "host-2", "r2": "host-1", "r3": "host-2"}
+    assert [a[1] for a in seen.named("on_resource_allocated")] == [
+        "host-2",
+        "host-1",
+        "host-2",
+    ] or {a[0]: a[1] for a in seen.named("on_resource_allocated")} == {
+        "r1": "host-2",
+        "r2": "host-1",
+        "r3": "host-2",
+    }
     cluster.request_resource(
         "r1", host=None, excluded_hosts=(), memory_mb=200, cores=1, expires_in_s=10
     )
-    eventually(lambda: len(seen.named("on_resource_allocated", "r1")) == 2, "told again, not held twice")
+    eventually(
+        lambda: len(seen.named("on_resource_allocated", "r1")) == 2, "told again, not held twice"
+    )
     for request_id in ("r1", "r2", "r3"):
         cluster.release_resource(request_id)
     cluster.release_resource("never-asked")
-    eventually(lambda: [h.free_memory_mb for h in cluster.hosts()] == [500, 600], "all is free again")
+    eventually(
+        lambda: [h.free_memory_mb for h in cluster.hosts()] == [500, 600], "all is free again"
+    )
 
 
 def test_a_restart_in_place_holds_both_resources_for_a_while(job: Rig) -> None:
