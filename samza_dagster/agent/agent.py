@@ -79,7 +79,11 @@ def run(settings: Settings) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    for target, name in ((server.serve_forever, "containers"), (link.poll, "poll"), (link.push, "push")):
+    for target, name in (
+        (server.serve_forever, "containers"),
+        (link.poll, "poll"),
+        (link.push, "push"),
+    ):
         threading.Thread(target=target, name=name, daemon=True).start()
     me = procfs.name_of(os.getpid())
     assert me is not None  # we run

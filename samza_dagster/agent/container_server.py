@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import socketserver
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Dict, Optional, Tuple
@@ -34,6 +35,11 @@ class ContainerServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.supervisor = supervisor
 
+    def server_bind(self) -> None:
+        """Without the look-up of our own name that http.server makes, which can take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
 
 def bind(kept_port: Optional[int], *, patience_s: float = 5.0) -> ContainerServer:
     """On the port that was kept, for as long as it may only be slow to be freed; else a new one."""
@@ -58,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
     server: ContainerServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+    def do_GET(self) -> None:
         supervisor = self.server.supervisor
         assert supervisor is not None  # set before the server is started
         url = urlsplit(self.path)

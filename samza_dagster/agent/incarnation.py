@@ -7,11 +7,14 @@ it (stop asked, JobModel released, checked in), `warden.json` and `exit.json` by
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
+from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
 from samza_dagster.agent.files import read_json, write_json, write_text
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.agent.protocol import Launch
@@ -134,12 +137,25 @@ class Incarnation:
         """What `exit.json` says, once there is one."""
         return read_json(self.directory / "exit.json")
 
-    def write_end(self, how: str, why: str, at_ms: int) -> None:
+    def bar(self, why: str) -> bool:
+        """Writes the end unless a warden has the directory; none ever runs it after that."""
+        descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            if (self.directory / "warden.json").exists():
+                return False
+            if self.read_end() is None:
+                self.write_end(HOW_NOT_STARTED, why)
+            return True
+        finally:
+            os.close(descriptor)
+
+    def write_end(self, how: str, why: str) -> None:
         """The end as the agent saw it, when no warden was left to write it."""
-        write_json(
-            self.directory / "exit.json",
-            {"version": 1, "how": how, "status": None, "why": why, "at_ms": at_ms},
-        )
+        write_exit(self.directory, how=how, why=why)
 
     def close(self) -> None:
         """Lets go of the pidfds."""
@@ -149,10 +165,8 @@ class Incarnation:
 
     def forget(self) -> None:
         """Removes the record. The spec goes first, so that a half-removed one isn't read back."""
-        try:
-            os.unlink(str(self.directory / "spec.json"))  # noqa: PTH108 - 3.8 has no missing_ok on all
-        except FileNotFoundError:
-            pass
+        with contextlib.suppress(FileNotFoundError):
+            (self.directory / "spec.json").unlink()
         shutil.rmtree(str(self.directory), ignore_errors=True)
 
     def to_json(self) -> Dict[str, Any]:

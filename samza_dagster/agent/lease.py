@@ -32,9 +32,7 @@ class Grant(NamedTuple):
 
     def remaining_s(self, now: Now) -> float:
         """Seconds that are left, 0 or less when it has ended."""
-        elapsed = max(
-            now.boottime_s - self.asked.boottime_s, now.wall_s - self.asked.wall_s, 0.0
-        )
+        elapsed = max(now.boottime_s - self.asked.boottime_s, now.wall_s - self.asked.wall_s, 0.0)
         return self.lease_s - elapsed
 
     def is_live(self, now: Now) -> bool:

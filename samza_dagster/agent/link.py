@@ -168,7 +168,7 @@ class CoordinatorLink:
         except OSError as error:
             LOG.exception("command %s", command.id)
             return Outcome(False, "{}: {}".format(type(error).__name__, error))
-        return Outcome(False, "a command that version {} doesn't know".format(VERSION))
+        return Outcome(False, command.why)
 
 
 class _Connection:
@@ -196,7 +196,9 @@ class _Connection:
             response = connection.getresponse()
             data = response.read(_MAX_REPLY)
             if response.status != 200:
-                raise LinkError("{} {}".format(response.status, data[:300].decode("utf-8", "replace")))
+                raise LinkError(
+                    "{} {}".format(response.status, data[:300].decode("utf-8", "replace"))
+                )
             return json.loads(data)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise LinkError("{}: {}".format(type(error).__name__, error)) from error

@@ -5,6 +5,7 @@ A process is named by pid, start time and boot id, because a pid alone is used a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -72,9 +73,7 @@ def stat_of(pid: int) -> Optional[Stat]:
         return None
     # The command name is in parentheses and may hold anything, also ") ".
     fields = text[text.rindex(")") + 2 :].split()
-    return Stat(
-        pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
-    )
+    return Stat(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def name_of(pid: int) -> Optional[ProcessName]:
@@ -109,10 +108,8 @@ def group_of(leader: ProcessName, session: int) -> List[Stat]:
 def kill_group(leader: ProcessName, session: int, number: int = signal.SIGKILL) -> None:
     """Signals the whole group; nothing happens when none of it lives."""
     if group_of(leader, session):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 class ProcessHandle:

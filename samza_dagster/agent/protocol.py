@@ -7,9 +7,10 @@ version is one away is understood, any other is refused.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
 
 VERSION = 1
+REFUSED = "refused"
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _MAX_COMMANDS = 10_000
@@ -35,12 +36,13 @@ class Command(NamedTuple):
     """One command; what its `kind` doesn't need is None."""
 
     id: str
-    kind: str  # reserve, release, start, stop, forget
+    kind: str  # reserve, release, start, stop, forget, or REFUSED with `why`
     request_id: Optional[str] = None
     memory_mb: int = 0
     cores: int = 0
     execution_id: Optional[str] = None
     launch: Optional[Launch] = None
+    why: str = ""
 
 
 class Reply(NamedTuple):
@@ -60,8 +62,16 @@ def is_understood(version: Any) -> bool:
 def check_name(value: Any, field: str) -> str:
     """A name that is safe as one part of a path and of a URL."""
     if not isinstance(value, str) or not _SAFE_NAME.fullmatch(value):
-        raise ProtocolError("{}: {!r} has other characters than A-Z a-z 0-9 . _ -".format(field, value))
+        raise ProtocolError(
+            "{}: {!r} has other characters than A-Z a-z 0-9 . _ -".format(field, value)
+        )
     return value
+
+
+def _object(value: Any, field: str) -> Dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProtocolError("{}: an object is needed".format(field))
+    return cast("Dict[str, Any]", value)
 
 
 def _text(value: Any, field: str) -> str:
@@ -77,31 +87,30 @@ def _whole(value: Any, field: str) -> int:
 
 
 def _strings(value: Any, field: str) -> Tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):  # pyright: ignore[reportUnknownVariableType]
+    items = cast("List[Any]", value) if isinstance(value, list) else None
+    if items is None or not all(isinstance(v, str) for v in items):
         raise ProtocolError("{}: a list of strings is needed".format(field))
-    return tuple(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return tuple(items)
 
 
 def _mapping(value: Any, field: str) -> Dict[str, str]:
-    if not isinstance(value, dict):
+    items = _object(value, field)
+    if not all(isinstance(v, str) for v in items.values()):
         raise ProtocolError("{}: an object of strings is needed".format(field))
-    items: List[Tuple[Any, Any]] = list(value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
-    if not all(isinstance(k, str) and isinstance(v, str) for k, v in items):
-        raise ProtocolError("{}: an object of strings is needed".format(field))
-    return dict(items)
+    return items
 
 
 def _below(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or any(p in ("", ".", "..") for p in parts):
-        raise ProtocolError("store_directories: {!r} isn't a path below the state directory".format(path))
+        raise ProtocolError(
+            "store_directories: {!r} isn't a path below the state directory".format(path)
+        )
     return path
 
 
 def _launch(value: Any) -> Launch:
-    if not isinstance(value, dict):
-        raise ProtocolError("launch: an object is needed")
-    given: Dict[str, Any] = value
+    given = _object(value, "launch")
     command = _strings(given.get("command"), "launch.command")
     environment = _mapping(given.get("environment"), "launch.environment")
     if not command or not command[0]:
@@ -122,55 +131,55 @@ def _launch(value: Any) -> Launch:
         command,
         environment,
         model,
-        tuple(_below(p) for p in _strings(given.get("store_directories"), "launch.store_directories")),
+        tuple(
+            _below(p) for p in _strings(given.get("store_directories"), "launch.store_directories")
+        ),
         float(grace),
     )
 
 
 def _command(value: Any) -> Command:
-    if not isinstance(value, dict):
-        raise ProtocolError("commands: objects are needed")
-    given: Dict[str, Any] = value
-    kind = given.get("kind")
+    given = _object(value, "commands")
     ident = _text(given.get("id"), "commands.id")
+    try:
+        return _known(ident, given)
+    except ProtocolError as error:
+        # It alone is refused: the lease and the other commands of the reply still count.
+        return Command(ident, REFUSED, why=str(error))
+
+
+def _known(ident: str, given: Dict[str, Any]) -> Command:
+    kind = given.get("kind")
+    if kind in ("stop", "forget"):
+        return Command(
+            ident, str(kind), execution_id=check_name(given.get("execution_id"), "execution_id")
+        )
+    if kind not in ("reserve", "release", "start"):
+        raise ProtocolError("kind: {!r} is none that version {} knows".format(kind, VERSION))
+    request_id = _text(given.get("request_id"), "request_id")
     if kind == "reserve":
         return Command(
             ident,
-            kind,
-            request_id=_text(given.get("request_id"), "request_id"),
+            "reserve",
+            request_id=request_id,
             memory_mb=_whole(given.get("memory_mb"), "memory_mb"),
             cores=_whole(given.get("cores"), "cores"),
         )
-    if kind == "release":
-        return Command(ident, kind, request_id=_text(given.get("request_id"), "request_id"))
-    if kind == "start":
-        return Command(
-            ident,
-            kind,
-            request_id=_text(given.get("request_id"), "request_id"),
-            launch=_launch(given.get("launch")),
-        )
-    if kind in ("stop", "forget"):
-        return Command(
-            ident, kind, execution_id=check_name(given.get("execution_id"), "execution_id")
-        )
-    # A later version's command: acknowledged as not understood, never half carried out.
-    return Command(ident, "unknown")
+    launch = _launch(given.get("launch")) if kind == "start" else None
+    return Command(ident, str(kind), request_id=request_id, launch=launch)
 
 
 def parse_reply(value: Any) -> Reply:
     """Raises `ProtocolError` that names the first part that can't be used."""
-    if not isinstance(value, dict):
-        raise ProtocolError("reply: an object is needed")
-    given: Dict[str, Any] = value
+    given = _object(value, "reply")
     if not is_understood(given.get("version")):
         raise ProtocolError(
             "version: {!r} is more than one from ours, {}".format(given.get("version"), VERSION)
         )
-    commands: Any = given.get("commands")
-    if not isinstance(commands, list) or len(commands) > _MAX_COMMANDS:  # pyright: ignore[reportUnknownArgumentType]
+    commands = given.get("commands")
+    listed = cast("List[Any]", commands) if isinstance(commands, list) else None
+    if listed is None or len(listed) > _MAX_COMMANDS:
         raise ProtocolError("commands: a list of at most {} is needed".format(_MAX_COMMANDS))
-    listed: List[Any] = commands
     return Reply(
         _whole(given.get("epoch"), "epoch"),
         _whole(given.get("lease_ms"), "lease_ms") / 1000.0,

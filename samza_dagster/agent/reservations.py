@@ -41,8 +41,10 @@ class Ledger(NamedTuple):
             return None
         if memory_mb <= self.free_memory_mb and cores <= self.free_cores:
             return None
-        return "full: {} MiB and {} cores are free of {} MiB and {}, {} MiB and {} are needed".format(
-            self.free_memory_mb, self.free_cores, self.memory_mb, self.cores, memory_mb, cores
+        return (
+            "full: {} MiB and {} cores are free of {} MiB and {}, {} MiB and {} are needed".format(
+                self.free_memory_mb, self.free_cores, self.memory_mb, self.cores, memory_mb, cores
+            )
         )
 
     def reserve(self, request_id: str, memory_mb: int, cores: int) -> Ledger:

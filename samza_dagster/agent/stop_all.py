@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from samza_dagster.agent import agent, procfs
-from samza_dagster.agent.files import write_json
+from samza_dagster.agent.ending import HOW_STOPPED
 from samza_dagster.agent.incarnation import Incarnation
 
 
@@ -42,17 +42,11 @@ def stop_all(directory: Path, *, agent_grace_s: float = 3.0) -> Dict[str, Any]:
 
 
 def _take(record: Incarnation) -> bool:
-    if record.read_end() is not None and not record.read_processes():
-        return False
-    deadline = time.monotonic() + 2.0
-    # A warden that was forked a moment ago writes its record within that time, or never.
+    # A warden that was forked a moment ago holds its lock, and names its container soon.
     while not record.read_processes():
-        if record.read_end() is not None:
+        if record.read_end() is not None or record.bar("stopped before it was started"):
             return False
-        if time.monotonic() > deadline:
-            record.write_end("not started", "stopped before it was started", int(time.time() * 1000))
-            return False
-        time.sleep(0.05)
+        time.sleep(0.02)
     assert record.warden is not None
     assert record.container is not None
     return not (
@@ -81,10 +75,7 @@ def _end(record: Incarnation) -> bool:
         and not procfs.group_of(record.container.name, session)
     )
     if gone and record.read_end() is None:
-        write_json(
-            record.directory / "exit.json",
-            {"version": 1, "how": "stopped", "status": None, "why": "", "at_ms": int(time.time() * 1000)},
-        )
+        record.write_end(HOW_STOPPED, "")
     return gone
 
 

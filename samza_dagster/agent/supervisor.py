@@ -6,7 +6,7 @@ threads. All share one lock, and `changed` is notified whenever a report would d
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import logging
 import os
 import select
@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent import procfs, warden
+from samza_dagster.agent.ending import HOW_NOT_STARTED, HOW_WARDEN_GONE
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.lease import Grant, Now, longer, read_clocks
@@ -135,7 +136,9 @@ class Supervisor:
             if held.execution_id is not None:
                 return Outcome(
                     False,
-                    "the resource of request {} is used by {}".format(request_id, held.execution_id),
+                    "the resource of request {} is used by {}".format(
+                        request_id, held.execution_id
+                    ),
                 )
             created = Incarnation.create(
                 self.directory / "incarnations" / launch.execution_id,
@@ -155,7 +158,9 @@ class Supervisor:
         with self.changed:
             found = self.incarnations.get(execution_id)
             if found is None:
-                return Outcome(False, "unknown: no record of {} on {}".format(execution_id, self.host))
+                return Outcome(
+                    False, "unknown: no record of {} on {}".format(execution_id, self.host)
+                )
             if found.is_live and not found.stop_asked:
                 found.stop_asked = True
                 found.mark()
@@ -265,18 +270,16 @@ class Supervisor:
 
     def wake(self) -> None:
         """Makes `watch` look now."""
-        try:
+        with contextlib.suppress(BlockingIOError):  # full: it has reason enough to wake
             os.write(self._wake_write, b"x")
-        except BlockingIOError:
-            pass  # it has reason enough to wake
 
     def _descriptors(self) -> List[int]:
         watched = [self._wake, *self._ready]
         for found in self.incarnations.values():
-            for handle in (found.warden, found.container):
-                if found.is_live and handle is not None and handle.pidfd is not None:
-                    if not handle.is_dead():
-                        watched.append(handle.pidfd)
+            if found.is_live:
+                handles = [h for h in (found.warden, found.container) if h is not None]
+                # A dead one stays readable, and would wake us without end.
+                watched += [h.pidfd for h in handles if h.pidfd is not None and not h.is_dead()]
         return watched
 
     def _sleep_s(self) -> float:
@@ -329,24 +332,8 @@ class Supervisor:
             if found.warden.is_dead():
                 # A container forked but not written down was killed with its parent.
                 self._fail(found, "its warden ended before it had started the container")
-        elif self._no_warden(found):
+        elif found.bar("the agent ended before it had started a warden"):
             self._fail(found, "the agent ended before it had started a warden")
-
-    def _no_warden(self, found: Incarnation) -> bool:
-        """True when no warden holds the directory; the end is then written, so none ever will."""
-        path = str(found.directory / "warden.lock")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        else:
-            if not (found.directory / "warden.json").exists():
-                found.write_end(warden.HOW_NOT_STARTED, "no warden was started", _now_ms())
-                return True
-            return False
-        finally:
-            os.close(descriptor)
 
     def _take_over(self, found: Incarnation) -> None:
         """The warden is gone without having written an end: kill what is left, then write it."""
@@ -359,7 +346,7 @@ class Supervisor:
             if found.kill_at is None or found.kill_at <= now:
                 found.kill_at = now + _WITHOUT_PIDFD_S  # look again soon
             return
-        found.write_end("warden gone", "its warden was killed", _now_ms())
+        found.write_end(HOW_WARDEN_GONE, "its warden was killed")
         self._finish(found, found.read_end() or {})
 
     def _hurry_warden(self, found: Incarnation) -> None:
@@ -417,7 +404,7 @@ class Supervisor:
 
     def _fail(self, found: Incarnation, why: str) -> None:
         if found.read_end() is None:
-            found.write_end(warden.HOW_NOT_STARTED, why, _now_ms())
+            found.write_end(HOW_NOT_STARTED, why)
         found.state = inc.FAILED
         found.why = why
         LOG.info("%s was not started: %s", found.execution_id, why)
@@ -444,7 +431,9 @@ class Supervisor:
     def _environment(self, launch: Launch) -> Dict[str, str]:
         given = {key: self._fill(value, launch) for key, value in launch.environment.items()}
         # Of the agent's own environment only what finds programs and speaks a language.
-        base = {k: os.environ[k] for k in ("PATH", "LANG", "LC_ALL", "TZ", "HOME") if k in os.environ}
+        base = {
+            k: os.environ[k] for k in ("PATH", "LANG", "LC_ALL", "TZ", "HOME") if k in os.environ
+        }
         base.update(given)
         base["SAMZA_COORDINATOR_URL"] = self._url_of(launch.execution_id)
         base["LOGGED_STORE_BASE_DIR"] = str(self.state_dir)
@@ -480,7 +469,9 @@ class Supervisor:
     def _set_ledger(self, ledger: Ledger) -> None:
         if ledger != self.ledger:
             self.ledger = ledger
-            write_json(self.directory / "reservations.json", {"version": 1, "held": ledger.to_json()})
+            write_json(
+                self.directory / "reservations.json", {"version": 1, "held": ledger.to_json()}
+            )
             self._tell()
 
     def _tell(self) -> None:
@@ -497,11 +488,9 @@ def processor_hosts(supervisor: Supervisor) -> Dict[str, str]:
     """Processor → host: the coordinator's word, and this host's own where it knows better."""
     hosts = dict(supervisor.locality)
     live: List[Tuple[str, str]] = [
-        (i.processor_id, supervisor.host) for i in supervisor.incarnations.values() if i.checked_in and i.is_live
+        (i.processor_id, supervisor.host)
+        for i in supervisor.incarnations.values()
+        if i.checked_in and i.is_live
     ]
     hosts.update(live)
     return hosts
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

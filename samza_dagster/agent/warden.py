@@ -10,6 +10,7 @@ every process of its group are dead. A directory that has an `exit.json` never r
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -28,18 +29,20 @@ if __name__ == "__main__":
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
 from samza_dagster.agent import procfs
+from samza_dagster.agent.ending import (
+    HOW_BY_ITSELF,
+    HOW_LEASE,
+    HOW_NOT_STARTED,
+    HOW_STOPPED,
+    write_exit,
+)
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.lease import Grant, read_clocks
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# A wall clock set forward shortens a lease, and no timer tells: look this often.
-_LONGEST_SLEEP_S = 5.0
-
-HOW_BY_ITSELF = "by itself"
-HOW_STOPPED = "stopped"
-HOW_LEASE = "lease ended"
-HOW_NOT_STARTED = "not started"
+# A wall clock set forward, as after a freeze, shortens a lease, and no timer tells: look this often.
+_LONGEST_SLEEP_S = 1.0
 
 
 class Warden:
@@ -83,7 +86,7 @@ class Warden:
         os.set_blocking(self._wake_write, False)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._on_term)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _only_wake)
         for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(ignored, signal.SIG_IGN)
         # Orphans of the container come to us, so that their deaths are seen.
@@ -102,10 +105,7 @@ class Warden:
         return not (self.directory / "exit.json").exists()
 
     def _never(self, why: str) -> int:
-        write_json(
-            self.directory / "exit.json",
-            {"version": 1, "how": HOW_NOT_STARTED, "status": None, "why": why, "at_ms": _now_ms()},
-        )
+        write_exit(self.directory, how=HOW_NOT_STARTED, why=why)
         return 4
 
     def _fork(self) -> Optional[str]:
@@ -152,7 +152,7 @@ class Warden:
             os.chdir(str(self.spec["work_dir"]))
             command: List[str] = self.spec["command"]
             environment: Dict[str, str] = self.spec["environment"]
-            os.execvpe(command[0], command, environment)
+            os.execvpe(command[0], command, environment)  # noqa: S606 - a shell is what we avoid
         except BaseException as error:
             os.write(tell, "{}: {}".format(type(error).__name__, error).encode("utf-8"))
         os._exit(127)
@@ -231,10 +231,8 @@ class Warden:
             ]
             if not left:
                 break
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             handles: List[procfs.ProcessHandle] = []
             for process in left:
                 handle = procfs.ProcessHandle(
@@ -251,14 +249,11 @@ class Warden:
         end = os.waitid(os.P_PID, self.child, os.WEXITED)
         assert end is not None  # it is a zombie
         status = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
-        write_json(
-            self.directory / "exit.json",
-            {"version": 1, "how": self.how, "status": status, "why": "", "at_ms": _now_ms()},
-        )
+        write_exit(self.directory, how=self.how, status=status)
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+def _only_wake(*_: object) -> None:
+    """A handler must exist for the wake-up pipe to be written."""
 
 
 def main(arguments: List[str]) -> int:
@@ -269,7 +264,9 @@ def main(arguments: List[str]) -> int:
     try:
         return Warden(Path(arguments[0])).run(ready)
     except OSError as error:
-        print("warden: {}: {}".format(errno.errorcode.get(error.errno or 0), error), file=sys.stderr)
+        print(
+            "warden: {}: {}".format(errno.errorcode.get(error.errno or 0), error), file=sys.stderr
+        )
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import socketserver
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -68,6 +69,11 @@ class _Server(ThreadingHTTPServer):
         self.on_sync = on_sync
         self.pages: dict[str, Callable[[], Mapping[str, Any]]] = {}
         self.closed = False
+
+    def server_bind(self) -> None:
+        """Without the look-up of our own name that http.server makes, which can take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
 
 class _Handler(BaseHTTPRequestHandler):

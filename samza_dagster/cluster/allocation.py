@@ -50,9 +50,7 @@ def choose_host(ask: ResourceAsk, hosts: Iterable[HostView]) -> str | None:
     return None if best is None else best.host
 
 
-def explain(
-    ask: ResourceAsk, hosts: Mapping[str, HostView], refusals: Mapping[str, str]
-) -> str:
+def explain(ask: ResourceAsk, hosts: Mapping[str, HostView], refusals: Mapping[str, str]) -> str:
     """One line: each candidate host and what was seen of it, when the time was up.
 
     `refusals` is what the agents of hosts that seemed to have room said.
@@ -73,7 +71,9 @@ def _seen(ask: ResourceAsk, name: str, view: HostView | None, refusal: str | Non
     if view.lost_for_s is not None:
         return f"lost, no word for {view.lost_for_s:.1f} s"
     if view.fits(ask):
-        return f"refused: {refusal}" if refusal else "has room, but its agent did not answer in time"
+        return (
+            f"refused: {refusal}" if refusal else "has room, but its agent did not answer in time"
+        )
     return (
         f"full, {view.free_memory_mb} MiB and {view.free_cores} cores free, "
         f"{ask.memory_mb} MiB and {ask.cores} cores needed"

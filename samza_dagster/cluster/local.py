@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,6 +185,10 @@ class LocalCluster:
             refusal = self._refusal(sync)
             if refusal is not None:
                 return refusal
+            if sync.highest_epoch < self.epoch:
+                # It hears of this epoch by the answer, and registers by its next word: from
+                # then on it refuses every earlier leader, which is what registering means.
+                return self._reply(sync, ())
             book = self._books.setdefault(sync.host, HostBook(sync.host))
             book.heard_at = self._clock()
             self._acknowledge(book, sync)
@@ -197,13 +201,16 @@ class LocalCluster:
                 self._changed.wait(left)
             if self._closing:
                 return 503, {"error": "this coordinator has ended"}
-            return 200, {
-                "version": min(VERSION, sync.version),
-                "epoch": self.epoch,
-                "lease_ms": max(0, int(self._lease_source() * 1000)),
-                "commands": list(book.commands.values()),
-                "locality": self._localities(),
-            }
+            return self._reply(sync, book.commands.values())
+
+    def _reply(self, sync: Sync, commands: Iterable[Mapping[str, Any]]) -> Answer:
+        return 200, {
+            "version": min(VERSION, sync.version),
+            "epoch": self.epoch,
+            "lease_ms": max(0, int(self._lease_source() * 1000)),
+            "commands": list(commands),
+            "locality": self._localities(),
+        }
 
     def _refusal(self, sync: Sync) -> Answer | None:
         if self._closing:
@@ -273,9 +280,15 @@ class LocalCluster:
         pending = self._pending.get(request_id)
         if used_by is not None:
             return
-        if pending is not None and pending.asked_of is None and _is_candidate(pending.ask, book.host):
+        if (
+            pending is not None
+            and pending.asked_of is None
+            and _is_candidate(pending.ask, book.host)
+        ):
             self._allocate(request_id, book.host)
-        elif request_id in self._released or self._allocated.get(request_id, book.host) != book.host:
+        elif (
+            request_id in self._released or self._allocated.get(request_id, book.host) != book.host
+        ):
             already = any(
                 c["kind"] == "release" and c["request_id"] == request_id
                 for c in book.commands.values()

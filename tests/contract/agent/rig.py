@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,8 +163,9 @@ class Rig:
     def close(self) -> None:
         for cluster in self.clusters:
             cluster.close()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Agent.stop_all, self.agents))
         for agent in self.agents:
-            agent.stop_all()
             agent.process.wait(timeout=10)
 
 

@@ -37,9 +37,12 @@ def main(variant: str) -> None:
         f"{url}containerHeartbeat?executionContainerId={os.environ['EXECUTION_ENV_CONTAINER_ID']}"
     )
     while True:
-        with urllib.request.urlopen(heartbeat, timeout=60) as response:
-            if not json.loads(response.read())["alive"]:
-                os._exit(1)
+        try:
+            with urllib.request.urlopen(heartbeat, timeout=60) as response:
+                if not json.loads(response.read())["alive"]:
+                    os._exit(1)
+        except OSError:
+            pass  # Samza's client tries for a minute before it gives up
         time.sleep(0.5)
 
 
