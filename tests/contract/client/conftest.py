@@ -89,9 +89,18 @@ class KafkaJob:
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0})
+        refused: list[Any] = []
+
+        def on_delivery(error: Any, _: Any) -> None:
+            if error is not None:
+                refused.append(error)
+
         for key, value in records:
-            producer.produce(topic, key=key, value=value, partition=partition)
+            producer.produce(
+                topic, key=key, value=value, partition=partition, on_delivery=on_delivery
+            )
         assert producer.flush(10) == 0
+        assert refused == []
 
     def respond(self, uuid: str, status: StatusCode, message: str) -> None:
         response = PlacementResponse(
