@@ -35,4 +35,4 @@ def run(arguments: tuple[str, ...]) -> None:
         raise MissingPrerequisite(
             "run the agent", seen=f"no {program}", fix="install samza_dagster anew"
         )
-    os.execv(sys.executable, [sys.executable, str(program), *arguments])  # noqa: S606 - no shell
+    os.execv(sys.executable, [sys.executable, "-I", str(program), *arguments])  # noqa: S606 - no shell

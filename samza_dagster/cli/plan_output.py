@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from samza_dagster.client import Plan
 
 
+def _goal(plan: Plan) -> str:
+    if plan.refusal is not None:
+        return "nowhere: the request would be refused"
+    return plan.host or "the host that the coordinator reserves"
+
+
 def print_plan(plan: Plan, as_json: bool) -> None:
     """The plan as JSON, or as tables with its notices on stderr."""
     if as_json:
@@ -20,7 +26,7 @@ def print_plan(plan: Plan, as_json: bool) -> None:
         ("fact", "value"),
         [
             ("now on", plan.source_host),
-            ("would go to", plan.host or "the host that the coordinator reserves"),
+            ("would go to", _goal(plan)),
             ("deployment", plan.deployment_id),
             ("coordinator", plan.coordinator),
             ("first come", ", ".join(plan.waits_for)),

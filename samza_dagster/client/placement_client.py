@@ -27,7 +27,7 @@ from samza_dagster.client.state_source import CoordinatorState, StateSource, Top
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
-from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
+from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
@@ -228,14 +228,21 @@ class PlacementClient:
         if state is not None and asked in state.uuids:
             return request  # taken by our coordinator, its response cleaned up since
         self._written[asked] = self._store.end_position()
-        self._placement.write_request(
-            deployment,
-            processor_id,
-            destination,
-            request_expiry_ms=expiry,
-            timestamp_ms=request.timestamp,
-            uuid=asked,
-        )
+        try:
+            self._placement.write_request(
+                deployment,
+                processor_id,
+                destination,
+                request_expiry_ms=expiry,
+                timestamp_ms=request.timestamp,
+                uuid=asked,
+            )
+        except Unreachable as error:
+            raise Unreachable(
+                error.asked,
+                seen=f"{error.seen}; whether the request was written isn't known",
+                fix=f"{error.fix}; then ask again with UUID {asked}: nothing is done twice",
+            ) from error
         return request
 
     def _known(self, uuid: str) -> PlacementRequest | PlacementResponse | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
     from confluent_kafka.admin import AdminClient
 
-ANSWER_S = 8.0
+ANSWER_S = 7.0
 """How long a broker may take to answer, in seconds."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
@@ -99,3 +100,17 @@ def test_what_samzas_am_does_otherwise_is_said(job: Any) -> None:
     job.configure("job.host-affinity.enabled", "false")
     assert "ANY_HOST" in job.client().plan("0", "host-2").notices[0]
     assert "after it stopped" in job.client().plan("0-0", "ANY_HOST").notices[1]
+
+
+def test_a_write_without_an_answer_names_the_uuid_to_repeat(
+    job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record may stand: only the same UUID makes a second try safe."""
+
+    def put(*_: object) -> int:
+        raise Unreachable("write", seen="no answer", fix="start the brokers")
+
+    monkeypatch.setattr(job.store, "put", put)
+    with pytest.raises(Unreachable, match="isn't known") as raised:
+        job.client().place("0", "host-2", uuid=UUID)
+    assert f"again with UUID {UUID}" in raised.value.fix
