@@ -49,7 +49,7 @@ def move_standby_away(
             step=RELOCATE,
             processor_id=standby,
             choose_destination=lambda: host_for_standby(
-                view, standby, plan.source_host, plan.destination
+                view, standby, plan.source_host, plan.destination, plan.allowed_hosts
             ),
         )
     context.add_output_metadata(outcome_metadata(outcome))

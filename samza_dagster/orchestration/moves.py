@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from samza_dagster.errors import Refused
@@ -40,11 +41,7 @@ class MovePlan:
     before: tuple[HostRow, ...]
     standby: str | None = None
     standby_host: str | None = None
-
-    @property
-    def job_and_group(self) -> str:
-        """`<name>/<id>/<group>`."""
-        return f"{self.job}/{group_of(self.processor)}"
+    allowed_hosts: tuple[str, ...] = ()
 
 
 def host_map(view: JobView) -> tuple[HostRow, ...]:
@@ -105,13 +102,20 @@ def standby_for(view: JobView, active: ProcessorView, wanted: str | None) -> Pro
     )
 
 
-def host_for_standby(view: JobView, standby: str, source: str | None, destination: str) -> str:
+def host_for_standby(
+    view: JobView,
+    standby: str,
+    source: str | None,
+    destination: str,
+    allowed: Collection[str] = (),
+) -> str:
     """Where a standby goes so that it is away from the source and the destination.
 
     Alive, not the source, not the destination, without another member of the group;
     one with room for a container if there is any, of these the one with most free
     memory, then with fewest containers, then by name. A host is
     named instead of ANY_HOST because a coordinator may choose the source for that.
+    `allowed`, unless empty, are the only hosts to choose from.
     Raises `Refused` with the rule that each host breaks.
     """
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
@@ -126,6 +130,8 @@ def host_for_standby(view: JobView, standby: str, source: str | None, destinatio
             why_not[name] = "is the destination"
         elif name in members:
             why_not[name] = f"has {members[name]} of the same group"
+        elif allowed and name not in allowed:
+            why_not[name] = "isn't among the component's hosts"
         else:
             legal.append(host)
     if not legal:

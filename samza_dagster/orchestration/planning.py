@@ -149,6 +149,7 @@ def _plan(
         before=host_map(view),
         standby=standby,
         standby_host=standby_host,
+        allowed_hosts=tuple(policies.hosts),
     )
 
 
@@ -196,7 +197,9 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         and view.processors[plan.processor].host != plan.destination
     )
     if makes_room and plan.standby is not None:
-        away = host_for_standby(view, plan.standby, plan.source_host, plan.destination)
+        away = host_for_standby(
+            view, plan.standby, plan.source_host, plan.destination, plan.allowed_hosts
+        )
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
         ruled = client.plan(plan.standby, away)
     else:
@@ -248,6 +251,7 @@ def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> Mov
 
 def _plan_from(record: dict[str, Any]) -> MovePlan:
     fields = dict(record)
+    fields["allowed_hosts"] = tuple(record["allowed_hosts"])
     fields["before"] = tuple(
         HostRow(r["host"], r["state"], tuple(r["containers"])) for r in record["before"]
     )

@@ -25,3 +25,7 @@ class PlacementPolicies(dg.ConfigurableResource[object]):
         ge=0,
         description="Records that a standby may be behind and still count as warm.",
     )
+    hosts: list[str] = Field(
+        default_factory=list,
+        description="The only hosts that a standby is sent to; empty: any host of the job.",
+    )

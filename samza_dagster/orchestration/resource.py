@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import cast
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.ports import Placement
+
+if TYPE_CHECKING:
+    from samza_dagster.metadata.connection import Connection
 
 _SECRET = re.compile(r"(password|secret|jaas\.config|\.pem|token)", re.IGNORECASE)
 
@@ -72,17 +75,22 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """librdkafka settings beside the bootstrap servers; secrets from the environment."""
         return client_settings(self.client_config, self.client_config_env)
 
-    def open_client(self) -> Placement:
-        """A new client; whoever calls this closes it. Raises `Unreachable`."""
-        from samza_dagster.client import Connection, PlacementClient
+    def connection(self) -> Connection:
+        """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
+        from samza_dagster.metadata.connection import Connection
 
-        connection = Connection(
+        return Connection(
             bootstrap_servers=self.bootstrap_servers,
             job_name=self.job_name,
             job_id=self.job_id,
             client_config=self.settings(),
         )
-        return cast("Placement", PlacementClient(connection))
+
+    def open_client(self) -> Placement:
+        """A new client; whoever calls this closes it. Raises `Unreachable`."""
+        from samza_dagster.client import PlacementClient
+
+        return PlacementClient(self.connection())
 
     @property
     def client(self) -> Placement:
