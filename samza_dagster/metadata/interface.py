@@ -53,7 +53,9 @@ class MetadataStore(Protocol):
         """The position that the next record will have."""
         ...
 
-    def watch(self, on_change: Callable[[Change], None], *, from_position: int | None = None) -> Watch:
+    def watch(
+        self, on_change: Callable[[Change], None], *, from_position: int | None = None
+    ) -> Watch:
         """Calls `on_change` for every record from `from_position` (None: from now), in order.
 
         By tailing: a record is seen within 100 ms of being written.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
 
@@ -23,10 +24,26 @@ class TaskMode(StrEnum):
     STANDBY = "Standby"
 
 
+def malformed(kind: str, error: ValidationError) -> MalformedRecord:
+    """What pydantic refused, as `MalformedRecord` that names the first field."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or "(whole document)"
+    return MalformedRecord(
+        f"read a {kind}", seen=f"field {field}: {first['msg']}", fix=f"a {kind} as Samza writes it"
+    )
+
+
+def _with_hyphens(name: str) -> str:
+    return name.replace("_", "-")
+
+
 class WireModel(BaseModel):
     """Immutable model whose field aliases are Samza's JSON names."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="ignore")
+    # Samza's `CamelCaseToDashesStrategy`. A generator, so that type checkers see our names.
+    model_config = ConfigDict(
+        frozen=True, populate_by_name=True, extra="ignore", alias_generator=_with_hyphens
+    )
 
     def to_wire(self) -> dict[str, Any]:
         """The JSON object as Samza writes it; absent optional fields stay absent."""
@@ -36,25 +53,37 @@ class WireModel(BaseModel):
         """The JSON text as Samza writes it, without spaces."""
         return json.dumps(self.to_wire(), separators=(",", ":"), ensure_ascii=False)
 
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Reads what Samza serves; raises `MalformedRecord` that names the first bad field."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise malformed(cls.__name__, error) from error
+
 
 class SystemStreamPartition(WireModel):
-    """One partition of one stream of one system; `key_bucket` -1 is the whole of it."""
+    """One partition of one stream of one system; `key_bucket` -1 is the whole of it.
+
+    The fields stand in the order in which Samza writes them (a Java hash map's): the
+    JSON text is a key of the coordinator stream, and compaction compares bytes.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel)
 
     system: str
-    stream: str
     partition: int = Field(ge=0)
-    key_bucket: int = Field(default=-1, alias="keyBucket")
+    stream: str
+    key_bucket: int = -1
 
 
 class TaskModel(WireModel):
     """One task: its inputs, its changelog partition, its mode."""
 
-    task_name: str = Field(alias="task-name")
-    system_stream_partitions: tuple[SystemStreamPartition, ...] = Field(
-        alias="system-stream-partitions"
-    )
-    changelog_partition: int = Field(alias="changelog-partition")
-    task_mode: TaskMode = Field(default=TaskMode.ACTIVE, alias="task-mode")
+    task_name: str
+    system_stream_partitions: tuple[SystemStreamPartition, ...]
+    changelog_partition: int
+    task_mode: TaskMode = TaskMode.ACTIVE
 
 
 class ContainerModel(WireModel):
@@ -63,19 +92,20 @@ class ContainerModel(WireModel):
     `location_id` is ours (SAMZA-1554) and never part of Samza's JSON.
     """
 
-    processor_id: str = Field(alias="processor-id")
+    processor_id: str
     tasks: dict[str, TaskModel]
     location_id: str | None = Field(default=None, exclude=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_container_id(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "container-id" in data:
-            given: dict[str, Any] = {k: v for k, v in data.items() if k != "container-id"}  # pyright: ignore[reportUnknownVariableType]
-            if given.get("processor-id") is None:
-                given["processor-id"] = str(data["container-id"])  # pyright: ignore[reportUnknownArgumentType]
-            return given
-        return data  # pyright: ignore[reportUnknownVariableType]
+    def _accept_container_id(cls, data: object) -> object:
+        if not isinstance(data, dict) or "container-id" not in data:
+            return cast("object", data)
+        given = dict(cast("dict[str, Any]", data))
+        old_id: object = given.pop("container-id")
+        if given.get("processor-id") is None and isinstance(old_id, int | str):
+            given["processor-id"] = str(old_id)
+        return given
 
     @property
     def mode(self) -> TaskMode:
@@ -90,21 +120,4 @@ class JobModel(WireModel):
 
     config: dict[str, str]
     containers: dict[str, ContainerModel]
-    max_change_log_stream_partitions: int | None = Field(
-        default=None, alias="max-change-log-stream-partitions"
-    )
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> JobModel:
-        """Reads a JobModel as Samza serves it.
-
-        Raises `MalformedRecord` that names the first field that can't be read.
-        """
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "(whole document)"
-            raise MalformedRecord(
-                "read a JobModel", seen=f"field {field}: {first['msg']}", fix="a JobModel as Samza writes it"
-            ) from error
+    max_change_log_stream_partitions: int | None = None

@@ -6,8 +6,6 @@ it and written for Samza's sake.
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from samza_dagster.model.job_model import JobModel, WireModel
 
 
@@ -16,14 +14,14 @@ class ProcessorLocality(WireModel):
 
     id: str
     host: str
-    jmx_url: str = Field(default="", alias="jmx-url")
-    jmx_tunneling_url: str = Field(default="", alias="jmx-tunneling-url")
+    jmx_url: str = ""
+    jmx_tunneling_url: str = ""
 
 
 class LocalityModel(WireModel):
     """All processor localities of a job, as `/locality` serves them."""
 
-    processor_localities: dict[str, ProcessorLocality] = Field(alias="processor-localities")
+    processor_localities: dict[str, ProcessorLocality]
 
     def host_of(self, processor_id: str) -> str | None:
         """The host of a processor, or None when it never reported one."""

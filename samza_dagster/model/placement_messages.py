@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import uuid as uuid_module
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.model.job_model import WireModel
+from samza_dagster.model.job_model import WireModel, malformed
 
 PLACEMENT_NAMESPACE = "samza-place-container-v1"
 REQUEST = "ContainerPlacementRequestMessage"
 RESPONSE = "ContainerPlacementResponseMessage"
+JAVA_LONG_MAX = 2**63 - 1
+NAME_LENGTH_MAX = 1024
 
 
 class StatusCode(StrEnum):
@@ -37,13 +40,15 @@ class StatusCode(StrEnum):
 
 
 class _PlacementMessage(WireModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
     uuid: str
-    deployment_id: str = Field(alias="deploymentId", min_length=1)
-    processor_id: str = Field(alias="processorId", min_length=1)
-    destination_host: str = Field(alias="destinationHost", min_length=1)
-    status_code: StatusCode = Field(alias="statusCode")
-    timestamp: int = Field(ge=0)
-    request_expiry: int | None = Field(default=None, alias="requestExpiry", ge=0)
+    deployment_id: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    processor_id: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    destination_host: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    status_code: StatusCode
+    timestamp: int = Field(ge=0, le=JAVA_LONG_MAX)
+    request_expiry: int | None = Field(default=None, ge=0, le=JAVA_LONG_MAX)
 
     @field_validator("uuid")
     @classmethod
@@ -54,36 +59,43 @@ class _PlacementMessage(WireModel):
 class PlacementRequest(_PlacementMessage):
     """What a client asks; `timestamp` in ms since the epoch, `request_expiry` in ms."""
 
-    sub_type: Literal["ContainerPlacementRequestMessage"] = Field(default=REQUEST, alias="subType")
-    status_code: StatusCode = Field(default=StatusCode.CREATED, alias="statusCode")
+    sub_type: Literal["ContainerPlacementRequestMessage"] = REQUEST
+    status_code: StatusCode = StatusCode.CREATED
 
 
 class PlacementResponse(_PlacementMessage):
     """What a coordinator answers; each status overwrites the one before in the stream."""
 
-    sub_type: Literal["ContainerPlacementResponseMessage"] = Field(
-        default=RESPONSE, alias="subType"
-    )
-    response_message: str = Field(alias="responseMessage")
+    sub_type: Literal["ContainerPlacementResponseMessage"] = RESPONSE
+    response_message: str
 
 
-def _malformed(kind: str, error: ValidationError) -> MalformedRecord:
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"]) or "(whole document)"
-    return MalformedRecord(f"read a {kind}", seen=f"field {field}: {first['msg']}")
+_Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
+# They have defaults here for whoever writes a message; Samza's reader needs them on the wire.
+_ALWAYS_WRITTEN = {"sub_type": "subType", "status_code": "statusCode"}
+
+
+def _parse(model: type[_Message], kind: str, payload: str | bytes) -> _Message:
+    try:
+        # Strict: Samza reads a number that stands in quotes as 0.
+        message = model.model_validate_json(payload, strict=True)
+    except ValidationError as error:
+        raise malformed(kind, error) from error
+    for name, wire_name in _ALWAYS_WRITTEN.items():
+        if name not in message.model_fields_set:
+            raise MalformedRecord(
+                f"read a {kind}",
+                seen=f"field {wire_name}: it is missing",
+                fix=f"a {kind} as Samza writes it",
+            )
+    return message
 
 
 def parse_request(payload: str | bytes) -> PlacementRequest:
     """Reads a request; raises `MalformedRecord` that names the field."""
-    try:
-        return PlacementRequest.model_validate_json(payload)
-    except ValidationError as error:
-        raise _malformed(REQUEST, error) from error
+    return _parse(PlacementRequest, REQUEST, payload)
 
 
 def parse_response(payload: str | bytes) -> PlacementResponse:
     """Reads a response; raises `MalformedRecord` that names the field."""
-    try:
-        return PlacementResponse.model_validate_json(payload)
-    except ValidationError as error:
-        raise _malformed(RESPONSE, error) from error
+    return _parse(PlacementResponse, RESPONSE, payload)

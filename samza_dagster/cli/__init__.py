@@ -1,0 +1,1 @@
+"""The commands `samza-dagster` and `place-container`."""

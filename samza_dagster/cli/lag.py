@@ -1,0 +1,48 @@
+"""`samza-dagster lag`: how far each replica is behind its changelog."""
+
+from __future__ import annotations
+
+import click
+
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import at, busy, print_json, print_table
+
+
+@click.command(short_help="Show how far each replica is behind its changelog.")
+@json_option
+@target_options
+def lag(target: Target, as_json: bool) -> None:
+    """Show the lag of every replica of every store partition, in records.
+
+    Column `known by`: `metrics` is a standby's own report, `running` an active that has
+    all that it wrote, `checkpoint` an active's last commit, `none` nothing reported.
+
+    \b
+    Examples:
+      samza-dagster lag
+      samza-dagster lag --json | jq '.replicas[] | select(.lag > 1000)'
+    """
+    with target.client() as client, busy("Reading offsets and metrics …"):
+        replicas = client.lag()
+    if as_json:
+        print_json({"replicas": [replica.to_json() for replica in replicas]})
+        return
+    print_table(
+        "Lag in records",
+        ("processor", "task", "store", "partition", "host", "end", "applied", "lag", "known by", "seen at"),
+        [
+            (
+                r.processor_id,
+                r.task_name,
+                r.store,
+                r.partition,
+                r.host,
+                r.end_offset,
+                r.applied_offset,
+                r.lag,
+                r.basis,
+                at(r.observed_at_ms),
+            )
+            for r in replicas
+        ],
+    )

@@ -1,0 +1,111 @@
+"""Options that the commands share: which job, on which cluster, and the form of the output."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from samza_dagster.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+    from samza_dagster.metadata.connection import Connection
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the command line says about the job; the environment fills what it leaves out."""
+
+    bootstrap_servers: str | None = None
+    config: Path | None = None
+    job_name: str | None = None
+    job_id: str | None = None
+
+    def connection(self) -> Connection:
+        """The connection: options first, then `--config`, then the environment.
+
+        Raises `InvalidInput` that names what is missing.
+        """
+        from samza_dagster.metadata import connection as known
+
+        if self.config is not None:
+            path = os.environ.get(known.CLIENT_CONFIG)
+            settings = known.read_properties(Path(path), known.CLIENT_CONFIG) if path else None
+            base = known.Connection.from_properties(self.config, client_config=settings)
+            return replace(
+                base,
+                bootstrap_servers=self.bootstrap_servers or base.bootstrap_servers,
+                job_name=self.job_name or base.job_name,
+                job_id=self.job_id or base.job_id,
+            )
+        given = {
+            known.BOOTSTRAP_SERVERS: self.bootstrap_servers,
+            known.JOB_NAME: self.job_name,
+            known.JOB_ID: self.job_id,
+        }
+        environment = {**os.environ, **{name: text for name, text in given.items() if text}}
+        options = {known.BOOTSTRAP_SERVERS: "--bootstrap-servers", known.JOB_NAME: "--job-name"}
+        for name, option in options.items():
+            if not environment.get(name):
+                raise InvalidInput(
+                    "which job on which cluster",
+                    seen=f"neither {option} nor --config nor {name}",
+                    fix=f"give {option}, or --config job.properties, or set {name}",
+                )
+        return known.Connection.from_environment(environment)
+
+    def client(self) -> PlacementClient:
+        """A client of this job; the caller closes it."""
+        from samza_dagster.client import PlacementClient
+
+        return PlacementClient(self.connection())
+
+
+def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--bootstrap-servers` and `--config`."""
+    command = click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="job.properties",
+        help="A Samza job's properties: name, id, brokers and security.",
+    )(command)
+    return click.option(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,…",
+        help="Kafka brokers [env: SAMZA_DAGSTER_BOOTSTRAP_SERVERS].",
+    )(command)
+
+
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of the job; the command gets them as `target`."""
+
+    @functools.wraps(command)
+    def with_target(
+        *args: Any,
+        bootstrap_servers: str | None,
+        config: Path | None,
+        job_name: str | None,
+        job_id: str | None,
+        **rest: Any,
+    ) -> Any:
+        target = Target(bootstrap_servers, config, job_name, job_id)
+        return command(*args, target=target, **rest)
+
+    wrapped = click.option(
+        "--job-id", metavar="ID", help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1]."
+    )(with_target)
+    wrapped = click.option(
+        "--job-name", metavar="NAME", help="job.name [env: SAMZA_DAGSTER_JOB_NAME]."
+    )(wrapped)
+    return bootstrap_option(wrapped)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
+)

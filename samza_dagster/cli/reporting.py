@@ -1,0 +1,82 @@
+"""How a command ends: exit code by the error tree, errors as text or as one JSON document.
+
+0 done, 1 failed, 2 bad usage or request, 3 timed out, 4 unreachable, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from samza_dagster.cli.output import print_json
+from samza_dagster.errors import SamzaDagsterError
+
+INTERRUPTED = 130
+
+
+class Reporting(click.Command):
+    """A command whose `main` reports every error once and exits with its code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs the command; with `standalone_mode` it ends the process."""
+        given = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode:
+            return super().main(given, prog_name, complete_var, False, **extra)
+        as_json = "--json" in given
+        try:
+            code = super().main(given, prog_name, complete_var, False, **extra)
+        except SamzaDagsterError as error:
+            _report(error, as_json)
+            code = error.exit_code
+        except click.ClickException as error:
+            if as_json:
+                print_json(_usage(error))
+            else:
+                error.show()
+            code = error.exit_code
+        except click.Abort:
+            if as_json:
+                print_json(_document("Interrupted", "go on", "Ctrl-C", "", INTERRUPTED))
+            else:
+                click.echo("Interrupted.", err=True)
+            code = INTERRUPTED
+        _leave(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stderr.close()
+    sys.exit(code)
+
+
+def _report(error: SamzaDagsterError, as_json: bool) -> None:
+    if as_json:
+        print_json(error.to_json())
+        return
+    click.echo(f"Error: {error.asked}", err=True)
+    if error.seen:
+        click.echo(f"  seen: {error.seen}", err=True)
+    if error.fix:
+        click.echo(f"  fix:  {error.fix}", err=True)
+
+
+def _usage(error: click.ClickException) -> dict[str, str | int]:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    fix = f"{context.command_path} --help" if context is not None else ""
+    return _document(type(error).__name__, error.format_message(), "", fix, error.exit_code)
+
+
+def _document(error: str, asked: str, seen: str, fix: str, code: int) -> dict[str, str | int]:
+    return {"error": error, "asked": asked, "seen": seen, "fix": fix, "exit_code": code}

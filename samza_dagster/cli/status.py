@@ -1,0 +1,161 @@
+"""`samza-dagster status`: of a request, of a processor, or of the job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model import PlacementResponse
+
+if TYPE_CHECKING:
+    from samza_dagster.client import ActionView, JobView, PlacementClient, ProcessorView
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_SHOWN = 20
+
+
+@click.command(short_help="Show a request, a processor or the job.")
+@click.argument("what", required=False, metavar="[UUID|PROCESSOR]")
+@json_option
+@target_options
+def status(target: Target, what: str | None, as_json: bool) -> None:
+    """Show the job, or one processor with the actions issued on it, or one request.
+
+    \b
+    Examples:
+      samza-dagster status
+      samza-dagster status 0-0
+      samza-dagster status 88b0d30c-d518-4307-9e8e-c8529eb30f04 --json
+    """
+    with target.client() as client:
+        if what is None:
+            with busy("Reading the job …"):
+                view = client.view()
+            _show_job(view, as_json)
+        elif _UUID.fullmatch(what):
+            _show_request(client, what, as_json)
+        else:
+            _show_processor(client, what, as_json)
+
+
+def _show_job(view: JobView, as_json: bool) -> None:
+    if as_json:
+        print_json(view.to_json())
+        return
+    print_table(
+        f"Job {view.job_name} {view.job_id}, deployment {view.deployment_id or '–'}, "
+        f"coordinator {view.coordinator}",
+        ("processor", "mode", "state", "host", "execution id", "tasks"),
+        _processor_rows(view.processors[p] for p in sorted(view.processors)),
+    )
+    print_table(
+        "Hosts",
+        ("host", "state", "memory MiB", "free MiB", "cores", "free cores"),
+        [
+            (h.host, h.state, h.memory_mb, h.free_memory_mb, h.cores, h.free_cores)
+            for _, h in sorted(view.hosts.items())
+        ],
+    )
+    _print_actions((*view.actions, *view.queued))
+    for text in view.unreadable:
+        notice(f"Notice: skipped a record that can't be read: {text}")
+
+
+def _processor_rows(processors: Iterable[ProcessorView]) -> list[tuple[str | None, ...]]:
+    return [
+        (p.processor_id, p.mode.value, p.state, p.host, p.execution_id, ", ".join(p.tasks))
+        for p in processors
+    ]
+
+
+def _print_actions(actions: tuple[ActionView, ...]) -> None:
+    if actions:
+        print_table(
+            "Actions, first to act on first",
+            ("request", "processor", "destination", "stage", "asked"),
+            [(a.uuid, a.processor_id, a.destination, a.stage, at(a.since_ms)) for a in actions],
+        )
+
+
+def _print_responses(title: str, responses: Iterable[PlacementResponse]) -> None:
+    print_table(
+        title,
+        ("request", "processor", "destination", "status", "at", "message"),
+        [
+            (
+                r.uuid,
+                r.processor_id,
+                r.destination_host,
+                r.status_code.value,
+                at(r.timestamp),
+                r.response_message,
+            )
+            for r in responses
+        ],
+    )
+
+
+def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
+    with busy("Reading the request …"):
+        request, response = client.request(uuid), client.response(uuid)
+    if request is None and response is None:
+        raise InvalidInput(
+            f"request {uuid}",
+            seen="neither a request nor a response in the coordinator stream",
+            fix="see samza-dagster status for the requests that are known",
+        )
+    if as_json:
+        print_json(
+            {
+                "request": request.to_wire() if request else None,
+                "response": response.to_wire() if response else None,
+            }
+        )
+    elif response is not None:
+        _print_responses(f"Request {uuid}", [response])
+    elif request is not None:
+        print_table(
+            f"Request {uuid}: no coordinator has taken it yet",
+            ("processor", "destination", "deployment", "status", "asked"),
+            [
+                (
+                    request.processor_id,
+                    request.destination_host,
+                    request.deployment_id,
+                    request.status_code.value,
+                    at(request.timestamp),
+                )
+            ],
+        )
+
+
+def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -> None:
+    with busy("Reading the job …"):
+        view, processor = client.processor(processor_id)
+        history = client.history(processor_id, limit=_SHOWN)
+    actions = tuple(a for a in view.actions if a.processor_id == processor_id)
+    queued = tuple(a for a in view.queued if a.processor_id == processor_id)
+    if as_json:
+        print_json(
+            {
+                "processor": processor.to_json(),
+                "actions": [a.to_json() for a in actions],
+                "queued": [a.to_json() for a in queued],
+                "history": [r.to_wire() for r in history],
+            }
+        )
+        return
+    print_table(
+        f"Processor {processor_id}",
+        ("processor", "mode", "state", "host", "execution id", "tasks"),
+        _processor_rows([processor]),
+    )
+    _print_actions((*actions, *queued))
+    if history:
+        _print_responses(f"Last {len(history)} requests on it", history)

@@ -1,0 +1,26 @@
+"""What operators, schedules and sensors call; works on metadata alone."""
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.client.plan import HostVerdict, Plan
+from samza_dagster.client.views import (
+    ActionView,
+    HostView,
+    JobView,
+    ProcessorView,
+    Progress,
+    ReplicaLag,
+    TaskProgress,
+)
+
+__all__ = [
+    "ActionView",
+    "HostVerdict",
+    "HostView",
+    "JobView",
+    "PlacementClient",
+    "Plan",
+    "ProcessorView",
+    "Progress",
+    "ReplicaLag",
+    "TaskProgress",
+]

@@ -1,0 +1,105 @@
+"""Samza's checkpoint records, and what they say about progress. Pure.
+
+Key: `{"systemstreampartition-grouper-factory","taskName","type"}`; `checkpoint-v2`
+holds `input-offsets` and the changelog offset of each store; `checkpoint` (v1) has
+both kinds of offset in one map.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from samza_dagster.client.views import TaskProgress
+
+_KAFKA_BACKEND = "KafkaChangelogStateBackendFactory"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One commit of a task: next to nothing but offsets. `at_ms` is the record's time."""
+
+    task_name: str
+    at_ms: int
+    input_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    changelog_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def parse_checkpoint(key: bytes | None, value: bytes | None, at_ms: int) -> Checkpoint | None:
+    """The checkpoint of a record of the checkpoint topic; None for any other record."""
+    if not key or not value:
+        return None
+    try:
+        head, body = json.loads(key), json.loads(value)
+        task, kind = str(head["taskName"]), head["type"]
+        if kind == "checkpoint-v2":
+            return Checkpoint(task, at_ms, _numbers(body["input-offsets"]), _markers(body))
+        if kind == "checkpoint":
+            inputs = {
+                f"{entry['system']}.{entry['stream']}.{entry['partition']}": entry["offset"]
+                for entry in body.values()
+            }
+            return Checkpoint(task, at_ms, _numbers(inputs))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return None
+
+
+def _numbers(offsets: Mapping[str, Any]) -> dict[str, int]:
+    # A changelog's offset in a v1 checkpoint is `<checkpoint id>:<offset>`: no input.
+    return {name: int(text) for name, text in offsets.items() if str(text).isdigit()}
+
+
+def _markers(body: Mapping[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for factory, stores in body.get("state-checkpoint-markers", {}).items():
+        if not factory.endswith(_KAFKA_BACKEND):
+            continue
+        for store, text in stores.items():
+            offset = str(json.loads(text).get("changelog-offset", ""))
+            if offset.isdigit():
+                found[store] = int(offset)
+    return found
+
+
+def newest(checkpoints: Iterable[Checkpoint]) -> dict[str, Checkpoint]:
+    """Task → its newest checkpoint; at the same time the one with store offsets."""
+    found: dict[str, Checkpoint] = {}
+    for checkpoint in checkpoints:
+        known = found.get(checkpoint.task_name)
+        if (
+            known is None
+            or (known.at_ms, bool(known.changelog_offsets))
+            <= (checkpoint.at_ms, bool(checkpoint.changelog_offsets))
+        ):
+            found[checkpoint.task_name] = checkpoint
+    return found
+
+
+def task_progress(
+    task_name: str, checkpoints: Iterable[Checkpoint], since_ms: int
+) -> TaskProgress:
+    """Whether an input offset of the task grew in a commit after `since_ms`.
+
+    Compared with its last commit up to `since_ms`, or, when none is left in the
+    topic, with its first one after it.
+    """
+    mine = sorted((c for c in checkpoints if c.task_name == task_name), key=lambda c: c.at_ms)
+    before = [c for c in mine if c.at_ms <= since_ms]
+    after = [c for c in mine if c.at_ms > since_ms]
+    last = mine[-1] if mine else None
+    base = before[-1] if before else (after[0] if after else None)
+    advanced = base is not None and any(
+        offset > base.input_offsets[name]
+        for checkpoint in after
+        for name, offset in checkpoint.input_offsets.items()
+        if name in base.input_offsets
+    )
+    return TaskProgress(
+        task_name=task_name,
+        checkpoint_at_ms=last.at_ms if last else None,
+        advanced=advanced,
+        input_offsets=dict(last.input_offsets) if last else {},
+    )

@@ -1,0 +1,217 @@
+"""From metadata to a `JobView`: pure, so that both coordinators are shown by one code.
+
+Samza's AM leaves only the coordinator stream: who has which task, and where each
+container reported itself last. Our coordinator's state topic tells phases, hosts
+with their free resources, actions and queues.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from samza_dagster.client.views import (
+    LAST_SEEN_STATE,
+    UNKNOWN_STATE,
+    ActionView,
+    HostView,
+    JobView,
+    ProcessorView,
+)
+from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
+from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.placement.state import Group, Limits
+
+DEPLOYMENT_ID = "app.run.id"
+HOST_AFFINITY = "job.host-affinity.enabled"
+CONTAINER_MEMORY = "cluster-manager.container.memory.mb"
+CONTAINER_CORES = "cluster-manager.container.cpu.cores"
+
+
+def _number(config: Mapping[str, str], key: str) -> int | None:
+    text = config.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _mode(processor_id: str, tasks: Iterable[str], task_modes: Mapping[str, str]) -> TaskMode:
+    modes = [task_modes[task] for task in tasks if task in task_modes]
+    if not modes:
+        return TaskMode.STANDBY if is_standby(processor_id) else TaskMode.ACTIVE
+    standby = all(mode == TaskMode.STANDBY.value for mode in modes)
+    return TaskMode.STANDBY if standby else TaskMode.ACTIVE
+
+
+def _pending(
+    deployment_id: str | None,
+    requests: Mapping[str, PlacementRequest],
+    responses: Mapping[str, PlacementResponse],
+) -> tuple[tuple[ActionView, ...], tuple[ActionView, ...]]:
+    actions = [
+        ActionView(
+            uuid=r.uuid,
+            processor_id=r.processor_id,
+            destination=r.destination_host,
+            stage=r.status_code.value.lower(),
+            since_ms=r.timestamp,
+        )
+        for r in responses.values()
+        if r.deployment_id == deployment_id and not r.status_code.is_terminal
+    ]
+    queued = [
+        ActionView(
+            uuid=r.uuid,
+            processor_id=r.processor_id,
+            destination=r.destination_host,
+            stage="queued",
+            since_ms=r.timestamp,
+        )
+        for r in requests.values()
+        if r.deployment_id == deployment_id and r.uuid not in responses
+    ]
+    return _by_time(actions), _by_time(queued)
+
+
+def _by_time(actions: Iterable[ActionView]) -> tuple[ActionView, ...]:
+    return tuple(sorted(actions, key=lambda a: (a.since_ms, a.uuid)))
+
+
+def view_of_stream(
+    job_name: str,
+    job_id: str,
+    *,
+    config: Mapping[str, str],
+    task_containers: Mapping[str, str],
+    task_modes: Mapping[str, str],
+    localities: Mapping[str, str],
+    requests: Mapping[str, PlacementRequest],
+    responses: Mapping[str, PlacementResponse],
+    unreadable: tuple[str, ...] = (),
+) -> JobView:
+    """The job as Samza's coordinator stream alone tells it.
+
+    Processors come from the task assignments (a locality without a task is left
+    over from an older, larger deployment); hosts from localities, and from finished
+    actions, since a host that took a container once exists.
+    """
+    deployment_id = config.get(DEPLOYMENT_ID)
+    tasks_of: dict[str, list[str]] = defaultdict(list)
+    for task, processor_id in task_containers.items():
+        tasks_of[processor_id].append(task)
+    processors: dict[str, ProcessorView] = {}
+    for processor_id, tasks in tasks_of.items():
+        host = localities.get(processor_id) or None
+        processors[processor_id] = ProcessorView(
+            processor_id=processor_id,
+            mode=_mode(processor_id, tasks, task_modes),
+            state=LAST_SEEN_STATE if host else UNKNOWN_STATE,
+            host=host,
+            tasks=tuple(sorted(tasks)),
+        )
+    names = {p.host for p in processors.values() if p.host}
+    names |= {
+        r.destination_host
+        for r in responses.values()
+        if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
+    }
+    actions, queued = _pending(deployment_id, requests, responses)
+    return JobView(
+        job_name=job_name,
+        job_id=job_id,
+        deployment_id=deployment_id,
+        processors=processors,
+        hosts={name: HostView(host=name, state=LAST_SEEN_STATE) for name in names},
+        actions=actions,
+        queued=queued,
+        coordinator="samza",
+        host_affinity=config.get(HOST_AFFINITY, "false").strip().lower() == "true",
+        container_memory_mb=_number(config, CONTAINER_MEMORY),
+        container_cores=_number(config, CONTAINER_CORES),
+        unreadable=unreadable,
+    )
+
+
+def host_view(host: str, record: Mapping[str, Any]) -> HostView:
+    """A host from its record in our state topic; absent or odd numbers become None."""
+
+    def number(name: str) -> int | None:
+        value = record.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    return HostView(
+        host=host,
+        state="alive" if record.get("alive") is True else "lost",
+        memory_mb=number("memory_mb"),
+        free_memory_mb=number("free_memory_mb"),
+        cores=number("cores"),
+        free_cores=number("free_cores"),
+    )
+
+
+def with_state(
+    base: JobView,
+    *,
+    deployment_id: str,
+    limits: Limits,
+    groups: Mapping[str, Group],
+    hosts: Mapping[str, HostView],
+) -> JobView:
+    """`base` (of the stream) corrected by what our leading coordinator recorded.
+
+    Tasks stay those of the stream; phases, hosts, actions and queues are the state's.
+    Requests that the coordinator hasn't read yet stay queued.
+    """
+    processors: dict[str, ProcessorView] = {}
+    actions: list[ActionView] = []
+    queued: list[ActionView] = []
+    for group in groups.values():
+        for processor in group.processors.values():
+            known = base.processors.get(processor.processor_id)
+            incarnation = processor.incarnation
+            processors[processor.processor_id] = ProcessorView(
+                processor_id=processor.processor_id,
+                mode=TaskMode(processor.role.value),
+                state=processor.phase.value,
+                host=incarnation.host if incarnation else processor.last_seen_host,
+                execution_id=incarnation.execution_id if incarnation else None,
+                tasks=known.tasks if known else (),
+            )
+        if group.action is not None:
+            ask, reservation = group.action.ask, group.action.reservation
+            actions.append(
+                ActionView(
+                    uuid=ask.uuid,
+                    processor_id=ask.processor_id,
+                    destination=ask.destination_host,
+                    stage=group.action.stage.value,
+                    since_ms=ask.timestamp_ms,
+                    source_host=group.action.source_host,
+                    reserved_host=reservation.allocated_host if reservation else None,
+                )
+            )
+        queued.extend(
+            ActionView(
+                uuid=ask.uuid,
+                processor_id=ask.processor_id,
+                destination=ask.destination_host,
+                stage="queued",
+                since_ms=ask.timestamp_ms,
+            )
+            for ask in group.queue
+        )
+    taken = {a.uuid for a in (*actions, *queued)}
+    queued.extend(a for a in base.queued if a.uuid not in taken)
+    return replace(
+        base,
+        deployment_id=deployment_id,
+        processors=processors,
+        hosts=dict(hosts),
+        actions=_by_time(actions),
+        queued=_by_time(queued),
+        coordinator="samza_dagster",
+        host_affinity=limits.host_affinity,
+        container_memory_mb=limits.container_memory_mb,
+        container_cores=limits.container_cores,
+    )
+

@@ -1,0 +1,400 @@
+"""`PlacementClient`: what an operator, a schedule or a sensor asks of a job.
+
+Works on metadata alone, so an unmodified Samza AM and our coordinator are served alike.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid as uuid_module
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
+from samza_dagster.client.job_view import with_state
+from samza_dagster.client.plan import (
+    Plan,
+    check_destination,
+    expiry_ms,
+    find_deployment,
+    find_processor,
+    make_plan,
+)
+from samza_dagster.client.replica_lag import metrics_topics, replica_lags, stores_of, task_samples
+from samza_dagster.client.responses import OnResponse, ResponseWait, Until, terminal
+from samza_dagster.client.state_source import CoordinatorState, StateSource, TopicStateSource
+from samza_dagster.client.stream_reader import StreamReader
+from samza_dagster.client.topics import JobTopics, KafkaJobTopics
+from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
+from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_store import KafkaMetadataStore
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.model import (
+    LocalityModel,
+    PlacementRequest,
+    PlacementResponse,
+    ProcessorLocality,
+    StatusCode,
+    TaskMode,
+)
+from samza_dagster.model.naming import checkpoint_topic
+
+# A metrics reporter that is late by two intervals isn't taken for dead.
+_METRICS_INTERVALS = 3
+# How far before a moment its last checkpoint is looked for.
+_CHECKPOINT_LOOK_BACK_MS = 600_000
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class PlacementClient:
+    """Asks and watches one job. Thread-safe as its stores are; close it, or use it in `with`.
+
+    Every call raises `Unreachable` when no broker answers within 10 s and `InvalidInput`
+    when the job's coordinator stream doesn't exist.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+        store = KafkaMetadataStore(
+            connection.bootstrap_servers,
+            connection.coordinator_stream_topic,
+            client_config=connection.client_config,
+            on_malformed=lambda _: None,  # a view names them
+        )
+        self._set(
+            store,
+            job_name=connection.job_name,
+            job_id=connection.job_id,
+            state=TopicStateSource(connection),
+            topics=KafkaJobTopics(cluster),
+            now_ms=_wall_clock_ms,
+            monotonic=time.monotonic,
+        )
+
+    @classmethod
+    def over(
+        cls,
+        store: MetadataStore,
+        *,
+        job_name: str,
+        job_id: str = "1",
+        state: StateSource | None = None,
+        topics: JobTopics | None = None,
+        now_ms: Callable[[], int] = _wall_clock_ms,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """A client over stores that exist already. Without `topics` it knows no lag."""
+        client = cls.__new__(cls)
+        client._set(
+            store,
+            job_name=job_name,
+            job_id=job_id,
+            state=state,
+            topics=topics,
+            now_ms=now_ms,
+            monotonic=monotonic,
+        )
+        return client
+
+    def _set(
+        self,
+        store: MetadataStore,
+        *,
+        job_name: str,
+        job_id: str,
+        state: StateSource | None,
+        topics: JobTopics | None,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._job_name = job_name
+        self._job_id = job_id
+        self._state = state
+        self._topics = topics
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+        self._placement = ContainerPlacementMetadataStore(
+            store, now_ms=now_ms, on_malformed=lambda _: None
+        )
+        # UUID → where the stream ended before this client wrote the request.
+        self._written: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends watches and releases connections."""
+        self._store.close()
+        if self._state is not None:
+            self._state.close()
+
+    def view(self) -> JobView:
+        """The job now: our coordinator's word where it leads, else the coordinator stream's."""
+        return self._view()[0]
+
+    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+        base = StreamReader(self._store).view(self._job_name, self._job_id)
+        state = self._state.read() if self._state is not None else None
+        if state is None or base.deployment_id not in (None, state.deployment_id):
+            return base, None  # another coordinator deployed the job since
+        view = with_state(
+            base,
+            deployment_id=state.deployment_id,
+            limits=state.limits,
+            groups=state.groups,
+            hosts=state.hosts,
+        )
+        return view, state
+
+    def processor(self, processor_id: str) -> tuple[JobView, ProcessorView]:
+        """The job and one of its processors; raises `InvalidInput` that names the known ones."""
+        view = self.view()
+        return view, find_processor(view, processor_id)
+
+    def plan(
+        self,
+        processor_id: str,
+        destination: str,
+        deployment_id: str | None = None,
+        *,
+        allow_unknown_host: bool = False,
+    ) -> Plan:
+        """What `place` would ask, and a verdict on every host. Nothing is written.
+
+        Raises `InvalidInput` for an unknown processor or deployment; a destination that
+        a rule forbids is a plan whose `refusal` says why.
+        """
+        return make_plan(
+            self.view(),
+            processor_id,
+            destination,
+            deployment_id,
+            allow_unknown_host=allow_unknown_host,
+        )
+
+    def place(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+        allow_unknown_host: bool = False,
+    ) -> PlacementRequest:
+        """Writes one placement request, after every rule that can be checked was.
+
+        Returns it as written. A `uuid` that the stream knows already writes nothing and
+        returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
+        deployment, host, expiry, a UUID that another request has) and `Refused` (a
+        placement rule); nothing was written then.
+        """
+        expiry = expiry_ms(request_expiry_s)
+        asked = _canonical(uuid) if uuid is not None else str(uuid_module.uuid4())
+        if uuid is not None:
+            known = self._known(asked)
+            if known is not None:
+                return _same(known, processor_id, destination)
+        view, state = self._view()
+        processor = find_processor(view, processor_id)
+        deployment = find_deployment(view, deployment_id)
+        check_destination(view, processor, destination, allow_unknown_host=allow_unknown_host)
+        request = PlacementRequest(
+            uuid=asked,
+            deployment_id=deployment,
+            processor_id=processor_id,
+            destination_host=destination,
+            timestamp=self._now_ms(),
+            request_expiry=expiry,
+        )
+        if state is not None and asked in state.uuids:
+            return request  # taken by our coordinator, its response cleaned up since
+        self._written[asked] = self._store.end_position()
+        self._placement.write_request(
+            deployment,
+            processor_id,
+            destination,
+            request_expiry_ms=expiry,
+            timestamp_ms=request.timestamp,
+            uuid=asked,
+        )
+        return request
+
+    def _known(self, uuid: str) -> PlacementRequest | PlacementResponse | None:
+        return self._placement.read_request(uuid) or self._placement.read_response(uuid)
+
+    def request(self, uuid: str) -> PlacementRequest | None:
+        """The request while no coordinator has taken it; None after that."""
+        return self._placement.read_request(_canonical(uuid))
+
+    def response(self, uuid: str) -> PlacementResponse | None:
+        """The newest response; None while there is none."""
+        return self._placement.read_response(_canonical(uuid))
+
+    def wait(
+        self,
+        uuid: str,
+        *,
+        timeout_s: float,
+        on_response: OnResponse | None = None,
+        until: Until = terminal,
+    ) -> PlacementResponse:
+        """The first response that `until` accepts (a terminal one), within `timeout_s`.
+
+        `on_response` gets each status once, in order: all of them for a request that this
+        client wrote, else the present one and those after it. Raises `DeadlineExceeded`
+        that tells what was seen last; the action may go on.
+        """
+        asked = _canonical(uuid)
+        written = self._written.get(asked)
+        wait = ResponseWait(
+            self._placement,
+            asked,
+            on_response=on_response,
+            until=until,
+            monotonic=self._monotonic,
+        )
+        start = written if written is not None else self._store.end_position()
+        return wait.run(timeout_s, from_position=start, whole=written is not None)
+
+    def history(
+        self, processor_id: str | None = None, *, limit: int | None = None
+    ) -> tuple[PlacementResponse, ...]:
+        """The newest response of each request, oldest first; of one processor if named.
+
+        `limit` keeps the newest ones. Records that can't be read are left out.
+        """
+        found = tuple(
+            response
+            for response in self._placement.responses()
+            if processor_id is None or response.processor_id == processor_id
+        )
+        return found if limit is None else found[max(0, len(found) - limit) :]
+
+    def locality(self) -> LocalityModel:
+        """The host that each container reported last, as Samza's `/locality` serves it."""
+        hosts = StreamReader(self._store).values(stream.SET_CONTAINER_HOST, "host")
+        return LocalityModel(
+            processor_localities={
+                processor_id: ProcessorLocality(id=processor_id, host=host)
+                for processor_id, host in sorted(hosts.items())
+            }
+        )
+
+    def lag(self) -> tuple[ReplicaLag, ...]:
+        """Lag of every replica of every store partition; `basis` says how it is known."""
+        topics = self._need_topics()
+        view = self.view()
+        reader = StreamReader(self._store)
+        config = reader.config()
+        stores = stores_of(config)
+        if not stores:
+            return ()
+        now = self._now_ms()
+        snapshots = (
+            record.value
+            for topic, interval_s in metrics_topics(config).items()
+            for record in topics.tail(topic, now - _METRICS_INTERVALS * interval_s * 1000)
+        )
+        samples = task_samples(snapshots, self._job_name, self._job_id)
+        idle = any(p.mode is TaskMode.ACTIVE and not p.is_running for p in view.processors.values())
+        checkpoints = newest(self._checkpoints(0)) if idle else {}
+        # Ends after applied offsets: a lag is never too small.
+        ranges = topics.offset_ranges({store.topic for store in stores})
+        return replica_lags(
+            view,
+            stores=stores,
+            changelog_partitions={
+                task: int(text)
+                for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
+                if text.isascii() and text.isdigit()
+            },
+            ranges=ranges,
+            samples=samples,
+            checkpoints=checkpoints,
+        )
+
+    def processing(self, processor_id: str, since_ms: int) -> Progress:
+        """Whether an active processor committed progress on its input after `since_ms`.
+
+        Raises `InvalidInput` for an unknown processor, and for a standby: it processes nothing.
+        """
+        processor = find_processor(self.view(), processor_id)
+        if processor.mode is TaskMode.STANDBY:
+            raise InvalidInput(
+                f"whether {processor_id} processes",
+                seen="a standby: it only applies the changelog",
+                fix="lag() tells how far it is",
+            )
+        records = list(self._checkpoints(since_ms - _CHECKPOINT_LOOK_BACK_MS))
+        tasks = tuple(task_progress(task, records, since_ms) for task in processor.tasks)
+        return Progress(
+            processor_id=processor_id,
+            since_ms=since_ms,
+            processing=any(task.advanced for task in tasks),
+            tasks=tasks,
+        )
+
+    def _checkpoints(self, since_ms: int) -> Iterator[Checkpoint]:
+        topic = checkpoint_topic(self._job_name, self._job_id)
+        for record in self._need_topics().tail(topic, since_ms):
+            checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms)
+            if checkpoint is not None:
+                yield checkpoint
+
+    def _need_topics(self) -> JobTopics:
+        if self._topics is None:
+            raise MissingPrerequisite(
+                "offsets of the job's topics",
+                seen="a client over metadata stores alone",
+                fix="PlacementClient(connection), or over(…, topics=…)",
+            )
+        return self._topics
+
+
+def _canonical(uuid: str) -> str:
+    try:
+        return str(uuid_module.UUID(uuid))
+    except ValueError as error:
+        raise InvalidInput(
+            "request UUID", seen=repr(uuid), fix="the UUID that place printed"
+        ) from error
+
+
+def _same(
+    known: PlacementRequest | PlacementResponse, processor_id: str, destination: str
+) -> PlacementRequest:
+    if (known.processor_id, known.destination_host) != (processor_id, destination):
+        raise Refused(
+            f"request {known.uuid} for {processor_id} --to {destination}: one UUID, one request",
+            seen=f"it was given for {known.processor_id} --to {known.destination_host}",
+            fix="another UUID, or none",
+        )
+    if isinstance(known, PlacementRequest):
+        return known
+    return PlacementRequest(
+        uuid=known.uuid,
+        deployment_id=known.deployment_id,
+        processor_id=known.processor_id,
+        destination_host=known.destination_host,
+        status_code=StatusCode.CREATED,
+        timestamp=known.timestamp,
+        request_expiry=known.request_expiry,
+    )

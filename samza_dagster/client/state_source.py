@@ -1,0 +1,105 @@
+"""What our coordinator recorded of a job, for those who don't lead it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from samza_dagster.client.job_view import host_view
+from samza_dagster.client.views import HostView
+from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.placement import codec
+from samza_dagster.placement.state import Group, Limits
+
+_JOB = "job"
+_GROUP = "group/"
+_HOST = "host/"
+_UUID = "uuid/"
+
+
+@dataclass(frozen=True)
+class CoordinatorState:
+    """One deployment as its leader recorded it; `uuids` are those of requests already taken."""
+
+    deployment_id: str
+    limits: Limits = Limits()
+    groups: Mapping[str, Group] = field(default_factory=dict[str, Group])
+    hosts: Mapping[str, HostView] = field(default_factory=dict[str, HostView])
+    uuids: frozenset[str] = frozenset()
+
+
+class StateSource(Protocol):
+    """Where the state comes from."""
+
+    def read(self) -> CoordinatorState | None:
+        """The committed state; None when our coordinator never led this job."""
+        ...
+
+    def close(self) -> None:
+        """Releases connections."""
+        ...
+
+
+def decode_state(records: Mapping[str, Mapping[str, Any]]) -> CoordinatorState | None:
+    """The state of the records of a state topic, by key; None without a `job` record.
+
+    Raises `MalformedRecord` that names the key.
+    """
+    if _JOB not in records:
+        return None
+    groups: dict[str, Group] = {}
+    hosts: dict[str, HostView] = {}
+    uuids: set[str] = set()
+    key = _JOB
+    try:
+        job = codec.job_from_dict(records[_JOB]["state"])
+        for key, record in records.items():
+            if key.startswith(_GROUP):
+                groups[key.removeprefix(_GROUP)] = codec.group_from_dict(record["group"])
+            elif key.startswith(_HOST):
+                hosts[key.removeprefix(_HOST)] = host_view(key.removeprefix(_HOST), record)
+            elif key.startswith(_UUID):
+                uuids.add(key.removeprefix(_UUID))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedRecord(
+            "read the coordinator's state",
+            seen=f"key {key}: {type(error).__name__} {error}",
+            fix="the samza_dagster that wrote it",
+        ) from error
+    return CoordinatorState(
+        deployment_id=job.deployment_id,
+        limits=job.limits,
+        groups=groups,
+        hosts=hosts,
+        uuids=frozenset(uuids),
+    )
+
+
+class TopicStateSource:
+    """`StateSource` over a job's state topic, read-committed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._reader = StateReader(
+            connection.bootstrap_servers,
+            connection.state_topic,
+            client_config=connection.client_config,
+        )
+
+    def read(self) -> CoordinatorState | None:
+        """The committed state; None when the topic doesn't exist or holds no job."""
+        try:
+            records = self._reader.snapshot().records
+        except MalformedRecord:
+            raise
+        except InvalidInput:  # no such topic: Samza's own AM coordinates this job
+            return None
+        return decode_state(
+            {key: record.value for key, record in records.items() if record.value is not None}
+        )
+
+    def close(self) -> None:
+        """Releases connections."""
+        self._reader.close()

@@ -1,0 +1,86 @@
+"""Reads a job's coordinator stream record by record: one that can't be read hides no other."""
+
+from __future__ import annotations
+
+from samza_dagster.client.job_view import view_of_stream
+from samza_dagster.client.views import JobView
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.model.placement_messages import (
+    PLACEMENT_NAMESPACE,
+    REQUEST,
+    RESPONSE,
+    PlacementRequest,
+    PlacementResponse,
+    parse_request,
+    parse_response,
+)
+
+
+class StreamReader:
+    """One reading of the stream; `unreadable` names what was skipped, in order of reading."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._unreadable: list[str] = []
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """`<type>, key <key>: <why>` of every skipped record."""
+        return tuple(self._unreadable)
+
+    def values(self, namespace: str, field: str) -> dict[str, str]:
+        """Key → one field of the envelope's values, for the records that have it."""
+        found: dict[str, str] = {}
+        for key, raw in self._store.all(namespace).items():
+            try:
+                value = stream.decode_envelope(raw).values.get(field)
+            except MalformedRecord as error:
+                self._skip(namespace, key, error)
+                continue
+            if isinstance(value, str):
+                found[key] = value
+        return found
+
+    def config(self) -> dict[str, str]:
+        """The job's config, with what its coordinator added."""
+        return self.values(stream.SET_CONFIG, "value")
+
+    def placement(self) -> tuple[dict[str, PlacementRequest], dict[str, PlacementResponse]]:
+        """Requests not yet taken and the newest response of each request, by UUID."""
+        requests: dict[str, PlacementRequest] = {}
+        responses: dict[str, PlacementResponse] = {}
+        for key, raw in self._store.all(PLACEMENT_NAMESPACE).items():
+            try:
+                if key.endswith(f".{REQUEST}"):
+                    request = parse_request(raw)
+                    requests[request.uuid] = request
+                elif key.endswith(f".{RESPONSE}"):
+                    response = parse_response(raw)
+                    responses[response.uuid] = response
+            except MalformedRecord as error:
+                self._skip(PLACEMENT_NAMESPACE, key, error)
+        return requests, responses
+
+    def view(self, job_name: str, job_id: str) -> JobView:
+        """The job as this stream alone tells it."""
+        requests, responses = self.placement()
+        config = self.config()
+        task_containers = self.values(stream.SET_TASK_CONTAINER, "containerId")
+        task_modes = self.values(stream.SET_TASK_MODE, "taskMode")
+        localities = self.values(stream.SET_CONTAINER_HOST, "host")
+        return view_of_stream(
+            job_name,
+            job_id,
+            config=config,
+            task_containers=task_containers,
+            task_modes=task_modes,
+            localities=localities,
+            requests=requests,
+            responses=responses,
+            unreadable=self.unreadable,
+        )
+
+    def _skip(self, namespace: str, key: str, error: MalformedRecord) -> None:
+        self._unreadable.append(f"{namespace}, key {key}: {error.seen}")

@@ -1,0 +1,157 @@
+"""Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from samza_dagster.client.replica_lag import OffsetRange
+from samza_dagster.metadata.kafka_client import KafkaCluster
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+ANSWER_S = 8.0
+"""How long a broker may take to answer, in seconds."""
+
+
+@dataclass(frozen=True)
+class TopicRecord:
+    """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+class JobTopics(Protocol):
+    """What the client reads beside the metadata."""
+
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        """First and next offset of every partition; topics that don't exist are left out."""
+        ...
+
+    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
+        """Records from `since_ms` up to the end at the time of the call.
+
+        Nothing when the topic doesn't exist.
+        """
+        ...
+
+
+class KafkaJobTopics:
+    """`JobTopics` over Kafka. Commits nothing and creates no topic.
+
+    Raises `Unreachable` when no broker answers within `ANSWER_S`.
+    """
+
+    def __init__(
+        self, cluster: KafkaCluster, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cluster = cluster
+        self._monotonic = monotonic
+
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        """First and next offset of every partition of the topics that exist."""
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        names = sorted(set(topics))
+        with self._answered(f"read the end offsets of {', '.join(names)}"):
+            admin = self._cluster.admin()
+            wanted = [
+                TopicPartition(topic, partition)
+                for topic in names
+                for partition in self._partitions(admin, topic)
+            ]
+            if not wanted:
+                return {}
+            bounds: list[dict[tuple[str, int], int]] = []
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
+                futures = admin.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
+                bounds.append(
+                    {(tp.topic, tp.partition): f.result().offset for tp, f in futures.items()}
+                )
+        starts, ends = bounds
+        return {at: OffsetRange(starts[at], end) for at, end in ends.items()}
+
+    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
+        """Records of all partitions from `since_ms` to the end at the time of the call."""
+        from confluent_kafka import TopicPartition
+
+        asked = f"read topic {topic}"
+        with self._answered(asked):
+            partitions = self._partitions(self._cluster.admin(), topic)
+            if not partitions:
+                return
+            consumer = self._cluster.reader(committed_only=True)
+            try:
+                wanted = [TopicPartition(topic, number, max(since_ms, 0)) for number in partitions]
+                starts = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
+                ends = {
+                    number: consumer.get_watermark_offsets(
+                        TopicPartition(topic, number), timeout=ANSWER_S
+                    )[1]
+                    for number in partitions
+                }
+                left = [tp for tp in starts if 0 <= tp.offset < ends[tp.partition]]
+                if left:
+                    yield from self._read(consumer, left, ends, asked)
+            finally:
+                consumer.close()
+
+    def _read(
+        self, consumer: Consumer, left: list[TopicPartition], ends: Mapping[int, int], asked: str
+    ) -> Iterator[TopicRecord]:
+        from confluent_kafka import KafkaError, KafkaException
+
+        pending = {tp.partition for tp in left}
+        consumer.assign(left)
+        deadline = self._monotonic() + ANSWER_S
+        while pending:
+            message = consumer.poll(0.1)
+            if message is None:
+                if self._monotonic() > deadline:
+                    raise self._cluster.unreachable(asked, ANSWER_S)
+                continue
+            deadline = self._monotonic() + ANSWER_S
+            partition, offset = message.partition(), message.offset()
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF and partition is not None:  # noqa: SLF001 - the public name has the underscore
+                    pending.discard(partition)
+                elif not error.retriable():
+                    raise KafkaException(error)
+                continue
+            assert partition is not None
+            assert offset is not None
+            if offset < ends[partition]:
+                yield TopicRecord(message.key(), message.value(), message.timestamp()[1])
+            if offset >= ends[partition] - 1:
+                pending.discard(partition)
+
+    def _partitions(self, admin: AdminClient, topic: str) -> tuple[int, ...]:
+        # describe_topics: to ask for a topic's metadata by its name could create it.
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        future = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)[topic]
+        try:
+            return tuple(partition.id for partition in future.result().partitions)
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return ()
+            raise
+
+    @contextmanager
+    def _answered(self, asked: str) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error

@@ -1,0 +1,153 @@
+"""What a client shows of a job: frozen values, each with `to_json()`.
+
+Times are ms since the epoch, memory is MiB, offsets are Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Literal, cast
+
+from samza_dagster.model import TaskMode
+
+CoordinatorKind = Literal["samza_dagster", "samza"]
+
+LAST_SEEN_STATE = "last-seen"
+UNKNOWN_STATE = "unknown"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, View):
+        return value.to_json()
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value)
+        return {key: _plain(items[key]) for key in sorted(items)}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in cast("tuple[Any, ...]", value)]
+    return value
+
+
+@dataclass(frozen=True)
+class View:
+    """A value to show; `to_json` has its fields by name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with every field, mappings in order of their keys."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+@dataclass(frozen=True)
+class ProcessorView(View):
+    """One container of the job.
+
+    `state` is the coordinator's phase (`running`, `starting`, …). From the coordinator
+    stream alone it is `last-seen` (a host was reported) or `unknown`: Samza writes
+    where a container started, not whether it still runs.
+    """
+
+    processor_id: str
+    mode: TaskMode
+    state: str
+    host: str | None
+    execution_id: str | None = None
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def is_running(self) -> bool:
+        """The coordinator says that it runs and has checked in."""
+        return self.state == "running"
+
+
+@dataclass(frozen=True)
+class HostView(View):
+    """One host: `alive` or `lost` by its agent, `last-seen` from localities alone."""
+
+    host: str
+    state: str
+    memory_mb: int | None = None
+    free_memory_mb: int | None = None
+    cores: int | None = None
+    free_cores: int | None = None
+
+
+@dataclass(frozen=True)
+class ActionView(View):
+    """A placement action in flight, or one that waits (`stage` is then `queued`)."""
+
+    uuid: str
+    processor_id: str
+    destination: str
+    stage: str
+    since_ms: int
+    source_host: str | None = None
+    reserved_host: str | None = None
+
+
+@dataclass(frozen=True)
+class JobView(View):
+    """A job as its metadata tells it, at one time.
+
+    `coordinator` says whose word it is: `samza_dagster` when our state topic holds
+    this deployment, else `samza`. `unreadable` names records that were skipped.
+    """
+
+    job_name: str
+    job_id: str
+    deployment_id: str | None
+    processors: Mapping[str, ProcessorView]
+    hosts: Mapping[str, HostView]
+    actions: tuple[ActionView, ...] = ()
+    queued: tuple[ActionView, ...] = ()
+    coordinator: CoordinatorKind = "samza"
+    host_affinity: bool = True
+    container_memory_mb: int | None = None
+    container_cores: int | None = None
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReplicaLag(View):
+    """How far one replica of one store partition is behind its changelog.
+
+    `applied_offset` is the last record that the replica has; `basis` says how it is
+    known: `metrics` (a standby's own gauge), `running` (an active that runs has all
+    that it wrote: end − 1), `checkpoint` (an active's last commit), `none`. `lag` is in
+    records still to be read, None when it isn't known.
+    """
+
+    processor_id: str
+    task_name: str
+    mode: TaskMode
+    store: str
+    changelog: str
+    partition: int
+    host: str | None
+    end_offset: int
+    applied_offset: int | None
+    lag: int | None
+    observed_at_ms: int | None
+    basis: str = "none"
+
+
+@dataclass(frozen=True)
+class TaskProgress(View):
+    """Newest checkpoint of one task against what stood before `since_ms`."""
+
+    task_name: str
+    checkpoint_at_ms: int | None
+    advanced: bool
+    input_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
+class Progress(View):
+    """Does an active processor process: a task's input offset grew in a commit after `since_ms`."""
+
+    processor_id: str
+    since_ms: int
+    processing: bool
+    tasks: tuple[TaskProgress, ...]

@@ -1,0 +1,213 @@
+"""Which job on which Kafka cluster, and how to log in there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model import naming
+
+BOOTSTRAP_SERVERS = "SAMZA_DAGSTER_BOOTSTRAP_SERVERS"
+JOB_NAME = "SAMZA_DAGSTER_JOB_NAME"
+JOB_ID = "SAMZA_DAGSTER_JOB_ID"
+CLIENT_CONFIG = "SAMZA_DAGSTER_CLIENT_CONFIG"
+DEFAULT_JOB_ID = "1"
+_RESERVED = frozenset(
+    {"bootstrap.servers", "transactional.id", "enable.idempotence", "isolation.level", "group.id"}
+)
+_SECRET = re.compile(r"password|secret|\.key|jaas|token|oauthbearer", re.IGNORECASE)
+_SERVERS = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9A-Fa-f:]+\]:\d{1,5}")
+# Settings with the same name and meaning in Kafka's Java client and in librdkafka.
+_SAME_IN_JAVA = frozenset(
+    {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.kerberos.service.name",
+        "ssl.key.password",
+        "ssl.cipher.suites",
+        "ssl.endpoint.identification.algorithm",
+    }
+)
+_JAAS = re.compile(
+    r"\s*org\.apache\.kafka\.common\.security\.(?:plain\.Plain|scram\.Scram)LoginModule\s+required"
+    r"(?P<options>(?:\s+\w+\s*=\s*\"(?:[^\"\\]|\\.)*\")*)\s*;\s*"
+)
+_JAAS_OPTION = re.compile(r"(\w+)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A job and the Kafka cluster that holds its coordinator stream.
+
+    `client_config` are librdkafka settings, security included, passed on as they are.
+    None of their values appears in `repr`.
+    """
+
+    bootstrap_servers: str
+    job_name: str
+    job_id: str = DEFAULT_JOB_ID
+    client_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def __post_init__(self) -> None:
+        servers = [server.strip() for server in self.bootstrap_servers.split(",")]
+        if not all(_SERVERS.fullmatch(server) for server in servers):
+            raise InvalidInput(
+                "bootstrap_servers of a connection",
+                seen=repr(self.bootstrap_servers),
+                fix="host:port, several separated by commas",
+            )
+        for name in ("job_name", "job_id"):
+            value: str = getattr(self, name)
+            if not value or value != value.strip() or "/" in value:
+                raise InvalidInput(
+                    f"{name} of a connection", seen=repr(value), fix="job.name / job.id of the job"
+                )
+        for name in sorted(_RESERVED & self.client_config.keys()):
+            raise InvalidInput(
+                f"client_config of a connection: {name}",
+                seen="a setting that is decided here",
+                fix=f"leave {name} out",
+            )
+
+    @property
+    def coordinator_stream_topic(self) -> str:
+        """The topic of Samza's coordinator stream of this job."""
+        return naming.coordinator_stream_topic(self.job_name, self.job_id)
+
+    @property
+    def state_topic(self) -> str:
+        """The topic of our own durable state of this job."""
+        return naming.state_topic(self.job_name, self.job_id)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Connection:
+        """From `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID` (default 1).
+
+        `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of librdkafka settings.
+        Raises `InvalidInput` that names the variable.
+        """
+        source = os.environ if environment is None else environment
+        for name in (BOOTSTRAP_SERVERS, JOB_NAME):
+            if not source.get(name):
+                raise InvalidInput(
+                    "a connection from the environment",
+                    seen=f"{name} is not set",
+                    fix=f"set {name}",
+                )
+        path = source.get(CLIENT_CONFIG)
+        return cls(
+            bootstrap_servers=source[BOOTSTRAP_SERVERS],
+            job_name=source[JOB_NAME],
+            job_id=source.get(JOB_ID) or DEFAULT_JOB_ID,
+            client_config=read_properties(Path(path), CLIENT_CONFIG) if path else {},
+        )
+
+    @classmethod
+    def from_properties(
+        cls, path: Path | str, *, client_config: Mapping[str, str] | None = None
+    ) -> Connection:
+        """From a Samza `job.properties`: job.name, job.id, and the system of the coordinator.
+
+        That is `job.coordinator.system`, else `job.default.system`. Its security settings
+        are translated to librdkafka's; those of `client_config` win. Raises `InvalidInput`
+        that names the property that is missing or can't be translated.
+        """
+        properties = read_properties(Path(path), "a Samza job's properties")
+        asked = f"a connection from {path}"
+        system = properties.get("job.coordinator.system") or properties.get("job.default.system")
+        if not system:
+            raise InvalidInput(
+                asked,
+                seen="neither job.coordinator.system nor job.default.system",
+                fix="job.coordinator.system=<the system of the coordinator stream>",
+            )
+        name = properties.get("job.name")
+        if not name:
+            raise InvalidInput(asked, seen="no job.name", fix="job.name=<name>")
+        prefixes = (f"systems.{system}.consumer.", f"systems.{system}.producer.")
+        servers = [properties.get(f"{prefix}bootstrap.servers") for prefix in prefixes]
+        found = next((server for server in servers if server), None)
+        if not found:
+            raise InvalidInput(
+                asked,
+                seen=f"no {prefixes[0]}bootstrap.servers and none of the producer",
+                fix=f"{prefixes[0]}bootstrap.servers=host:port",
+            )
+        settings: dict[str, str] = {}
+        for prefix in reversed(prefixes):  # the consumer's win
+            settings |= _translated(properties, prefix, client_config or {}, asked)
+        return cls(
+            bootstrap_servers=found,
+            job_name=name,
+            job_id=properties.get("job.id") or DEFAULT_JOB_ID,
+            client_config={**settings, **(client_config or {})},
+        )
+
+
+def read_properties(path: Path, asked: str) -> dict[str, str]:
+    """A Java properties file; raises `InvalidInput` that names the file."""
+    import javaproperties
+
+    try:
+        with path.open(encoding="utf-8") as file:
+            return javaproperties.load(file)  # pyright: ignore[reportUnknownMemberType]
+    except (OSError, ValueError) as error:
+        # ValueError carries text of the file, which may hold secrets: its kind alone is told.
+        seen = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise InvalidInput(
+            f"{asked}: read {path}", seen=str(seen), fix="a properties file"
+        ) from None
+
+
+def redacted(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with every secret's value replaced, for logs and reports."""
+    return {name: "…" if _SECRET.search(name) else value for name, value in settings.items()}
+
+
+def _translated(
+    properties: Mapping[str, str], prefix: str, given: Mapping[str, str], asked: str
+) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for full_name, value in properties.items():
+        if not full_name.startswith((f"{prefix}security.", f"{prefix}sasl.", f"{prefix}ssl.")):
+            continue
+        name = full_name.removeprefix(prefix)
+        if name in _SAME_IN_JAVA:
+            settings[name] = value
+        elif name == "sasl.jaas.config" and (user := _jaas_user(value)):
+            settings["sasl.username"], settings["sasl.password"] = user
+        elif name == "ssl.truststore.location" and _is_pem(properties, prefix, "truststore"):
+            settings["ssl.ca.location"] = value
+        elif name == "ssl.keystore.location" and _is_pem(properties, prefix, "keystore"):
+            settings["ssl.certificate.location"] = settings["ssl.key.location"] = value
+        elif name in ("ssl.truststore.type", "ssl.keystore.type"):
+            continue
+        elif not given:
+            raise InvalidInput(
+                asked,
+                seen=f"{full_name}, which librdkafka has no form of",
+                fix="give librdkafka's own settings as client_config "
+                f"(a properties file named by {CLIENT_CONFIG})",
+            )
+    return settings
+
+
+def _is_pem(properties: Mapping[str, str], prefix: str, store: str) -> bool:
+    return properties.get(f"{prefix}ssl.{store}.type", "").upper() == "PEM"
+
+
+def _jaas_user(text: str) -> tuple[str, str] | None:
+    match = _JAAS.fullmatch(text)
+    if match is None:
+        return None
+    options = {
+        name: re.sub(r"\\(.)", r"\1", value)
+        for name, value in _JAAS_OPTION.findall(match["options"])
+    }
+    if "username" not in options or "password" not in options:
+        return None
+    return options["username"], options["password"]

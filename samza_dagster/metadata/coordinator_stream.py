@@ -1,0 +1,252 @@
+"""Keys and values of Samza's coordinator stream, byte for byte where bytes matter.
+
+A key is the JSON array `[1,"<type>","<key>"]` without spaces: compaction compares
+bytes, so a key written in another way would be a second record beside Samza's. A
+value is an envelope, or the raw payload in namespaces of Samza's metadata store
+(placement messages). Pure: no clock, no client.
+Sources: `CoordinatorStreamKeySerde`, `CoordinatorStreamValueSerde`, the `Set…` messages (1.8.0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.model import SystemStreamPartition, TaskMode
+
+VERSION = 1
+SET_CONFIG = "set-config"
+SET_CONTAINER_HOST = "set-container-host-assignment"
+SET_TASK_CONTAINER = "set-task-container-assignment"
+SET_TASK_MODE = "set-task-mode-assignment"
+SET_TASK_PARTITION = "set-task-partition-assignment"
+SET_CHANGELOG = "set-changelog"
+SET_EXECUTION_ID = "set-execution-env-container-id-mapping"
+ENVELOPE_TYPES = frozenset(
+    {
+        SET_CONFIG,
+        SET_CONTAINER_HOST,
+        SET_TASK_CONTAINER,
+        SET_TASK_MODE,
+        SET_TASK_PARTITION,
+        SET_CHANGELOG,
+        SET_EXECUTION_ID,
+    }
+)
+SOURCE_JOB_RUNNER = "job-runner"
+SOURCE_CONTAINER = "SamzaContainer"
+"""The source that Samza's own writers name, the coordinator's included."""
+
+
+@dataclass(frozen=True)
+class StreamKey:
+    """`namespace` is the message's type, `key` what it is about."""
+
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Who wrote the values, when (ms since the epoch), and the values themselves."""
+
+    host: str
+    source: str
+    username: str
+    timestamp_ms: int
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Author:
+    """Whose name an envelope carries; `timestamp_ms` in ms since the epoch."""
+
+    host: str
+    username: str
+    timestamp_ms: int
+    source: str = SOURCE_CONTAINER
+
+    def envelope(self, values: Mapping[str, str]) -> bytes:
+        """The value with these fields, signed by this author."""
+        return encode_envelope(
+            Envelope(self.host, self.source, self.username, self.timestamp_ms, values)
+        )
+
+
+@dataclass(frozen=True)
+class StreamRecord:
+    """One record to write; `value` None is a deletion."""
+
+    namespace: str
+    key: str
+    value: bytes | None
+
+    def key_bytes(self) -> bytes:
+        """The key as Samza writes it."""
+        return encode_key(self.namespace, self.key)
+
+
+# As Jackson escapes: control characters in upper-case hex, everything else as it is.
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord(char): escaped
+    for char, escaped in {
+        '"': '\\"',
+        "\\": "\\\\",
+        "\b": "\\b",
+        "\t": "\\t",
+        "\n": "\\n",
+        "\f": "\\f",
+        "\r": "\\r",
+    }.items()
+}
+
+
+def _json_string(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def encode_key(namespace: str, key: str) -> bytes:
+    """The key's bytes as Samza writes them.
+
+    Raises `InvalidInput` for text that has no UTF-8 form (a lone surrogate).
+    """
+    try:
+        return f"[{VERSION},{_json_string(namespace)},{_json_string(key)}]".encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "write a key of the coordinator stream",
+            seen=f"{namespace!r}, {key!r}: no UTF-8 form",
+            fix="a key without lone surrogates",
+        ) from error
+
+
+def decode_key(data: bytes | None, *, topic: str, offset: int) -> StreamKey:
+    """Reads a key; raises `MalformedRecord` that names topic and offset."""
+    where = f"topic {topic}, offset {offset}, key"
+    fix = 'a key of the form [1,"<type>","<key>"]'
+    if data is None:
+        raise MalformedRecord("read a coordinator stream key", seen=f"{where}: absent", fix=fix)
+    try:
+        parts: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedRecord(
+            "read a coordinator stream key", seen=f"{where}: no JSON ({data[:80]!r})", fix=fix
+        ) from error
+    match parts:
+        case [int(), str(namespace), str(key)]:
+            return StreamKey(namespace, key)
+        case _:
+            raise MalformedRecord(
+                "read a coordinator stream key", seen=f"{where}: {data[:80]!r}", fix=fix
+            )
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """The envelope's bytes, in the order of Samza's fields."""
+    return json.dumps(
+        {
+            "host": envelope.host,
+            "source": envelope.source,
+            "values": dict(envelope.values),
+            "username": envelope.username,
+            "timestamp": envelope.timestamp_ms,
+        },
+        separators=(",", ":"),
+        ensure_ascii=False,
+    ).encode()
+
+
+def decode_envelope(data: bytes) -> Envelope:
+    """Reads an envelope; raises `MalformedRecord` that names the field.
+
+    Samza's readers need `values` alone; the rest may be absent and is then empty or 0.
+    A value that is null counts as absent.
+    """
+    try:
+        parsed: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedRecord(
+            "read a coordinator stream value", seen=f"no JSON ({data[:80]!r})"
+        ) from error
+    if not isinstance(parsed, dict):
+        raise MalformedRecord("read a coordinator stream value", seen=f"no object ({data[:80]!r})")
+    fields = cast("dict[str, object]", parsed)
+    values = fields.get("values")
+    if not isinstance(values, dict):
+        raise MalformedRecord(
+            "read a coordinator stream value", seen="field values: missing or no object"
+        )
+    texts: dict[str, str] = {}
+    for name, value in cast("dict[str, object]", values).items():
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise MalformedRecord(
+                "read a coordinator stream value", seen=f"field values.{name}: no string"
+            )
+        texts[name] = value
+    timestamp = fields.get("timestamp")
+    return Envelope(
+        host=_text(fields, "host"),
+        source=_text(fields, "source"),
+        username=_text(fields, "username"),
+        timestamp_ms=timestamp if isinstance(timestamp, int) else 0,
+        values=texts,
+    )
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def delete(namespace: str, key: str) -> StreamRecord:
+    """The record that deletes a key."""
+    return StreamRecord(namespace, key, None)
+
+
+def set_config(author: Author, key: str, value: str) -> StreamRecord:
+    """One setting of the job."""
+    return StreamRecord(SET_CONFIG, key, author.envelope({"value": value}))
+
+
+def set_container_host(
+    author: Author, processor_id: str, host: str, *, jmx_url: str = "", jmx_tunneling_url: str = ""
+) -> StreamRecord:
+    """The host that a processor runs on."""
+    values = {"host": host, "jmx-url": jmx_url, "jmx-tunneling-url": jmx_tunneling_url}
+    return StreamRecord(SET_CONTAINER_HOST, processor_id, author.envelope(values))
+
+
+def set_task_container(author: Author, task_name: str, processor_id: str) -> StreamRecord:
+    """The processor that runs a task."""
+    values = {"containerId": processor_id}
+    return StreamRecord(SET_TASK_CONTAINER, task_name, author.envelope(values))
+
+
+def set_task_mode(author: Author, task_name: str, mode: TaskMode) -> StreamRecord:
+    """The role of a task."""
+    return StreamRecord(SET_TASK_MODE, task_name, author.envelope({"taskMode": mode.value}))
+
+
+def set_task_partition(
+    author: Author, partition: SystemStreamPartition, task_names: Sequence[str]
+) -> StreamRecord:
+    """The tasks that read an input partition; their names are JSON inside a string."""
+    names = json.dumps(list(task_names), separators=(",", ":"), ensure_ascii=False)
+    values = {"taskNames": names}
+    return StreamRecord(SET_TASK_PARTITION, partition.to_json(), author.envelope(values))
+
+
+def set_changelog(author: Author, task_name: str, partition: int) -> StreamRecord:
+    """The changelog partition of a task."""
+    return StreamRecord(SET_CHANGELOG, task_name, author.envelope({"Partition": str(partition)}))
+
+
+def set_execution_id(author: Author, processor_id: str, execution_id: str) -> StreamRecord:
+    """The incarnation of a processor; Samza writes it only with AM high availability."""
+    values = {"execution-env-container-id": execution_id}
+    return StreamRecord(SET_EXECUTION_ID, processor_id, author.envelope(values))

@@ -1,0 +1,155 @@
+"""librdkafka's clients as this package uses them: settings, deadlines, errors.
+
+All calls of confluent_kafka that aren't reading or writing records are here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.metadata.connection import redacted
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
+
+_log = logging.getLogger(__name__)
+# Brokers on loopback or in one data centre: come back within a second of the broker.
+_RECONNECT = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
+
+
+class KafkaCluster:
+    """Makes clients of one cluster and turns their errors into ours.
+
+    Remembers the last error that any of them reported, so that a deadline that passed
+    can say why.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, client_config: Mapping[str, str] | None = None
+    ) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._client_config = dict(client_config or {})
+        self._last_error = (0.0, "")
+
+    def __repr__(self) -> str:
+        return f"KafkaCluster({self.bootstrap_servers!r}, {redacted(self._client_config)!r})"
+
+    def reader(self, *, committed_only: bool) -> Consumer:
+        """A consumer that belongs to no group's balance, commits nothing and reports ends."""
+        from confluent_kafka import Consumer
+
+        return Consumer(
+            self._settings(
+                {
+                    "group.id": "samza-dagster-reader",
+                    "enable.auto.commit": "false",
+                    "enable.auto.offset.store": "false",
+                    "enable.partition.eof": "true",
+                    "auto.offset.reset": "earliest",
+                    "allow.auto.create.topics": "false",
+                    "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                    "fetch.error.backoff.ms": "50",
+                    "fetch.wait.max.ms": "100",
+                    # A topic of a few thousand small records: don't wait to refill the queue.
+                    "fetch.queue.backoff.ms": "10",
+                }
+            )
+        )
+
+    def producer(
+        self, *, transactional_id: str | None = None, timeout_ms: int = 10_000
+    ) -> Producer:
+        """An idempotent producer without batching delay, or a transactional one.
+
+        `timeout_ms` bounds the delivery of a record (of a transaction: how long the
+        broker keeps it open).
+        """
+        from confluent_kafka import Producer
+
+        settings = {"enable.idempotence": "true", "acks": "all", "linger.ms": "0"}
+        if transactional_id is None:
+            settings["message.timeout.ms"] = str(timeout_ms)
+        else:
+            settings["transactional.id"] = transactional_id
+            settings["transaction.timeout.ms"] = str(timeout_ms)
+        return Producer(self._settings(settings))
+
+    def admin(self) -> AdminClient:
+        """A client for topics and offsets; its connection never waits behind a fetch."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._settings({}))
+
+    def unreachable(self, asked: str, deadline_s: float, seen: str = "") -> Unreachable:
+        """The error for a deadline that passed; names the servers and the last error."""
+        at, last_error = self._last_error
+        recent = last_error if time.monotonic() - at < deadline_s + 5 else ""
+        details = [seen, recent, f"no answer within {deadline_s:g} s"]
+        return Unreachable(
+            f"{asked} (Kafka at {self.bootstrap_servers})",
+            seen=", ".join(detail for detail in details if detail),
+            fix="start the brokers, or correct the bootstrap servers and the security settings",
+        )
+
+    def unknown_topic(self, asked: str, topic: str) -> InvalidInput:
+        """The error for a topic that isn't there: the job is unknown to this cluster."""
+        return InvalidInput(
+            asked,
+            seen=f"no topic {topic} at {self.bootstrap_servers}",
+            fix="deploy the job once, or correct its name and id, or the bootstrap servers",
+        )
+
+    def failure(
+        self, asked: str, error: KafkaError, deadline_s: float, topic: str = ""
+    ) -> SamzaDagsterError:
+        """Our error for an error of the client."""
+        from confluent_kafka import KafkaError
+
+        code = error.code()
+        if topic and code in (
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the public name has the underscore
+            KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        ):
+            return self.unknown_topic(asked, topic)
+        if code in (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            KafkaError.MSG_SIZE_TOO_LARGE,
+            KafkaError.INVALID_RECORD,
+            KafkaError.TOPIC_EXCEPTION,
+            KafkaError.POLICY_VIOLATION,
+        ):
+            return InvalidInput(
+                asked,
+                seen=f"{topic or self.bootstrap_servers}: {error.str()}",
+                fix="the rights of this principal, or the record's size",
+            )
+        return self.unreachable(asked, deadline_s, error.str())
+
+    def _settings(self, own: dict[str, str]) -> dict[str, Any]:
+        return {
+            **_RECONNECT,
+            "socket.keepalive.enable": "true",
+            # Its own log goes to the process's stderr; what matters comes as errors.
+            "log_level": "0",
+            **self._client_config,
+            **own,
+            "bootstrap.servers": self.bootstrap_servers,
+            "error_cb": self._note_error,
+        }
+
+    def _note_error(self, error: KafkaError) -> None:
+        self._last_error = (time.monotonic(), error.str())
+        _log.debug("Kafka client: %s", error.str())
+
+
+def remaining_s(deadline: float) -> float:
+    """Seconds until a deadline of the monotonic clock, at least 0."""
+    return max(deadline - time.monotonic(), 0.0)

@@ -1,0 +1,186 @@
+"""`MetadataStore` over Samza's coordinator stream in Kafka.
+
+Reads what Samza's readers read: uncommitted and aborted records too. Commits no
+offsets and joins no group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.coordinator_stream import StreamKey, decode_key, encode_key
+from samza_dagster.metadata.interface import Change
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+_log = logging.getLogger(__name__)
+
+
+def _log_malformed(error: MalformedRecord) -> None:
+    _log.warning("Skipped a record: %s", error)
+
+
+class KafkaMetadataStore:
+    """Keys and values of a coordinator stream. Thread-safe.
+
+    `timeout_s` bounds every call. Records whose key can't be read go to `on_malformed`
+    (once by the store's own view, once by each watch) and are skipped. Connects at the
+    first call. Calls raise `InvalidInput` when the topic doesn't exist and `Unreachable`
+    when no broker answers in time; after that of a `put` it is unknown whether the record
+    was written.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        client_config: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+        on_malformed: Callable[[MalformedRecord], None] = _log_malformed,
+    ) -> None:
+        self._cluster = KafkaCluster(bootstrap_servers, client_config)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._on_malformed = on_malformed
+        self._end = TopicEnd(self._cluster, topic)
+        self._view_lock = threading.Lock()
+        self._view: dict[str, dict[str, bytes]] = {}
+        self._reader: TopicReader | None = None
+        self._write_lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._tails: list[TopicTail] = []
+
+    def __repr__(self) -> str:
+        return f"KafkaMetadataStore({self._cluster!r}, {self._topic!r})"
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """The newest value, read up to the end at the time of the call; None when absent."""
+        with self._view_lock:
+            self._catch_up()
+            return self._view.get(namespace, {}).get(key)
+
+    def all(self, namespace: str) -> dict[str, bytes]:
+        """Every key of a namespace with its newest value."""
+        with self._view_lock:
+            self._catch_up()
+            return dict(self._view.get(namespace, {}))
+
+    def put(self, namespace: str, key: str, value: bytes) -> int:
+        """Writes and waits for the acknowledgement of all replicas; returns the offset."""
+        return self._write(namespace, key, value)
+
+    def remove(self, namespace: str, key: str) -> int:
+        """Deletes the key (if such a key exists); returns the deletion's offset."""
+        return self._write(namespace, key, None)
+
+    def end_position(self) -> int:
+        """The end offset, transaction markers counted."""
+        return self._end.offset(self._timeout_s)
+
+    def watch(
+        self, on_change: Callable[[Change], None], *, from_position: int | None = None
+    ) -> TopicTail:
+        """Calls `on_change` for every record from an offset (None: from now), in order.
+
+        From a thread of its own, which survives brokers that go away and come back.
+        """
+        end = self.end_position()
+
+        def on_record(record: TopicRecord) -> None:
+            key = self._decode_key(record)
+            if key is not None:
+                on_change(
+                    Change(key.namespace, key.key, record.value, record.offset, record.timestamp_ms)
+                )
+
+        start = end if from_position is None else max(from_position, 0)
+        tail = TopicTail(self._cluster, self._topic, start, on_record, committed_only=False)
+        self._tails.append(tail)
+        return tail
+
+    def close(self) -> None:
+        """Ends all watches and releases connections."""
+        tails, self._tails = self._tails, []
+        for tail in tails:
+            tail.close()
+        with self._view_lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+                self._view = {}
+        with self._write_lock:
+            self._producer = None
+
+    def _catch_up(self) -> None:
+        deadline = time.monotonic() + self._timeout_s
+        end = self._end.offset(self._timeout_s)
+        if self._reader is None:
+            self._reader = TopicReader(self._cluster, self._topic, committed_only=False)
+        self._reader.read_until(end, self._apply, remaining_s(deadline))
+
+    def _apply(self, record: TopicRecord) -> None:
+        key = self._decode_key(record)
+        if key is None:
+            return
+        keys = self._view.setdefault(key.namespace, {})
+        if record.value is None:
+            keys.pop(key.key, None)
+        else:
+            keys[key.key] = record.value
+
+    def _decode_key(self, record: TopicRecord) -> StreamKey | None:
+        try:
+            return decode_key(record.key, topic=self._topic, offset=record.offset)
+        except MalformedRecord as error:
+            self._on_malformed(error)
+            return None
+
+    def _write(self, namespace: str, key: str, value: bytes | None) -> int:
+        from confluent_kafka import KafkaException
+
+        key_bytes = encode_key(namespace, key)
+        asked = f"write {namespace} {key} to topic {self._topic}"
+        with self._write_lock:
+            deadline = time.monotonic() + self._timeout_s
+            if self._producer is None:
+                # Asked first: a producer would have the broker create a missing topic.
+                self._end.offset(self._timeout_s)
+                timeout_ms = max(int(self._timeout_s * 1000), 1)
+                self._producer = self._cluster.producer(timeout_ms=timeout_ms)
+            producer = self._producer
+            outcome: list[tuple[KafkaError | None, Message]] = []
+
+            def on_delivery(error: KafkaError | None, message: Message) -> None:
+                outcome.append((error, message))
+
+            try:
+                producer.produce(
+                    self._topic, key=key_bytes, value=value, partition=0, on_delivery=on_delivery
+                )
+            except KafkaException as error:
+                raise self._cluster.failure(
+                    asked, error.args[0], self._timeout_s, self._topic
+                ) from error
+            # The client gives up by itself at the deadline; a little later than that it is stuck.
+            while not outcome and time.monotonic() < deadline + 1:
+                producer.poll(0.1)
+            if not outcome:
+                self._producer = None
+                raise self._cluster.unreachable(asked, self._timeout_s)
+            error, message = outcome[0]
+            if error is not None:
+                if error.fatal():
+                    self._producer = None
+                raise self._cluster.failure(asked, error, self._timeout_s, self._topic)
+            offset = message.offset()
+            assert offset is not None
+            return offset

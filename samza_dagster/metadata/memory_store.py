@@ -1,0 +1,123 @@
+"""`MetadataStore` in memory: for tests, simulations and dry runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from samza_dagster.metadata.interface import Change
+
+_log = logging.getLogger(__name__)
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryMetadataStore:
+    """Keeps every record that was ever written, like a stream without compaction.
+
+    Thread-safe. Each watch has a thread of its own, so a callback may write.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
+        self._now_ms = now_ms
+        self._changes: list[Change] = []
+        self._newest: dict[str, dict[str, bytes]] = {}
+        self._written = threading.Condition()
+        self._watches: list[_MemoryWatch] = []
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """The newest value; None when absent."""
+        with self._written:
+            return self._newest.get(namespace, {}).get(key)
+
+    def all(self, namespace: str) -> dict[str, bytes]:
+        """Every key of a namespace with its newest value."""
+        with self._written:
+            return dict(self._newest.get(namespace, {}))
+
+    def put(self, namespace: str, key: str, value: bytes) -> int:
+        """Writes; returns the position written."""
+        return self._append(namespace, key, value)
+
+    def remove(self, namespace: str, key: str) -> int:
+        """Deletes the key (if such a key exists); returns the position written."""
+        return self._append(namespace, key, None)
+
+    def end_position(self) -> int:
+        """The position that the next record will have."""
+        with self._written:
+            return len(self._changes)
+
+    def watch(
+        self, on_change: Callable[[Change], None], *, from_position: int | None = None
+    ) -> _MemoryWatch:
+        """Calls `on_change` for every record from `from_position` (None: from now), in order.
+
+        An exception of the callback is logged and the watch goes on.
+        """
+        with self._written:
+            start = len(self._changes) if from_position is None else max(from_position, 0)
+            watch = _MemoryWatch(self._changes, self._written, on_change, start)
+            self._watches.append(watch)
+        return watch
+
+    def close(self) -> None:
+        """Ends all watches. What was written stays readable."""
+        with self._written:
+            watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.close()
+
+    def _append(self, namespace: str, key: str, value: bytes | None) -> int:
+        with self._written:
+            position = len(self._changes)
+            self._changes.append(Change(namespace, key, value, position, self._now_ms()))
+            keys = self._newest.setdefault(namespace, {})
+            if value is None:
+                keys.pop(key, None)
+            else:
+                keys[key] = value
+            self._written.notify_all()
+        return position
+
+
+class _MemoryWatch:
+    def __init__(
+        self,
+        changes: list[Change],
+        written: threading.Condition,
+        on_change: Callable[[Change], None],
+        start: int,
+    ) -> None:
+        self._changes = changes
+        self._written = written
+        self._on_change = on_change
+        self._next = start
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="memory-store-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the watch and waits for its thread."""
+        with self._written:
+            self._closed = True
+            self._written.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._written:
+                self._written.wait_for(lambda: self._closed or self._next < len(self._changes))
+                if self._closed:
+                    return
+                change = self._changes[self._next]
+            self._next += 1
+            try:
+                self._on_change(change)
+            except Exception:
+                _log.exception("A watch's callback failed at position %d", change.position)

@@ -1,0 +1,230 @@
+"""Placement requests and responses in a `MetadataStore` (SEP-22's `ContainerPlacementMetadataStore`).
+
+One key per request and one per response, so each response overwrites the one before:
+to see all of them, watch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid as uuid_module
+from collections.abc import Callable
+from typing import TypeVar
+
+from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.metadata.interface import Change, MetadataStore, Watch
+from samza_dagster.model.placement_messages import (
+    PLACEMENT_NAMESPACE,
+    REQUEST,
+    RESPONSE,
+    PlacementRequest,
+    PlacementResponse,
+    parse_request,
+    parse_response,
+)
+
+_log = logging.getLogger(__name__)
+_Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
+OnMalformed = Callable[[MalformedRecord], None]
+
+
+def log_malformed(error: MalformedRecord) -> None:
+    """Logs a record that can't be read as a warning."""
+    _log.warning("Skipped a record: %s", error)
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def request_key(uuid: str) -> str:
+    """`<uuid>.ContainerPlacementRequestMessage`; raises `InvalidInput` for no UUID."""
+    return f"{_canonical(uuid)}.{REQUEST}"
+
+
+def response_key(uuid: str) -> str:
+    """`<uuid>.ContainerPlacementResponseMessage`; raises `InvalidInput` for no UUID."""
+    return f"{_canonical(uuid)}.{RESPONSE}"
+
+
+def _canonical(uuid: str) -> str:
+    try:
+        return str(uuid_module.UUID(uuid))
+    except ValueError as error:
+        raise InvalidInput(
+            "a placement request's UUID", seen=repr(uuid), fix="the UUID that the request was given"
+        ) from error
+
+
+class ContainerPlacementMetadataStore:
+    """Reads, writes and watches placement messages.
+
+    Requests are written by clients, responses and deletions of requests by the job's
+    coordinator alone. Records that can't be read go to `on_malformed` and are skipped,
+    except by `read_request` and `read_response`, which raise `MalformedRecord`.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        now_ms: Callable[[], int] = _wall_clock_ms,
+        new_uuid: Callable[[], uuid_module.UUID] = uuid_module.uuid4,
+        on_malformed: OnMalformed = log_malformed,
+    ) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self._new_uuid = new_uuid
+        self._on_malformed = on_malformed
+
+    def write_request(
+        self,
+        deployment_id: str,
+        processor_id: str,
+        destination_host: str,
+        *,
+        request_expiry_ms: int | None = None,
+        timestamp_ms: int | None = None,
+        uuid: str | None = None,
+    ) -> str:
+        """Writes a request and returns its UUID.
+
+        `uuid` given: the same request may be written again without a second effect.
+        Raises `InvalidInput` for a field that Samza's reader could not read.
+        """
+        try:
+            request = PlacementRequest(
+                uuid=_canonical(uuid) if uuid is not None else str(self._new_uuid()),
+                deployment_id=deployment_id,
+                processor_id=processor_id,
+                destination_host=destination_host,
+                timestamp=self._now_ms() if timestamp_ms is None else timestamp_ms,
+                request_expiry=request_expiry_ms,
+            )
+        except ValueError as error:
+            raise InvalidInput(
+                "write a placement request", seen=str(error), fix="the named field"
+            ) from error
+        self._put(request_key(request.uuid), request)
+        return request.uuid
+
+    def write_response(self, response: PlacementResponse) -> int:
+        """Writes a response; returns its position. For a coordinator only."""
+        return self._put(response_key(response.uuid), response)
+
+    def read_request(self, uuid: str) -> PlacementRequest | None:
+        """The request, or None once a coordinator has taken it."""
+        key = request_key(uuid)
+        payload = self._store.get(PLACEMENT_NAMESPACE, key)
+        return _read(parse_request, key, payload) if payload is not None else None
+
+    def read_response(self, uuid: str) -> PlacementResponse | None:
+        """The newest response, or None when there is none yet."""
+        key = response_key(uuid)
+        payload = self._store.get(PLACEMENT_NAMESPACE, key)
+        return _read(parse_response, key, payload) if payload is not None else None
+
+    def delete_request(self, uuid: str) -> None:
+        """Deletes the request (if present)."""
+        self._store.remove(PLACEMENT_NAMESPACE, request_key(uuid))
+
+    def delete_response(self, uuid: str) -> None:
+        """Deletes the response (if present)."""
+        self._store.remove(PLACEMENT_NAMESPACE, response_key(uuid))
+
+    def delete_all_of(self, uuid: str) -> None:
+        """Deletes request and response of a UUID."""
+        self.delete_request(uuid)
+        self.delete_response(uuid)
+
+    def delete_all(self) -> int:
+        """Deletes every placement message, unreadable ones too; returns how many."""
+        keys = tuple(self._store.all(PLACEMENT_NAMESPACE))
+        for key in keys:
+            self._store.remove(PLACEMENT_NAMESPACE, key)
+        return len(keys)
+
+    def requests(self) -> tuple[PlacementRequest, ...]:
+        """All requests that no coordinator has taken, oldest first."""
+        return self._all(REQUEST, parse_request)
+
+    def responses(self) -> tuple[PlacementResponse, ...]:
+        """The newest response of every request, oldest first."""
+        return self._all(RESPONSE, parse_response)
+
+    def watch_requests(
+        self,
+        on_request: Callable[[PlacementRequest, Change], None],
+        *,
+        from_position: int | None = None,
+        on_deleted: Callable[[str, Change], None] | None = None,
+    ) -> Watch:
+        """Calls `on_request` for each request as it is written; `on_deleted` gets UUIDs."""
+        return self._watch(REQUEST, parse_request, on_request, on_deleted, from_position)
+
+    def watch_responses(
+        self,
+        on_response: Callable[[PlacementResponse, Change], None],
+        *,
+        from_position: int | None = None,
+        on_deleted: Callable[[str, Change], None] | None = None,
+    ) -> Watch:
+        """Calls `on_response` for each status as it is written; `on_deleted` gets UUIDs."""
+        return self._watch(RESPONSE, parse_response, on_response, on_deleted, from_position)
+
+    def _put(self, key: str, message: PlacementRequest | PlacementResponse) -> int:
+        return self._store.put(PLACEMENT_NAMESPACE, key, message.to_json().encode())
+
+    def _all(self, kind: str, parse: Callable[[bytes], _Message]) -> tuple[_Message, ...]:
+        found: list[_Message] = []
+        for key, payload in self._store.all(PLACEMENT_NAMESPACE).items():
+            if not key.endswith(f".{kind}"):
+                continue
+            try:
+                found.append(_read(parse, key, payload))
+            except MalformedRecord as error:
+                self._on_malformed(error)
+        return tuple(sorted(found, key=lambda message: (message.timestamp, message.uuid)))
+
+    def _watch(
+        self,
+        kind: str,
+        parse: Callable[[bytes], _Message],
+        on_message: Callable[[_Message, Change], None],
+        on_deleted: Callable[[str, Change], None] | None,
+        from_position: int | None,
+    ) -> Watch:
+        def on_change(change: Change) -> None:
+            if change.namespace != PLACEMENT_NAMESPACE or not change.key.endswith(f".{kind}"):
+                return
+            if change.value is None:
+                if on_deleted is not None:
+                    on_deleted(change.key.removesuffix(f".{kind}"), change)
+                return
+            try:
+                message = _read(parse, change.key, change.value, change.position)
+            except MalformedRecord as error:
+                self._on_malformed(error)
+                return
+            on_message(message, change)
+
+        return self._store.watch(on_change, from_position=from_position)
+
+
+def _read(
+    parse: Callable[[bytes], _Message], key: str, payload: bytes, position: int | None = None
+) -> _Message:
+    where = f"key {key}" if position is None else f"position {position}, key {key}"
+    try:
+        message = parse(payload)
+    except MalformedRecord as error:
+        raise MalformedRecord(error.asked, seen=f"{where}, {error.seen}", fix=error.fix) from error
+    if not key.startswith(f"{message.uuid}."):
+        # Its sender could never find it: a coordinator answers and deletes by the uuid.
+        raise MalformedRecord(
+            f"read a {message.sub_type}",
+            seen=f"{where}, field uuid: {message.uuid}",
+            fix="a key that begins with the message's uuid",
+        )
+    return message

@@ -1,0 +1,163 @@
+"""The records of our own durable state, and reading them (read-committed).
+
+Keys are UTF-8 strings, values JSON objects with `"version": 1`. A record of another
+version, or one that can't be read, is an error that names its offset: whoever leads on
+a state that it doesn't understand destroys it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
+
+VERSION = 1
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StateRecord:
+    """One current record; `value` None (in a watch only) is a deletion."""
+
+    key: str
+    value: Mapping[str, Any] | None
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All current records by key, in order of their offsets, read up to `end`."""
+
+    records: Mapping[str, StateRecord]
+    end: int
+
+
+def encode_record(key: str, value: Mapping[str, Any] | None) -> tuple[bytes, bytes | None]:
+    """Key and value as bytes; the version is added to the value."""
+    if value is None:
+        return key.encode(), None
+    return key.encode(), json.dumps(
+        {"version": VERSION, **value}, separators=(",", ":"), ensure_ascii=False
+    ).encode()
+
+
+def decode_record(topic: str, record: TopicRecord) -> StateRecord:
+    """Reads a record; raises `MalformedRecord` that names topic, offset and what is wrong."""
+    where = f"topic {topic}, offset {record.offset}"
+
+    def refuse(seen: str, fix: str = "the samza_dagster that wrote it") -> MalformedRecord:
+        return MalformedRecord("read the coordinator's state", seen=f"{where}: {seen}", fix=fix)
+
+    if record.key is None:
+        raise refuse("no key")
+    try:
+        key = record.key.decode()
+    except UnicodeDecodeError as error:
+        raise refuse("a key that is no UTF-8") from error
+    if record.value is None:
+        return StateRecord(key, None, record.offset, record.timestamp_ms)
+    try:
+        value: object = json.loads(record.value)
+    except (ValueError, RecursionError) as error:
+        raise refuse(f"key {key}, a value that is no JSON") from error
+    if not isinstance(value, dict):
+        raise refuse(f"key {key}, a value that is no object")
+    fields = cast("dict[str, Any]", value)
+    version: object = fields.get("version")
+    if type(version) is not int or version != VERSION:
+        raise refuse(
+            f"key {key}, field version: {version!r} instead of {VERSION}",
+            "a samza_dagster that knows this version",
+        )
+    return StateRecord(key, fields, record.offset, record.timestamp_ms)
+
+
+def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: float) -> Snapshot:
+    """The committed records before `end`, the newest of each key.
+
+    Raises `MalformedRecord` for a current record that can't be read (one that was
+    overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
+    """
+    newest: dict[bytes | None, TopicRecord] = {}
+
+    def keep(record: TopicRecord) -> None:
+        newest.pop(record.key, None)
+        newest[record.key] = record
+
+    reader = TopicReader(cluster, topic, committed_only=True)
+    try:
+        reader.read_until(end, keep, timeout_s)
+    finally:
+        reader.close()
+    current = (decode_record(topic, record) for record in newest.values())
+    records = {record.key: record for record in current if record.value is not None}
+    return Snapshot(records, reader.position)
+
+
+class StateReader:
+    """Reads a state topic from outside of its leader: clients, sensors, tests."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        client_config: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._cluster = KafkaCluster(bootstrap_servers, client_config)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._end = TopicEnd(self._cluster, topic)
+        self._tails: list[TopicTail] = []
+
+    def snapshot(self) -> Snapshot:
+        """All records that were committed before the call.
+
+        A transaction that is open at the time isn't waited for. Raises `InvalidInput`
+        when the topic doesn't exist, `MalformedRecord`, `Unreachable`.
+        """
+        end = self._end.offset(self._timeout_s, committed_only=True)
+        return read_snapshot(self._cluster, self._topic, end=end, timeout_s=self._timeout_s)
+
+    def watch(
+        self,
+        on_record: Callable[[StateRecord], None],
+        *,
+        from_position: int | None = None,
+        on_malformed: Callable[[MalformedRecord], None] | None = None,
+    ) -> TopicTail:
+        """Calls `on_record` for every committed record from an offset (None: from now).
+
+        Records that can't be read go to `on_malformed` (None: logged) and are skipped.
+        """
+        end = self._end.offset(self._timeout_s, committed_only=True)
+
+        def deliver(record: TopicRecord) -> None:
+            try:
+                state = decode_record(self._topic, record)
+            except MalformedRecord as error:
+                if on_malformed is not None:
+                    on_malformed(error)
+                else:
+                    _log.warning("Skipped a record: %s", error)
+                return
+            on_record(state)
+
+        start = end if from_position is None else max(from_position, 0)
+        tail = TopicTail(self._cluster, self._topic, start, deliver, committed_only=True)
+        self._tails.append(tail)
+        return tail
+
+    def close(self) -> None:
+        """Ends all watches."""
+        tails, self._tails = self._tails, []
+        for tail in tails:
+            tail.close()

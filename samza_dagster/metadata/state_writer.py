@@ -1,0 +1,247 @@
+"""The one writer of a job's durable state: leadership and commits by Kafka transactions.
+
+Whoever took over the transactional id last leads; the broker refuses the writes of all
+before it. Measured and argued in Kafka's KIP-98 and KIP-360.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from samza_dagster.errors import Fenced, InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.state_topic import Snapshot, read_snapshot
+from samza_dagster.metadata.topic_reader import TopicEnd
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+Records = Sequence[tuple[str, bytes, bytes | None]]
+"""Topic, key, value (None deletes); all go to partition 0."""
+
+# How long a broker keeps a transaction open whose leader is gone; a take-over ends it at
+# once. Long, because a leader that a broker's absence cut off from its commit must be
+# able to finish it and not be fenced by time alone. Brokers allow 15 minutes by default.
+_TRANSACTION_TIMEOUT_MS = 600_000
+_RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
+
+
+class StateWriter:
+    """Commits records to the state topic and others in one transaction a call.
+
+    One thread at a time may call it. `timeout_s` bounds every call.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        state_topic: str,
+        transactional_id: str,
+        *,
+        client_config: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._cluster = KafkaCluster(bootstrap_servers, client_config)
+        self._state_topic = state_topic
+        self._transactional_id = transactional_id
+        self._timeout_s = timeout_s
+        self._end = TopicEnd(self._cluster, state_topic)
+        self._producer: Producer | None = None
+        self._pending: Records | None = None
+        self._in_transaction = False
+        self._all_sent = False
+        self._refused: KafkaError | None = None
+        self._known_topics: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def pending(self) -> bool:
+        """A commit passed its deadline and its outcome isn't known yet."""
+        return self._pending is not None
+
+    def take_over(self, timeout_s: float = 30.0) -> Snapshot:
+        """Leads from now on: fences the writer before, then reads all current records.
+
+        What the older writer left open is aborted; the snapshot reaches the end of the
+        topic as it stood after that. Raises `InvalidInput` when the state topic doesn't
+        exist, `MalformedRecord` for a state that can't be read (this writer then leads
+        and must not go on), `Unreachable`.
+        """
+        from confluent_kafka import KafkaException
+
+        asked = f"lead by the transactional id {self._transactional_id}"
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            self._end.offset(timeout_s)  # refuses before anybody is fenced
+            producer = self._cluster.producer(
+                transactional_id=self._transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
+            )
+            while True:
+                try:
+                    producer.init_transactions(max(remaining_s(deadline), 0.1))
+                    break
+                except KafkaException as error:
+                    reason = error.args[0]
+                    if not reason.retriable() or remaining_s(deadline) <= 0:
+                        raise self._failure(asked, reason, timeout_s) from error
+            self._producer = producer
+            self._pending = None
+            self._in_transaction = False
+            # Uncommitted end: a foreign open transaction must not hide our own records.
+            end = self._end.offset(max(remaining_s(deadline), 1.0))
+            return read_snapshot(
+                self._cluster,
+                self._state_topic,
+                end=end,
+                timeout_s=max(remaining_s(deadline), 1.0),
+            )
+
+    def commit(self, records: Records) -> None:
+        """Writes all records or none; returns when they are committed.
+
+        A commit that is still pending from a call before is finished first. Raises
+        `Fenced` when another writer took over (final), `InvalidInput` for records that
+        the broker refuses (none is written), `Unreachable` when the deadline passed: the
+        commit is then pending, and `finish_pending` or the next `commit` goes on with it.
+        """
+        with self._lock:
+            deadline = time.monotonic() + self._timeout_s
+            self._require_leading()
+            if self._pending is not None:
+                self._finish(deadline)
+            if not records:
+                return
+            if len(records) > _RECORDS_MAX:
+                raise InvalidInput(
+                    "commit state in one transaction",
+                    seen=f"{len(records)} records",
+                    fix=f"at most {_RECORDS_MAX} records a commit",
+                )
+            self._check_topics(records, deadline)
+            self._pending = tuple(records)
+            self._finish(deadline)
+
+    def finish_pending(self) -> None:
+        """Goes on with a commit whose deadline passed; raises as `commit` does."""
+        with self._lock:
+            self._require_leading()
+            if self._pending is not None:
+                self._finish(time.monotonic() + self._timeout_s)
+
+    def close(self) -> None:
+        """Aborts what is open, if the broker answers at once, and releases the connection.
+
+        A pending commit's outcome stays unknown; the next leader reads it.
+        """
+        with self._lock:
+            self._producer = None
+            self._pending = None
+
+    def _require_leading(self) -> None:
+        if self._producer is None:
+            raise InvalidInput(
+                "commit state", seen="a writer that doesn't lead", fix="call take_over first"
+            )
+
+    def _check_topics(self, records: Records, deadline: float) -> None:
+        # A transactional producer would have the broker create a topic that is missing.
+        for topic in {topic for topic, _, _ in records} - self._known_topics:
+            TopicEnd(self._cluster, topic).offset(max(remaining_s(deadline), 0.1))
+            self._known_topics.add(topic)
+
+    def _finish(self, deadline: float) -> None:
+        from confluent_kafka import KafkaException
+
+        producer = self._producer
+        assert producer is not None
+        while True:
+            try:
+                if self._in_transaction and not self._all_sent:
+                    # Left by an exception between begin and commit: half of it must not commit.
+                    self._abort(producer, f"commit state as {self._transactional_id}", deadline)
+                if not self._in_transaction:
+                    self._begin(producer)
+                producer.commit_transaction(max(remaining_s(deadline), 0.1))
+            except KafkaException as error:
+                self._after_error(producer, error.args[0], deadline)
+            else:
+                self._in_transaction = False
+                self._pending = None
+                return
+
+    def _begin(self, producer: Producer) -> None:
+        assert self._pending is not None
+        self._refused = None
+        self._all_sent = False
+        producer.begin_transaction()
+        self._in_transaction = True
+        for topic, key, value in self._pending:
+            producer.produce(
+                topic, key=key, value=value, partition=0, on_delivery=self._on_delivery
+            )
+        self._all_sent = True
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None and self._refused is None:
+            self._refused = error
+
+    def _after_error(self, producer: Producer, error: KafkaError, deadline: float) -> None:
+        """Returns when the transaction may be tried again, else raises."""
+        asked = f"commit state as {self._transactional_id}"
+        if error.fatal():
+            self._producer = None
+            self._pending = None
+            raise self._failure(asked, error, self._timeout_s)
+        if not error.txn_requires_abort() and not error.retriable():
+            # produce() refused a record before anything was sent.
+            self._refused = self._refused or error
+        if error.txn_requires_abort() or self._refused is not None:
+            self._abort(producer, asked, deadline)
+            refused = self._permanent(asked)
+            if refused is not None:
+                self._pending = None
+                raise refused
+        if remaining_s(deadline) <= 0:
+            raise self._cluster.unreachable(asked, self._timeout_s, error.str())
+
+    def _abort(self, producer: Producer, asked: str, deadline: float) -> None:
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                producer.abort_transaction(max(remaining_s(deadline), 0.1))
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.fatal():
+                    self._producer = None
+                    self._pending = None
+                    raise self._failure(asked, reason, self._timeout_s) from error
+                if not reason.retriable() or remaining_s(deadline) <= 0:
+                    raise self._cluster.unreachable(asked, self._timeout_s, reason.str()) from error
+            else:
+                self._in_transaction = False
+                return
+
+    def _permanent(self, asked: str) -> SamzaDagsterError | None:
+        if self._refused is None:
+            return None
+        failure = self._cluster.failure(asked, self._refused, self._timeout_s)
+        return None if isinstance(failure, Unreachable) else failure
+
+    def _failure(self, asked: str, error: KafkaError, timeout_s: float) -> SamzaDagsterError:
+        from confluent_kafka import KafkaError
+
+        if error.code() in (
+            KafkaError._FENCED,  # noqa: SLF001 - the public name has the underscore
+            KafkaError.PRODUCER_FENCED,
+            KafkaError.INVALID_PRODUCER_EPOCH,
+        ):
+            return Fenced(
+                asked,
+                seen=f"the broker refused it: {error.str()}",
+                fix="end this process; the newer leader goes on",
+            )
+        return self._cluster.failure(asked, error, timeout_s, self._state_topic)

@@ -1,0 +1,214 @@
+"""Reading a one-partition topic: catching up to its end, and tailing it.
+
+Ends may be transaction markers, which no reader ever receives: the end of a read is
+told by the client's end-of-partition event, whose offset counts markers too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+    from confluent_kafka.admin import (
+        AdminClient,
+        ListOffsetsResultInfo,  # pyright: ignore[reportPrivateImportUsage]
+    )
+
+_log = logging.getLogger(__name__)
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class TopicRecord:
+    """A record as it stands in the topic; `value` None is a deletion."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class TopicEnd:
+    """Asks for the end offset of a topic's only partition."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._admin: AdminClient | None = None
+        self._lock = threading.Lock()
+
+    def offset(self, deadline_s: float, *, committed_only: bool = False) -> int:
+        """The offset after the last record or marker, open transactions included.
+
+        With `committed_only`, the offset at which the first open transaction begins.
+        Raises `InvalidInput` when the topic doesn't exist, `Unreachable` when no broker
+        answers within `deadline_s`.
+        """
+        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+        passing = (
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError._TRANSPORT,  # noqa: SLF001 - the public name has the underscore
+        )
+        asked = f"read the end of topic {self._topic}"
+        deadline = time.monotonic() + deadline_s
+        partition = TopicPartition(self._topic, 0)
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        with self._lock:
+            if self._admin is None:
+                self._admin = self._cluster.admin()
+            admin = self._admin
+        while True:
+            wait_s = max(remaining_s(deadline), 0.001)
+            futures = cast(
+                "dict[TopicPartition, Future[ListOffsetsResultInfo]]",
+                admin.list_offsets(  # pyright: ignore[reportUnknownMemberType]
+                    {partition: cast("OffsetSpec", OffsetSpec.latest())},
+                    isolation_level=level,
+                    request_timeout=wait_s,
+                ),
+            )
+            try:
+                return futures[partition].result(timeout=wait_s + 1).offset
+            except TimeoutError as error:
+                admin.poll(0)
+                raise self._cluster.unreachable(asked, deadline_s) from error
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() in passing and remaining_s(deadline) > 0:
+                    admin.poll(0.05)
+                    continue
+                admin.poll(0)  # hands over the connection's errors, which say why
+                raise self._cluster.failure(asked, reason, deadline_s, self._topic) from error
+
+
+class TopicReader:
+    """Reads a topic forward from its start, as far as it is asked to. Not thread-safe."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, *, committed_only: bool) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        self._cluster = cluster
+        self._topic = topic
+        self._consumer = cluster.reader(committed_only=committed_only)
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        self.position = 0
+
+    def read_until(
+        self, end: int, on_record: Callable[[TopicRecord], None], deadline_s: float
+    ) -> None:
+        """Calls `on_record` for every record before `end` (later ones may come too).
+
+        Returns when the position has reached `end`. Raises `Unreachable` when it hasn't
+        by `deadline_s`: no broker answers, or a transaction stays open before `end`.
+        """
+        deadline = time.monotonic() + deadline_s
+        last_error = ""
+        while self.position < end:
+            wait_s = remaining_s(deadline)
+            if wait_s <= 0:
+                raise self._cluster.unreachable(
+                    f"read topic {self._topic} up to offset {end}",
+                    deadline_s,
+                    last_error or f"position {self.position}",
+                )
+            message = self._consumer.poll(min(wait_s, 1.0))
+            if message is None:
+                continue
+            record, error = _received(message)
+            if record is not None:
+                on_record(record)
+                self.position = record.offset + 1
+            elif error is None:
+                self.position = max(self.position, cast("int", message.offset()))
+            else:
+                last_error = error
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._consumer.close()
+
+
+class TopicTail:
+    """Calls `on_record` for every record from `start`, in a thread of its own, until closed.
+
+    The client reconnects by itself when brokers go away and come back, and goes on where
+    it was. An exception of `on_record` is logged and the tail goes on.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        start: int,
+        on_record: Callable[[TopicRecord], None],
+        *,
+        committed_only: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._start = start
+        self._on_record = on_record
+        self._committed_only = committed_only
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"tail-{topic}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the tail and waits for its thread."""
+        self._closed.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        consumer = self._cluster.reader(committed_only=self._committed_only)
+        consumer.assign([TopicPartition(self._topic, 0, self._start)])
+        try:
+            while not self._closed.is_set():
+                message = consumer.poll(_POLL_S)
+                if message is None:
+                    continue
+                record, error = _received(message)
+                if error is not None:
+                    _log.warning("Tailing %s: %s", self._topic, error)
+                elif record is not None:
+                    self._deliver(record)
+        finally:
+            consumer.close()
+
+    def _deliver(self, record: TopicRecord) -> None:
+        try:
+            self._on_record(record)
+        except Exception:
+            _log.exception("A watch's callback failed at %s, offset %d", self._topic, record.offset)
+
+
+def _received(message: Message) -> tuple[TopicRecord | None, str | None]:
+    """The record, or the error's text; neither for an end of the partition."""
+    from confluent_kafka import KafkaError
+
+    error = message.error()
+    if error is None:
+        record = TopicRecord(
+            offset=cast("int", message.offset()),
+            timestamp_ms=message.timestamp()[1],
+            key=message.key(),
+            value=message.value(),
+        )
+        return record, None
+    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
+        return None, None
+    return None, error.str()

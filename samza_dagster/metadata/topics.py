@@ -1,0 +1,104 @@
+"""Creating the topics that a job needs, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, cast
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.topic_reader import TopicEnd
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import ConfigEntry  # pyright: ignore[reportPrivateImportUsage]
+
+COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
+"""Config of a topic that keeps the newest record of every key."""
+
+
+def retained(retention_ms: int) -> dict[str, str]:
+    """Config of a topic whose records are dropped after a time."""
+    return {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+
+
+def ensure_topic(
+    cluster: KafkaCluster,
+    name: str,
+    *,
+    partitions: int = 1,
+    replication_factor: int = -1,
+    config: Mapping[str, str] = COMPACTED,
+    timeout_s: float = 30.0,
+) -> bool:
+    """Creates the topic if it isn't there; returns whether it was created.
+
+    `replication_factor` -1 is the broker's default. Returns when partition 0 answers.
+    Raises `InvalidInput` when a topic of this name has another number of partitions or
+    another cleanup policy, `Unreachable` when no broker answers in time.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
+
+    asked = f"create topic {name}"
+    deadline = time.monotonic() + timeout_s
+    admin = cluster.admin()
+    wanted = NewTopic(name, partitions, replication_factor, config=dict(config))
+    futures = cast(
+        "dict[str, Future[None]]",
+        admin.create_topics(  # pyright: ignore[reportUnknownMemberType]
+            [wanted], operation_timeout=timeout_s, request_timeout=timeout_s
+        ),
+    )
+    created = True
+    try:
+        futures[name].result(timeout=timeout_s + 1)
+    except TimeoutError as error:
+        raise cluster.unreachable(asked, timeout_s) from error
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            admin.poll(0)
+            raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+        created = False
+    if not created:
+        _check(cluster, name, partitions, config, remaining_s(deadline))
+    TopicEnd(cluster, name).offset(max(remaining_s(deadline), 1.0))
+    return created
+
+
+def _check(
+    cluster: KafkaCluster, name: str, partitions: int, config: Mapping[str, str], timeout_s: float
+) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
+
+    asked = f"use the existing topic {name}"
+    admin = cluster.admin()
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    try:
+        topics = admin.list_topics(timeout=timeout_s).topics
+        described = cast(
+            "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
+            admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
+                [resource], request_timeout=timeout_s
+            ),
+        )
+        found = described[resource].result(timeout=timeout_s + 1)
+    except KafkaException as error:
+        raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+    has = len(topics[name].partitions)
+    if has != partitions:
+        raise InvalidInput(
+            asked,
+            seen=f"{has} partitions instead of {partitions}",
+            fix="another job name or id, or delete the topic if nothing needs it",
+        )
+    policy = config.get("cleanup.policy")
+    seen = found["cleanup.policy"].value
+    if policy is not None and seen != policy:
+        raise InvalidInput(
+            asked,
+            seen=f"cleanup.policy={seen} instead of {policy}",
+            fix=f"set cleanup.policy={policy} on {name}",
+        )
