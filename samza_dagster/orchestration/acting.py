@@ -38,7 +38,7 @@ def move_standby_away(
         assert standby is not None
         asked = standing(client, root_run_id(context), RELOCATE, standby)
         view = client.view()
-        if asked.response is None and view.processors[standby].host != plan.destination:
+        if asked.destination is None and view.processors[standby].host != plan.destination:
             context.log.info(f"standby {standby} isn't on {plan.destination}: nothing to ask")
             return _nothing(RELOCATE, view.processors[standby].host)
         outcome = ask_and_follow(
@@ -68,7 +68,7 @@ def place_container(
         client = samza.client
         asked = standing(client, root_run_id(context), MOVE, plan.processor)
         host = client.view().processors[plan.processor].host
-        if asked.response is None and plan.standby is not None and host == plan.destination:
+        if asked.destination is None and plan.standby is not None and host == plan.destination:
             context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
             return _nothing(MOVE, host)
         outcome = ask_and_follow(

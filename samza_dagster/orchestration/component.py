@@ -48,9 +48,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     """
 
     bootstrap_servers: str
-    app_name: str
-    app_id: str = "1"
-    client_config: dict[str, str] = field(default_factory=dict[str, str])
+    app_name: str | int
+    app_id: str | int = "1"
+    client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
     policies: Policies = field(default_factory=Policies)
@@ -78,7 +78,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 seen=f"type {document.get('type')!r}",
                 fix=f"type: {TYPE}, and attributes",
             )
-        return cast("Self", cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"])))
+        return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """All definitions of the job."""
@@ -110,9 +110,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """Connection, policies and the place where snapshots are kept."""
         samza = SamzaClientResource(
             bootstrap_servers=self.bootstrap_servers,
-            job_name=self.app_name,
-            job_id=self.app_id,
-            client_config=self.client_config,
+            job_name=str(self.app_name),  # a template that gives "1" is resolved to a number
+            job_id=str(self.app_id),
+            client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
         )
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
@@ -28,7 +28,7 @@ def root_run_id(context: dg.OpExecutionContext) -> str:
 
 
 @contextmanager
-def errors_as_failures() -> Iterator[None]:
+def errors_as_failures() -> Generator[None]:
     """Turns an error of ours into a `dg.Failure` that says what to do; not retried."""
     try:
         yield
@@ -68,19 +68,15 @@ def ask_and_follow(
             f"{step}: {moment.status}: {moment.message} (+{moment.since_request_ms} ms)"
         )
 
-    destination = (
-        choose_destination() if asked.response is None else asked.response.destination_host
-    )
-    if asked.response is None:
+    destination = asked.destination or choose_destination()
+    if asked.destination is None:
         context.log.info(
             f"{step}: asking processor {processor_id} → {destination},"
             f" request {asked.uuid}, attempt {asked.attempt + 1}"
         )
     else:
-        context.log.info(
-            f"{step}: request {asked.uuid} was asked before and stands at"
-            f" {asked.response.status_code.value}: following it"
-        )
+        stands = asked.response.status_code.value if asked.response else "not answered yet"
+        context.log.info(f"{step}: request {asked.uuid} was asked before ({stands}): following it")
     try:
         outcome = follow(
             client,

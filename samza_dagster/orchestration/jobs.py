@@ -57,7 +57,7 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
     """The placement jobs of one Samza job; `job` is `<name>/<id>`."""
     return [
-        graph.to_job(
+        graph.to_job(  # pyright: ignore[reportUnknownMemberType]
             name=graph.name,
             executor_def=dg.in_process_executor,
             tags=job_tags(job, graph.name),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from samza_dagster.model import PlacementResponse
+from samza_dagster.model import PlacementRequest, PlacementResponse
 
 
 class ProcessorView(Protocol):
@@ -186,6 +186,10 @@ class Placement(Protocol):
         uuid: str | None = None,
     ) -> object:
         """Writes a request; the same uuid again writes nothing new."""
+        ...
+
+    def request(self, uuid: str) -> PlacementRequest | None:
+        """The request while no coordinator has taken it."""
         ...
 
     def response(self, uuid: str) -> PlacementResponse | None:

@@ -26,11 +26,15 @@ def request_uuid(root_run_id: str, step: str, attempt: int) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """The request that a step stands at: its uuid, its attempt, what was answered so far."""
+    """The request that a step stands at: its uuid, its attempt, what was answered so far.
+
+    `destination` is the one that it was written with; None when it is still to be written.
+    """
 
     uuid: str
     attempt: int
     response: PlacementResponse | None
+    destination: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -78,17 +82,22 @@ class Outcome:
 def standing(client: Placement, root_run_id: str, step: str, processor_id: str) -> Asked:
     """The first attempt of a step that hasn't failed.
 
-    A response for another processor stands for a run whose config was changed on
-    re-execution: it is not this request's, the next attempt is.
+    A request for another processor stands for a run whose config was changed on
+    re-execution: the next attempt is this one's.
     """
     for attempt in range(MOST_ATTEMPTS):
         uuid = request_uuid(root_run_id, step, attempt)
         response = client.response(uuid)
         if response is None:
-            return Asked(uuid, attempt, None)
+            request = client.request(uuid)
+            if request is None:
+                return Asked(uuid, attempt, None)
+            if request.processor_id == processor_id:
+                return Asked(uuid, attempt, None, request.destination_host)
+            continue
         ended_badly = response.status_code in (StatusCode.BAD_REQUEST, StatusCode.FAILED)
         if not ended_badly and response.processor_id == processor_id:
-            return Asked(uuid, attempt, response)
+            return Asked(uuid, attempt, response, response.destination_host)
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts of {step} in one run")
 
 
@@ -115,7 +124,7 @@ def follow(
     moments: list[Moment] = []
 
     def see(response: PlacementResponse) -> None:
-        base = asked_ms if asked.response is None else _first_at(moments, response)
+        base = asked_ms if asked.destination is None else _first_at(moments, response)
         moment = Moment(
             step=step,
             uuid=asked.uuid,
@@ -149,7 +158,7 @@ def follow(
         destination=last.destination_host,
         seconds=monotonic() - started,
         timeline=tuple(moments),
-        asked=asked.response is None,
+        asked=asked.destination is None,
     )
 
 

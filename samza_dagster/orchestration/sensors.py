@@ -24,7 +24,7 @@ def placement_responses_sensor(interval_s: int = 5, *, running: bool = True) -> 
     the last events hold is passed over. Dagster looks at sensors every 5 s at most.
     """
 
-    @dg.sensor(
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name="placement_responses",
         minimum_interval_seconds=interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING

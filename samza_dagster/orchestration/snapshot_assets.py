@@ -43,12 +43,12 @@ def _snapshot_asset(dataset: str, description: str) -> dg.AssetsDefinition:
         kinds={"spark", "kafka"},
         check_specs=checks,
     )
-    def snapshot(
+    def snapshot(  # pyright: ignore[reportUnknownParameterType]
         context: dg.AssetExecutionContext,
         samza: SamzaClientResource,
         samza_policies: PlacementPolicies,
         snapshot_store: SnapshotStore,
-    ) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
+    ) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument]
         with errors_as_failures():
             rows = snapshot_store.take(dataset, samza)
         context.log.info(f"{dataset}: {len(rows)} rows, kept in {snapshot_store.directory}")
@@ -62,11 +62,11 @@ def _snapshot_asset(dataset: str, description: str) -> dg.AssetsDefinition:
 
 def snapshot_metadata(rows: Rows, snapshot_ms: int, directory: str) -> dict[str, Any]:
     """What the UI shows of a snapshot; the lags are plotted over time."""
-    columns = [name for name in (rows[0] if rows else {}) if name not in _NOT_SHOWN]
+    columns = [name for name in rows[0] if name not in _NOT_SHOWN] if rows else []
     metadata: dict[str, Any] = {
         "dagster/row_count": len(rows),
         "snapshot_time": dg.MetadataValue.timestamp(snapshot_ms / 1000),
-        "path": dg.MetadataValue.path(directory),
+        "path": dg.PathMetadataValue(directory),
         "rows": table(rows[:SHOWN_ROWS], columns),
     }
     if rows and "lag_records" in rows[0]:
@@ -119,7 +119,7 @@ def snapshot_asset_definitions() -> list[dg.AssetsDefinition]:
 
 def snapshot_assets_job(job: str) -> Any:
     """`snapshot_assets`: the three in one run, with one Spark session and one snapshot time."""
-    return dg.define_asset_job(
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
         "snapshot_assets",
         selection=dg.AssetSelection.assets(*DATASETS),
         executor_def=dg.in_process_executor,
