@@ -44,6 +44,17 @@ def instance_settings(*, runs_at_once: int = 10, runs_per_job: int = 8) -> dict[
     }
 
 
+def prepare_storage(home: Path) -> None:
+    """Creates the instance's SQLite databases, so that processes which start together find them.
+
+    Created by several at once, they end with two heads of their schema and can't be opened.
+    """
+    import dagster as dg
+
+    with dg.DagsterInstance.from_config(str(home)):
+        pass
+
+
 def write_instance(home: Path) -> Path:
     """Writes `dagster.yaml` into `home` (a DAGSTER_HOME, made if it isn't there); its path.
 
