@@ -29,7 +29,18 @@ def lag(target: Target, as_json: bool) -> None:
         return
     print_table(
         "Lag in records",
-        ("processor", "task", "store", "partition", "host", "end", "applied", "lag", "known by", "seen at"),
+        (
+            "processor",
+            "task",
+            "store",
+            "partition",
+            "host",
+            "end",
+            "applied",
+            "lag",
+            "known by",
+            "seen at",
+        ),
         [
             (
                 r.processor_id,

@@ -28,7 +28,10 @@ def locality(target: Target, as_json: bool) -> None:
         }
     if as_json:
         print_json(
-            {**hosts.to_wire(), "task-localities": {task: host for task, (_, host) in tasks.items()}}
+            {
+                **hosts.to_wire(),
+                "task-localities": {task: host for task, (_, host) in tasks.items()},
+            }
         )
         return
     print_table(

@@ -15,13 +15,29 @@ from samza_dagster.version import __version__
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "place": ("samza_dagster.cli.place:place", "Move or restart a container.", ""),
     "status": ("samza_dagster.cli.status:status", "Show a request, a processor or the job.", ""),
-    "explain": ("samza_dagster.cli.explain:explain", "Say which hosts may take a container, and why.", ""),
+    "explain": (
+        "samza_dagster.cli.explain:explain",
+        "Say which hosts may take a container, and why.",
+        "",
+    ),
     "locality": ("samza_dagster.cli.locality:locality", "Show where containers and tasks are.", ""),
     "lag": ("samza_dagster.cli.lag:lag", "Show how far each replica is behind its changelog.", ""),
-    "coordinator": ("samza_dagster.cli.coordinator:coordinator", "Run the job coordinator.", "coordinator"),
+    "coordinator": (
+        "samza_dagster.cli.coordinator:coordinator",
+        "Run the job coordinator.",
+        "coordinator",
+    ),
     "agent": ("samza_dagster.cli.agent:agent", "Run the agent of a host.", ""),
-    "sandbox": ("samza_dagster.sandbox.commands:sandbox", "Run Kafka and a job on this machine.", "sandbox"),
-    "demo": ("samza_dagster.sandbox.demo:demo_command", "Show moves and a failover on the sandbox.", "sandbox"),
+    "sandbox": (
+        "samza_dagster.sandbox.commands:sandbox",
+        "Run Kafka and a job on this machine.",
+        "sandbox",
+    ),
+    "demo": (
+        "samza_dagster.sandbox.demo:demo_command",
+        "Show moves and a failover on the sandbox.",
+        "sandbox",
+    ),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -23,12 +23,12 @@ def print_json(document: object) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table on stdout; None and empty show as `–`. No cell is read as markup."""
+    """A table on stdout; None and empty show as `-`. No cell is read as markup."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text("–" if cell in (None, "") else str(cell)) for cell in row))
+        table.add_row(*(Text("-" if cell in (None, "") else str(cell)) for cell in row))
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console = Console(file=sys.stdout, width=_PIPE_WIDTH)
@@ -41,7 +41,7 @@ def notice(text: str) -> None:
 
 
 @contextmanager
-def busy(what: str) -> Iterator[None]:
+def busy(what: str) -> Generator[None]:
     """A spinner on stderr while the block runs, on a terminal only."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:

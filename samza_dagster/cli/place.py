@@ -56,6 +56,7 @@ _EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 
 @click.pass_context
 def place(
     ctx: click.Context,
+    *,
     target: Target,
     processor: str,
     destination: str,

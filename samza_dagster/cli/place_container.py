@@ -22,9 +22,9 @@ def joined(arguments: Sequence[str]) -> list[str]:
     out: list[str] = []
     for argument in arguments:
         before = out[-1] if out else ""
-        if before.startswith("--") and len(before) > 2 and "=" not in before and argument[:1] == "=":
-            out[-1] = before + argument
-        elif before.startswith("--") and before.endswith("=") and before.count("=") == 1:
+        name, equals, value = before.partition("=")
+        is_option = name.startswith("--") and len(name) > 2
+        if is_option and ((not equals and argument.startswith("=")) or (equals and not value)):
             out[-1] = before + argument
         else:
             out.append(argument)
@@ -32,7 +32,8 @@ def joined(arguments: Sequence[str]) -> list[str]:
 
 
 @click.command(
-    cls=Reporting, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Reporting,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--deployment-id", required=True, help="The running deployment (app.run.id).")
 @click.option("--app-name", "--app.name", "app_name", required=True, help="The job's name.")
@@ -42,6 +43,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
 @click.option("--destination-host", required=True, help="A host, ANY_HOST or LAST_SEEN.")
 @bootstrap_option
 def place_container(
+    *,
     deployment_id: str,
     app_name: str,
     app_id: str,

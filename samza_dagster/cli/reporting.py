@@ -30,11 +30,20 @@ class Reporting(click.Command):
     ) -> Any:
         """Runs the command; with `standalone_mode` it ends the process."""
         given = list(sys.argv[1:] if args is None else args)
-        if not standalone_mode:
-            return super().main(given, prog_name, complete_var, False, **extra)
+        if standalone_mode:
+            _leave(self._reported(given, prog_name, complete_var, extra))
+        return super().main(given, prog_name, complete_var, False, **extra)
+
+    def _reported(
+        self,
+        given: list[str],
+        prog_name: str | None,
+        complete_var: str | None,
+        extra: dict[str, Any],
+    ) -> int:
         as_json = "--json" in given
         try:
-            code = super().main(given, prog_name, complete_var, False, **extra)
+            code: Any = super().main(given, prog_name, complete_var, False, **extra)
         except SamzaDagsterError as error:
             _report(error, as_json)
             code = error.exit_code
@@ -50,7 +59,7 @@ class Reporting(click.Command):
             else:
                 click.echo("Interrupted.", err=True)
             code = INTERRUPTED
-        _leave(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
 
 
 def _leave(code: int) -> NoReturn:

@@ -49,7 +49,7 @@ def _show_job(view: JobView, as_json: bool) -> None:
         print_json(view.to_json())
         return
     print_table(
-        f"Job {view.job_name} {view.job_id}, deployment {view.deployment_id or '–'}, "
+        f"Job {view.job_name} {view.job_id}, deployment {view.deployment_id or '-'}, "
         f"coordinator {view.coordinator}",
         ("processor", "mode", "state", "host", "execution id", "tasks"),
         _processor_rows(view.processors[p] for p in sorted(view.processors)),

@@ -69,18 +69,15 @@ def newest(checkpoints: Iterable[Checkpoint]) -> dict[str, Checkpoint]:
     found: dict[str, Checkpoint] = {}
     for checkpoint in checkpoints:
         known = found.get(checkpoint.task_name)
-        if (
-            known is None
-            or (known.at_ms, bool(known.changelog_offsets))
-            <= (checkpoint.at_ms, bool(checkpoint.changelog_offsets))
+        if known is None or (known.at_ms, bool(known.changelog_offsets)) <= (
+            checkpoint.at_ms,
+            bool(checkpoint.changelog_offsets),
         ):
             found[checkpoint.task_name] = checkpoint
     return found
 
 
-def task_progress(
-    task_name: str, checkpoints: Iterable[Checkpoint], since_ms: int
-) -> TaskProgress:
+def task_progress(task_name: str, checkpoints: Iterable[Checkpoint], since_ms: int) -> TaskProgress:
     """Whether an input offset of the task grew in a commit after `since_ms`.
 
     Compared with its last commit up to `since_ms`, or, when none is left in the

@@ -108,6 +108,7 @@ def view_of_stream(
             state=LAST_SEEN_STATE if host else UNKNOWN_STATE,
             host=host,
             tasks=tuple(sorted(tasks)),
+            last_seen_host=host,
         )
     names = {p.host for p in processors.values() if p.host}
     names |= {
@@ -168,14 +169,18 @@ def with_state(
     for group in groups.values():
         for processor in group.processors.values():
             known = base.processors.get(processor.processor_id)
-            incarnation = processor.incarnation
+            incarnation, request = processor.incarnation, processor.request
+            host = incarnation.host if incarnation else None
+            if host is None and request is not None:
+                host = request.allocated_host
             processors[processor.processor_id] = ProcessorView(
                 processor_id=processor.processor_id,
                 mode=TaskMode(processor.role.value),
                 state=processor.phase.value,
-                host=incarnation.host if incarnation else processor.last_seen_host,
+                host=host,
                 execution_id=incarnation.execution_id if incarnation else None,
                 tasks=known.tasks if known else (),
+                last_seen_host=host or processor.last_seen_host,
             )
         if group.action is not None:
             ask, reservation = group.action.ask, group.action.reservation
@@ -214,4 +219,3 @@ def with_state(
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,
     )
-

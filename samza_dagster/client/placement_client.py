@@ -25,7 +25,7 @@ from samza_dagster.client.replica_lag import metrics_topics, replica_lags, store
 from samza_dagster.client.responses import OnResponse, ResponseWait, Until, terminal
 from samza_dagster.client.state_source import CoordinatorState, StateSource, TopicStateSource
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.topics import JobTopics, KafkaJobTopics
+from samza_dagster.client.topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
 from samza_dagster.metadata import coordinator_stream as stream
@@ -67,6 +67,7 @@ class PlacementClient:
             connection.bootstrap_servers,
             connection.coordinator_stream_topic,
             client_config=connection.client_config,
+            timeout_s=ANSWER_S,
             on_malformed=lambda _: None,  # a view names them
         )
         self._set(
@@ -93,7 +94,7 @@ class PlacementClient:
     ) -> Self:
         """A client over stores that exist already. Without `topics` it knows no lag."""
         client = cls.__new__(cls)
-        client._set(
+        client._set(  # noqa: SLF001 - its own
             store,
             job_name=job_name,
             job_id=job_id,
@@ -263,16 +264,15 @@ class PlacementClient:
         that tells what was seen last; the action may go on.
         """
         asked = _canonical(uuid)
-        written = self._written.get(asked)
         wait = ResponseWait(
             self._placement,
             asked,
+            end_position=self._store.end_position,
             on_response=on_response,
             until=until,
             monotonic=self._monotonic,
         )
-        start = written if written is not None else self._store.end_position()
-        return wait.run(timeout_s, from_position=start, whole=written is not None)
+        return wait.run(timeout_s, written_at=self._written.get(asked))
 
     def history(
         self, processor_id: str | None = None, *, limit: int | None = None

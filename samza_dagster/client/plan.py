@@ -190,7 +190,9 @@ def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdic
             seen=short,
             fix="free it before the request expires, or give a longer --request-expiry",
         )
-    seen = "the container is here: a restart" if processor.host == host.host else "no rule forbids it"
+    seen = (
+        "the container is here: a restart" if processor.host == host.host else "no rule forbids it"
+    )
     return HostVerdict(host=host.host, legal=True, ready=True, rule="legal", seen=seen)
 
 
@@ -208,7 +210,9 @@ def _peer_leaves(view: JobView, processor: ProcessorView, host: str) -> bool:
     """An action that comes first may take the peer off `host`: the coordinator decides then."""
     staying = {p.processor_id for p in peers_of(view, processor) if p.host == host}
     moving = {
-        a.processor_id for a in (*view.actions, *view.queued) if a.destination not in {host, LAST_SEEN}
+        a.processor_id
+        for a in (*view.actions, *view.queued)
+        if a.destination not in {host, LAST_SEEN}
     }
     return bool(staying) and staying <= moving
 
@@ -233,22 +237,28 @@ def check_destination(
         standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]
         raise Refused(
             f"place {pid} --to STANDBY: this coordinator has no such destination",
-            seen="standbys " + (", ".join(f"{p.processor_id} on {p.host}" for p in standbys) or "none"),
+            seen="standbys "
+            + (", ".join(f"{p.processor_id} on {p.host}" for p in standbys) or "none"),
             fix=verdict.fix
-            if (verdict := next((v for v in verdicts if standbys and v.host == standbys[0].host), None))
+            if (
+                verdict := next(
+                    (v for v in verdicts if standbys and v.host == standbys[0].host), None
+                )
+            )
             else "name a host or ANY_HOST",
         )
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
-        if processor.host is None:
+        if processor.last_seen_host is None:
             notices.append(f"{pid} has never reported a host: the coordinator takes any")
         if destination == FORCE_RESTART_LAST_SEEN:
             notices.append("stops the container before its resource is reserved")
-        return processor.host, tuple(notices)
+        return processor.last_seen_host, tuple(notices)
     if destination == ANY_HOST:
-        if view.coordinator == "samza_dagster" and not any(v.legal for v in verdicts):
+        others = [v for v in verdicts if v.host != processor.host]
+        if view.coordinator == "samza_dagster" and not any(v.legal for v in others):
             raise Refused(
-                f"place {pid} --to ANY_HOST: no host is legal",
-                seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts) or "no host is registered",
+                f"place {pid} --to ANY_HOST: no other host is legal",
+                seen="; ".join(f"{v.host}: {v.seen}" for v in others) or "no other host",
                 fix=next((v.fix for v in verdicts if v.fix), "start an agent on another host"),
             )
         if view.coordinator == "samza" and peers_of(view, processor):
@@ -338,7 +348,9 @@ def _steps(
 ) -> tuple[str, ...]:
     pid, source = processor.processor_id, processor.host or "where it runs"
     target = host or "the host that the coordinator reserves"
-    reserve = f"the coordinator reserves memory and cores on {target}; if it can't, {pid} stays untouched"
+    reserve = (
+        f"the coordinator reserves memory and cores on {target}; if it can't, {pid} stays untouched"
+    )
     stop = f"it stops {pid} on {source}"
     start = f"it starts {pid} on {target}; if that fails on {source}, then on any host"
     steps = [f"wait for {waiting} earlier action(s) of the group"] if waiting else []

@@ -1,6 +1,6 @@
 """Lag of every replica of every store partition, from what the job itself reports. Pure.
 
-Lag of a standby = end offset − 1 − last applied offset. The applied offset is the
+Lag of a standby = end offset - 1 - last applied offset. The applied offset is the
 standby's gauge `<system>-<changelog>-<partition>-offset` in the metrics topic;
 `messages-behind-high-watermark` isn't used: it reads 0 for a dead standby.
 """
@@ -72,7 +72,9 @@ def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
         if not stream:
             continue
         interval = config.get(f"metrics.reporter.{reporter}.interval", "")
-        seconds = int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        seconds = (
+            int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        )
         topics[stream.partition(".")[2] or stream] = max(seconds, 1)
     return topics
 
@@ -139,19 +141,28 @@ def replica_lags(
                 span = ranges.get((store.topic, partition))
                 if span is not None:
                     lags.append(
-                        _lag(processor, task, store, partition, span, samples.get(task), checkpoints)
+                        _lag(
+                            processor=processor,
+                            task=task,
+                            store=store,
+                            partition=partition,
+                            span=span,
+                            sample=samples.get(task),
+                            checkpoint=checkpoints.get(task),
+                        )
                     )
     return tuple(lags)
 
 
 def _lag(
+    *,
     processor: ProcessorView,
     task: str,
     store: Store,
     partition: int,
     span: OffsetRange,
     sample: TaskSample | None,
-    checkpoints: Mapping[str, Checkpoint],
+    checkpoint: Checkpoint | None,
 ) -> ReplicaLag:
     applied: int | None = None
     observed: int | None = None
@@ -163,11 +174,9 @@ def _lag(
     elif processor.is_running or (sample is not None and processor.state == "last-seen"):
         applied, basis = span.end - 1, "running"
         observed = sample.at_ms if sample is not None else None
-    else:
-        checkpoint = checkpoints.get(task)
-        if checkpoint is not None and store.name in checkpoint.changelog_offsets:
-            applied, basis = checkpoint.changelog_offsets[store.name], "checkpoint"
-            observed = checkpoint.at_ms
+    elif checkpoint is not None and store.name in checkpoint.changelog_offsets:
+        applied, basis = checkpoint.changelog_offsets[store.name], "checkpoint"
+        observed = checkpoint.at_ms
     lag = None if applied is None else max(0, span.end - max(applied + 1, span.start))
     if span.start == span.end:
         lag = 0

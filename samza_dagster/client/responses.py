@@ -37,30 +37,34 @@ class ResponseWait:
         placement: ContainerPlacementMetadataStore,
         uuid: str,
         *,
+        end_position: Callable[[], int],
         on_response: OnResponse | None,
         until: Until,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._placement = placement
         self._uuid = uuid
+        self._end_position = end_position
         self._on_response = on_response
         self._until = until
         self._monotonic = monotonic
         self._arrived: queue.SimpleQueue[_Seen] = queue.SimpleQueue()
         self._last: PlacementResponse | None = None
 
-    def run(self, timeout_s: float, *, from_position: int, whole: bool) -> PlacementResponse:
+    def run(self, timeout_s: float, *, written_at: int | None) -> PlacementResponse:
         """The first response that `until` accepts, each one shown to `on_response` once, in order.
 
-        `whole`: the request was written at or after `from_position`, so that the tail
-        holds all its responses; otherwise the present one is read too. Raises
+        `written_at`: the request was written at or after this position, so that the tail
+        from there holds all its responses; None: the present one is read too. Raises
         `DeadlineExceeded` that tells what was seen last.
         """
         deadline = self._monotonic() + timeout_s
-        before = None if whole else self._placement.read_response(self._uuid)
-        watch = self._placement.watch_responses(self._note, from_position=from_position)
+        # Read before the tail's start is taken: the tail has nothing older than this.
+        before = None if written_at is not None else self._placement.read_response(self._uuid)
+        start = self._end_position() if written_at is None else written_at
+        watch = self._placement.watch_responses(self._note, from_position=start)
         try:
-            backlog = [] if whole else self._present(before)
+            backlog = [] if written_at is not None else self._present(before)
             while True:
                 response = backlog.pop(0) if backlog else self._next(deadline, timeout_s)
                 if response == self._last:
@@ -82,8 +86,8 @@ class ResponseWait:
         now = self._placement.read_response(self._uuid)
         if now is None or now == before:
             return [now] if now is not None else []
-        # Written since the first reading: by the tail's start or after it. If after,
-        # the tail has it too, with those that it overwrote before it.
+        # Written since the first reading: before the tail's start or after it. If after,
+        # the tail has it too, with those that it overwrote.
         arrived: list[PlacementResponse] = []
         until = self._monotonic() + _TAIL_S
         while now not in arrived and self._monotonic() < until:

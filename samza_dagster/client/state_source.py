@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from samza_dagster.client.job_view import host_view
+from samza_dagster.client.topics import ANSWER_S
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.state_topic import StateReader
-from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
 
 _JOB = "job"
@@ -25,7 +25,7 @@ class CoordinatorState:
     """One deployment as its leader recorded it; `uuids` are those of requests already taken."""
 
     deployment_id: str
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     groups: Mapping[str, Group] = field(default_factory=dict[str, Group])
     hosts: Mapping[str, HostView] = field(default_factory=dict[str, HostView])
     uuids: frozenset[str] = frozenset()
@@ -48,6 +48,8 @@ def decode_state(records: Mapping[str, Mapping[str, Any]]) -> CoordinatorState |
 
     Raises `MalformedRecord` that names the key.
     """
+    from samza_dagster.placement import codec
+
     if _JOB not in records:
         return None
     groups: dict[str, Group] = {}
@@ -86,6 +88,7 @@ class TopicStateSource:
             connection.bootstrap_servers,
             connection.state_topic,
             client_config=connection.client_config,
+            timeout_s=ANSWER_S,
         )
 
     def read(self) -> CoordinatorState | None:

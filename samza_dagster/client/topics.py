@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from samza_dagster.client.replica_lag import OffsetRange
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -58,11 +58,12 @@ class KafkaJobTopics:
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         """First and next offset of every partition of the topics that exist."""
         from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import OffsetSpec
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
         with self._answered(f"read the end offsets of {', '.join(names)}"):
             admin = self._cluster.admin()
+            untyped = cast("Any", admin)  # its futures have no type
             wanted = [
                 TopicPartition(topic, partition)
                 for topic in names
@@ -72,9 +73,9 @@ class KafkaJobTopics:
                 return {}
             bounds: list[dict[tuple[str, int], int]] = []
             for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-                futures = admin.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
+                listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
                 bounds.append(
-                    {(tp.topic, tp.partition): f.result().offset for tp, f in futures.items()}
+                    {(tp.topic, tp.partition): f.result().offset for tp, f in listed.items()}
                 )
         starts, ends = bounds
         return {at: OffsetRange(starts[at], end) for at, end in ends.items()}
@@ -138,9 +139,10 @@ class KafkaJobTopics:
         # describe_topics: to ask for a topic's metadata by its name could create it.
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        future = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)[topic]
+        untyped = cast("Any", admin)
+        described = untyped.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
         try:
-            return tuple(partition.id for partition in future.result().partitions)
+            return tuple(partition.id for partition in described[topic].result().partitions)
         except KafkaException as error:
             cause: KafkaError = error.args[0]
             if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -148,7 +150,7 @@ class KafkaJobTopics:
             raise
 
     @contextmanager
-    def _answered(self, asked: str) -> Iterator[None]:
+    def _answered(self, asked: str) -> Generator[None]:
         from confluent_kafka import KafkaException
 
         try:

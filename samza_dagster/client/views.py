@@ -46,7 +46,8 @@ class ProcessorView(View):
 
     `state` is the coordinator's phase (`running`, `starting`, …). From the coordinator
     stream alone it is `last-seen` (a host was reported) or `unknown`: Samza writes
-    where a container started, not whether it still runs.
+    where a container started, not whether it still runs. `host` is where a process or
+    its reservation is; `last_seen_host` stays when there is neither.
     """
 
     processor_id: str
@@ -55,6 +56,7 @@ class ProcessorView(View):
     host: str | None
     execution_id: str | None = None
     tasks: tuple[str, ...] = ()
+    last_seen_host: str | None = None
 
     @property
     def is_running(self) -> bool:
@@ -115,7 +117,7 @@ class ReplicaLag(View):
 
     `applied_offset` is the last record that the replica has; `basis` says how it is
     known: `metrics` (a standby's own gauge), `running` (an active that runs has all
-    that it wrote: end − 1), `checkpoint` (an active's last commit), `none`. `lag` is in
+    that it wrote: end - 1), `checkpoint` (an active's last commit), `none`. `lag` is in
     records still to be read, None when it isn't known.
     """
 

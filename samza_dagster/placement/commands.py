@@ -101,6 +101,11 @@ class CountMetric:
 
 Projection = WriteResponse | DeleteRequest | WriteLocality | DeleteLocality
 Effect = (
-    RequestResource | ReleaseResource | StartContainer | StopContainer | ForgetContainer | CountMetric
+    RequestResource
+    | ReleaseResource
+    | StartContainer
+    | StopContainer
+    | ForgetContainer
+    | CountMetric
 )
 Command = Projection | Effect

@@ -13,7 +13,7 @@ from enum import StrEnum
 class Phase(StrEnum):
     """Where a processor is between wanted and running."""
 
-    WAITING = "waiting"  # not asked for yet: its turn to start hasn't come
+    WAITING = "waiting"  # nothing is asked for yet: its turn to start hasn't come
     REQUESTING = "requesting"  # a resource is requested, no process exists
     STARTING = "starting"  # a start was commanded, the container hasn't checked in
     RUNNING = "running"
@@ -50,7 +50,14 @@ class ResourceRequest:
 
 @dataclass(frozen=True)
 class Processor:
-    """One container of the job, wanted running."""
+    """One container of the job, wanted running.
+
+    `incarnation` is set from the start command until its process was seen dead, so
+    its host stays taken for that long. `deadline_ms` is when a start must have
+    checked in, or when an unanswered stop is asked again. `attempts` counts tries
+    since the last check-in, `failures` all of the job's life. `avoid_host` is where
+    the last start failed. A processor not `wanted` is removed once it is dead.
+    """
 
     processor_id: str
     role: Role
@@ -59,6 +66,12 @@ class Processor:
     last_seen_host: str | None = None
     request: ResourceRequest | None = None
     failures: int = 0
+    attempts: int = 0
+    deadline_ms: int | None = None
+    waiting_since_ms: int = 0
+    not_before_ms: int = 0
+    avoid_host: str | None = None
+    wanted: bool = True
 
 
 class Stage(StrEnum):
@@ -85,12 +98,19 @@ class PlacementAsk:
 
 @dataclass(frozen=True)
 class Action:
-    """The one action in flight of a group."""
+    """The one action in flight of a group.
+
+    `status`, `message` and `response_ms` are the last response written. A fallback
+    stage comes after FAILED: it keeps the group's lock until the container runs.
+    """
 
     ask: PlacementAsk
     stage: Stage
     source_host: str | None
     reservation: ResourceRequest | None = None
+    status: str = ""
+    message: str = ""
+    response_ms: int = 0
 
 
 @dataclass(frozen=True)

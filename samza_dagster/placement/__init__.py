@@ -1,0 +1,1 @@
+"""The heart: one pure reducer over plain frozen data. `reducer.step` is its door."""

@@ -1,0 +1,165 @@
+"""Each command's output, its JSON and its exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.model import StatusCode
+
+pytestmark = pytest.mark.unit
+
+UUID = "88b0d30c-d518-4307-9e8e-c8529eb30f04"
+MOVED = "Successfully completed the container placement action started container on host host-2"
+
+
+def test_place_waits_and_shows_every_status(commands: Any) -> None:
+    """Statuses on stderr as they come, the outcome on stdout."""
+    commands.answers = [
+        (StatusCode.IN_PROGRESS, "Preferred Resources requested"),
+        (StatusCode.SUCCEEDED, MOVED),
+    ]
+    result = commands.run("place", "0", "--to", "host-2", "--uuid", UUID)
+    assert result.exit_code == 0
+    assert "Preferred Resources requested" in result.stderr
+    assert "Preferred Resources requested" not in result.stdout
+    assert UUID in result.stdout
+    assert "SUCCEEDED" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(StatusCode.SUCCEEDED, 0), (StatusCode.FAILED, 1), (StatusCode.BAD_REQUEST, 2)],
+)
+def test_place_exits_by_the_outcome(commands: Any, status: StatusCode, code: int) -> None:
+    """And prints request, timeline and outcome as one document."""
+    commands.answers = [(StatusCode.IN_PROGRESS, "Preferred Resources requested"), (status, "m")]
+    document = commands.json("place", "0", "--to", "host-2", code=code)
+    assert document["request"]["destinationHost"] == "host-2"
+    assert [r["statusCode"] for r in document["responses"]] == ["IN_PROGRESS", status.value]
+    assert document["response"]["responseMessage"] == "m"
+
+
+def test_place_without_waiting_returns_the_request(commands: Any) -> None:
+    """No outcome is claimed."""
+    document = commands.json("place", "0", "--to", "host-2", "--no-wait", "--request-expiry", "1.5")
+    assert document["request"]["requestExpiry"] == 1500
+    assert document["response"] is None
+
+
+def test_place_that_runs_out_of_time_exits_3(commands: Any) -> None:
+    """And says what was seen and how to go on."""
+    document = commands.json("place", "0", "--to", "host-2", "--timeout", "0.2", code=3)
+    assert document["error"] == "DeadlineExceeded"
+    assert "no coordinator has taken it" in document["seen"]
+    assert "samza-dagster status" in document["fix"]
+
+
+def test_dry_run_writes_nothing_and_exits_as_the_request_would(commands: Any) -> None:
+    """0 for a legal one, 2 for one that would be refused, with the plan in both cases."""
+    end = commands.store.end_position()
+    legal = commands.json("place", "0", "--to", "host-2", "--dry-run")
+    assert legal["refusal"] is None
+    assert "reserves" in legal["steps"][0]
+    illegal = commands.json("place", "0", "--to", "host-3", "--dry-run", code=2)
+    assert "0-0 is on host-3" in illegal["refusal"]
+    assert commands.store.end_position() == end
+
+
+def test_explain_answers_for_every_host(commands: Any) -> None:
+    """Exit 0 for an illegal destination too: the question is answered."""
+    plan = commands.json("explain", "0", "--to", "host-3")
+    assert [(h["host"], h["legal"]) for h in plan["hosts"]] == [
+        ("host-1", True),
+        ("host-2", True),
+        ("host-3", False),
+        ("host-4", True),
+    ]
+    text = commands.run("explain", "0", "--to", "host-3").stdout
+    assert "never on one host" in text
+    assert "samza-dagster place 0-0 --to" in text
+
+
+def test_a_refused_place_is_exit_2_with_the_three_facts(commands: Any) -> None:
+    """As text on stderr, or as JSON on stdout; nothing is written."""
+    end = commands.store.end_position()
+    result = commands.run("place", "9", "--to", "host-2")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "seen: processors 0, 0-0, 1, 1-0" in result.stderr
+    document = commands.json("place", "9", "--to", "host-2", code=2)
+    assert document["asked"] == "processor '9' of job j 1"
+    assert document["exit_code"] == 2
+    assert commands.store.end_position() == end
+
+
+def test_status_of_the_job_of_a_processor_and_of_a_request(commands: Any) -> None:
+    """By what is named; a processor comes with the actions issued on it."""
+    commands.answers = [(StatusCode.SUCCEEDED, MOVED)]
+    commands.json("place", "0", "--to", "host-2", "--uuid", UUID)
+    job = commands.json("status")
+    assert job["coordinator"] == "samza"
+    assert job["processors"]["0-0"]["host"] == "host-3"
+    processor = commands.json("status", "0")
+    assert processor["processor"]["mode"] == "Active"
+    assert [r["uuid"] for r in processor["history"]] == [UUID]
+    assert commands.json("status", "1")["history"] == []
+    request = commands.json("status", UUID)
+    assert request["response"]["statusCode"] == "SUCCEEDED"
+    for arguments in ((), ("0",), (UUID,)):
+        text = commands.run("status", *arguments)
+        assert text.exit_code == 0
+        assert "host-" in text.stdout
+
+
+@pytest.mark.parametrize("what", [UUID, "7"])
+def test_status_of_what_isnt_known_is_exit_2(commands: Any, what: str) -> None:
+    """With what is known instead."""
+    assert commands.json("status", what, code=2)["fix"]
+
+
+def test_locality_of_processors_and_tasks(commands: Any) -> None:
+    """In Samza's own form, and per task."""
+    document = commands.json("locality")
+    assert document["processor-localities"]["1-0"]["host"] == "host-4"
+    assert document["task-localities"] == {
+        "P 0": "host-1",
+        "P 1": "host-2",
+        "Standby-P 0-0": "host-3",
+        "Standby-P 1-0": "host-4",
+    }
+    assert "Standby-P 1-0" in commands.run("locality").stdout
+
+
+def test_lag_of_every_replica(commands: Any) -> None:
+    """An unknown lag is null, never 0."""
+    replicas = commands.json("lag")["replicas"]
+    assert len(replicas) == 4
+    assert {(r["end_offset"], r["lag"], r["basis"]) for r in replicas} == {(10, None, "none")}
+    assert "known by" in commands.run("lag").stdout
+
+
+def test_a_broker_that_doesnt_answer_is_exit_4(commands: Any) -> None:
+    """For every command of the client."""
+    commands.error = Unreachable("read", seen="127.0.0.1:1", fix="start it")
+    for arguments in (["status"], ["locality"], ["lag"], ["place", "0", "--to", "h"]):
+        assert commands.json(*arguments, code=4)["error"] == "Unreachable"
+
+
+def test_ctrl_c_is_exit_130_and_says_that_the_action_goes_on(
+    commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked stays asked: the UUID to follow it is on stderr."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("samza_dagster.client.PlacementClient.wait", interrupted)
+    result = commands.run("place", "0", "--to", "host-2", "--uuid", UUID, "--json")
+    assert result.exit_code == 130
+    assert f"samza-dagster status {UUID}" in result.stderr
+    assert json.loads(result.stdout)["exit_code"] == 130
+    assert commands.run("status", UUID).exit_code == 0

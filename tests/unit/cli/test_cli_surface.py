@@ -1,0 +1,153 @@
+"""The command line's surface: names, help, usage errors, which job, and what isn't imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samza_dagster.cli.main import load
+from samza_dagster.cli.options import Target
+from samza_dagster.cli.place_container import joined, place_container
+from samza_dagster.errors import InvalidInput, MissingPrerequisite
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+
+pytestmark = pytest.mark.unit
+
+OURS = ["place", "status", "explain", "locality", "lag"]
+DOCUMENTED = [
+    *("--deployment-id", "run-1"),
+    *("--app-name", "j"),
+    *("--app.id", "=", "1"),
+    *("--processor-id", "0"),
+    *("--request-expiry", "10"),
+    *("--destination-host", "abc.prod.com"),
+]
+
+
+def test_help_names_every_command_and_nothing_that_isnt_built(commands: Any) -> None:
+    """A command that is listed works."""
+    text = commands.run("--help").stdout
+    for name in [*OURS, "coordinator", "agent", "sandbox", "demo"]:
+        assert f"\n  {name} " in text
+    for name in ("control-standby", "cancel", "pause", "resume", "verify", "simulate", "doctor"):
+        assert name not in text
+        assert commands.run(name).exit_code == 2
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_help_of_each_command_has_an_example(commands: Any, name: str) -> None:
+    """And the options that all have in common."""
+    text = commands.run(name, "--help").stdout
+    assert f"samza-dagster {name}" in text.split("Example", 1)[1]
+    for option in ("--json", "--bootstrap-servers", "--config", "--job-name", "--job-id"):
+        assert option in text
+
+
+def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:
+    """One document on stdout, so that a script never has to read a message."""
+    document = commands.json("place", "0", code=2)
+    assert document["error"] == "MissingParameter"
+    assert "--to" in document["asked"]
+    assert commands.json("status", "--nonsense", code=2)["fix"] == "cli status --help"
+    assert "Usage:" in commands.run("place").stderr
+
+
+def test_help_and_client_commands_import_nothing_heavy() -> None:
+    """Start latency: Dagster alone costs seconds."""
+    program = (
+        "import sys\n"
+        "from samza_dagster.cli.main import cli\n"
+        "for name in ['place', 'status', 'explain', 'locality', 'lag']:\n"
+        "    cli.get_command(None, name)\n"
+        "import samza_dagster.client, samza_dagster.cli.place_container\n"
+        "heavy = {'dagster', 'pyspark', 'pandas', 'confluent_kafka', 'psutil'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_extra_is_named() -> None:
+    """Not a traceback: what to install."""
+    with pytest.raises(MissingPrerequisite, match=r"samza_dagster\[sandbox\]"):
+        load("no_such_module_here:command", "sandbox")
+
+
+def test_options_win_over_config_and_config_over_the_environment(
+    tmp_path: Path, clean_environment: Any
+) -> None:
+    """And what is missing is named with every way to give it."""
+    with pytest.raises(InvalidInput) as raised:
+        Target(bootstrap_servers="h:1").connection()
+    assert "--job-name" in raised.value.seen
+    assert "SAMZA_DAGSTER_JOB_NAME" in raised.value.fix
+    clean_environment("SAMZA_DAGSTER_BOOTSTRAP_SERVERS", "env:1")
+    clean_environment("SAMZA_DAGSTER_JOB_NAME", "from-env")
+    assert Target().connection().job_name == "from-env"
+    assert Target(job_name="given", job_id="7").connection().job_id == "7"
+    properties = tmp_path / "job.properties"
+    properties.write_text(
+        "job.name=from-file\njob.default.system=kafka\n"
+        "systems.kafka.consumer.bootstrap.servers=file:1\n"
+    )
+    found = Target(config=properties, job_id="9").connection()
+    assert (found.bootstrap_servers, found.job_name, found.job_id) == ("file:1", "from-file", "9")
+
+
+def test_place_container_prints_the_documented_line(commands: Any) -> None:
+    """With the flags of the design document, its `--app.id = 1` included, and nothing else."""
+    end = commands.store.end_position()
+    result = commands.run(*joined(DOCUMENTED), command=place_container)
+    assert result.exit_code == 0, result.stderr
+    (written,) = commands.store.all(PLACEMENT_NAMESPACE).values()
+    request = json.loads(written)
+    assert result.stdout == f"Request received query the status using: {request['uuid']}\n"
+    assert (request["destinationHost"], request["requestExpiry"]) == ("abc.prod.com", 10_000)
+    assert commands.store.end_position() == end + 1
+    assert (commands.targets[0].job_name, commands.targets[0].job_id) == ("j", "1")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"--processor-id": "7"}, "processors 0, 0-0, 1, 1-0"),
+        ({"--deployment-id": "old"}, "run-1"),
+        ({"--destination-host": "host-3"}, "0-0 is on host-3"),
+        ({"--request-expiry": "-1"}, "0.001"),
+    ],
+)
+def test_place_container_refuses_before_it_writes(
+    commands: Any, change: dict[str, str], told: str
+) -> None:
+    """An unknown processor id would stop a real AM's placement thread."""
+    arguments = joined(DOCUMENTED)
+    for option, value in change.items():
+        arguments[arguments.index(option) + 1] = value
+    end = commands.store.end_position()
+    result = commands.run(*arguments, command=place_container)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+    assert commands.store.end_position() == end
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--app.id", "=", "1"], ["--app.id=1"]),
+        (["--app.id", "=1"], ["--app.id=1"]),
+        (["--app.id=", "1"], ["--app.id=1"]),
+        (["--app.id=1", "--x", "y"], ["--app.id=1", "--x", "y"]),
+        (["--x", "y", "=", "z"], ["--x", "y", "=", "z"]),
+        ([], []),
+    ],
+)
+def test_an_equals_sign_may_stand_alone(given: list[str], expected: list[str]) -> None:
+    """A shell splits `--app.id = 1` into three arguments."""
+    assert joined(given) == expected

@@ -1,0 +1,204 @@
+"""A small job in memory: two actives with a standby each, on four hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samza_dagster.client import HostView, PlacementClient
+from samza_dagster.client.replica_lag import OffsetRange
+from samza_dagster.client.state_source import CoordinatorState
+from samza_dagster.client.topics import TopicRecord
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author
+from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
+from samza_dagster.model.naming import group_of
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, RESPONSE
+from samza_dagster.placement.state import (
+    Action,
+    Group,
+    Incarnation,
+    Phase,
+    PlacementAsk,
+    Processor,
+    ResourceRequest,
+    Role,
+    Stage,
+)
+
+VECTORS = Path(__file__).parent / "vectors"
+DEPLOYMENT = "1795264662180-8201457e"
+AUTHOR = Author("host-1", "samza", 1_795_264_662_000)
+CONFIG = {
+    "app.run.id": DEPLOYMENT,
+    "job.host-affinity.enabled": "true",
+    "cluster-manager.container.memory.mb": "384",
+    "cluster-manager.container.cpu.cores": "1",
+    "stores.lab.changelog": "kafka.yw-lab-changelog",
+    "metrics.reporters": "snapshot",
+    "metrics.reporter.snapshot.stream": "kafka.metrics",
+    "metrics.reporter.snapshot.interval": "5",
+}
+HOSTS = {"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"}
+TASKS = {
+    "Partition 0": "0",
+    "Partition 1": "1",
+    "Partition 2": "0",
+    "Partition 3": "1",
+    "Standby-Partition 0-0": "0-0",
+    "Standby-Partition 1-0": "1-0",
+    "Standby-Partition 2-0": "0-0",
+    "Standby-Partition 3-0": "1-0",
+}
+
+
+@dataclass
+class FakeTopics:
+    """Topics in memory, read as the job's other topics."""
+
+    ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
+    records: dict[str, list[TopicRecord]] = field(default_factory=dict)
+
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        return {at: span for at, span in self.ranges.items() if at[0] in topics}
+
+    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
+        return iter([r for r in self.records.get(topic, []) if r.timestamp_ms >= since_ms])
+
+    def load(self, topic: str, vector: str) -> None:
+        self.records[topic] = [
+            TopicRecord(
+                (line["key"] or "").encode() or None, (line["value"] or "").encode(), line["ts"]
+            )
+            for line in map(json.loads, (VECTORS / vector).read_text().splitlines())
+        ]
+
+
+@dataclass
+class FakeState:
+    """What a leading coordinator would have recorded; None: none ever led."""
+
+    state: CoordinatorState | None = None
+
+    def read(self) -> CoordinatorState | None:
+        return self.state
+
+    def close(self) -> None:
+        pass
+
+
+def running_state() -> CoordinatorState:
+    groups: dict[str, Group] = {}
+    for number, (active, standby) in enumerate((("0", "0-0"), ("1", "1-0"))):
+        groups[active] = Group(
+            group_id=active,
+            processors={
+                pid: Processor(
+                    processor_id=pid,
+                    role=Role.STANDBY if "-" in pid else Role.ACTIVE,
+                    phase=Phase.RUNNING,
+                    incarnation=Incarnation(number, f"{pid}-e{number}", HOSTS[pid], f"r{pid}"),
+                    last_seen_host=HOSTS[pid],
+                )
+                for pid in (active, standby)
+            },
+        )
+    return CoordinatorState(
+        deployment_id=DEPLOYMENT,
+        groups=groups,
+        hosts={
+            name: HostView(name, "alive", 1024, 640, 4, 3)
+            for name in ("host-1", "host-2", "host-3", "host-4", "host-5")
+        },
+    )
+
+
+@dataclass
+class Job:
+    """The job's stores, what a coordinator would write, and a client over them."""
+
+    store: MemoryMetadataStore = field(default_factory=MemoryMetadataStore)
+    topics: FakeTopics = field(default_factory=FakeTopics)
+    coordinator: FakeState = field(default_factory=FakeState)
+    now_ms: int = 1_795_264_720_000
+
+    def __post_init__(self) -> None:
+        records = [stream.set_config(AUTHOR, key, value) for key, value in CONFIG.items()]
+        for task, processor_id in TASKS.items():
+            mode = TaskMode.STANDBY if "-" in processor_id else TaskMode.ACTIVE
+            records.append(stream.set_task_container(AUTHOR, task, processor_id))
+            records.append(stream.set_task_mode(AUTHOR, task, mode))
+            records.append(stream.set_changelog(AUTHOR, task, int(task.split(" ")[1][0])))
+        records += [stream.set_container_host(AUTHOR, pid, host) for pid, host in HOSTS.items()]
+        for record in records:
+            assert record.value is not None
+            self.store.put(record.namespace, record.key, record.value)
+
+    def client(self, **options: Any) -> PlacementClient:
+        return PlacementClient.over(
+            self.store,
+            job_name="yw",
+            state=self.coordinator,
+            topics=self.topics,
+            now_ms=lambda: self.now_ms,
+            **options,
+        )
+
+    def led_by_ours(self, **changes: Any) -> CoordinatorState:
+        self.coordinator.state = replace(running_state(), **changes)
+        return self.coordinator.state
+
+    def configure(self, key: str, value: str | None) -> None:
+        if value is None:
+            self.store.remove(stream.SET_CONFIG, key)
+        else:
+            record = stream.set_config(AUTHOR, key, value)
+            assert record.value is not None
+            self.store.put(record.namespace, record.key, record.value)
+
+    def respond(self, uuid: str, status: StatusCode, message: str, **changes: Any) -> None:
+        fields: dict[str, Any] = {
+            "uuid": uuid,
+            "deployment_id": DEPLOYMENT,
+            "processor_id": "0",
+            "destination_host": "host-2",
+            "status_code": status,
+            "timestamp": self.now_ms,
+            "response_message": message,
+        }
+        response = PlacementResponse(**{**fields, **changes})
+        self.store.put(PLACEMENT_NAMESPACE, f"{uuid}.{RESPONSE}", response.to_json().encode())
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job()
+
+
+@pytest.fixture(scope="session")
+def make_job() -> Callable[[], Job]:
+    return Job
+
+
+@pytest.fixture
+def moving() -> Callable[[CoordinatorState, str, str], CoordinatorState]:
+    """The state with an action in flight: processor, destination."""
+
+    def with_action(state: CoordinatorState, processor_id: str, host: str) -> CoordinatorState:
+        group_id = group_of(processor_id)
+        ask = PlacementAsk(
+            "11111111-1111-4111-8111-111111111111", DEPLOYMENT, processor_id, host, 1_000
+        )
+        action = Action(
+            ask, Stage.RESERVING, HOSTS[processor_id], ResourceRequest("q", host, (), 2_000, host)
+        )
+        group = replace(state.groups[group_id], action=action)
+        return replace(state, groups={**state.groups, group_id: group})
+
+    return with_action
