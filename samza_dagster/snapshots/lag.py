@@ -1,0 +1,90 @@
+"""Changelog lag of every replica, from tasks, offsets of the changelogs and applied offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from samza_dagster.snapshots.applied import GAUGE
+from samza_dagster.snapshots.job_config import StoreChangelog
+from samza_dagster.snapshots.kafka_source import local_rows
+from samza_dagster.snapshots.offsets import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# `readiness.records_behind` as an expression.
+_RECORDS_BEHIND = (
+    "CASE WHEN end_offset IS NULL THEN NULL "
+    "WHEN beginning_offset >= end_offset THEN 0 "
+    "WHEN applied_offset >= end_offset THEN NULL "
+    "ELSE end_offset - 1 - applied_offset END"
+)
+
+
+def changelog_ends(spark: SparkSession, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """changelog, partition, beginning_offset, end_offset."""
+    rows = [
+        {
+            "changelog": r.topic,
+            "partition": r.partition,
+            "beginning_offset": r.start,
+            "end_offset": r.end,
+        }
+        for r in ranges
+    ]
+    fields = "changelog: string, partition: int, beginning_offset: bigint, end_offset: bigint"
+    return local_rows(spark, rows, fields)
+
+
+def changelog_lag(
+    tasks: DataFrame, changelogs: Sequence[StoreChangelog], ends: DataFrame, applied: DataFrame
+) -> DataFrame:
+    """One row per store and task; `tasks` is `task_locality`'s frame with `active_task`.
+
+    An offset that a standby reported from another host than its processor's tells
+    nothing about the replica that is there now: it counts as unknown.
+    """
+    from pyspark.sql.functions import from_json, inline, lit
+
+    literal = lit(json.dumps([asdict(c) for c in changelogs]))
+    stores = from_json(literal, "array<struct<store: string, system: string, topic: string>>")
+    gauge = GAUGE.format(system="system", topic="changelog", partition="partition")
+    replicas = (
+        tasks.select("*", inline(stores).alias("store", "system", "changelog"))
+        .withColumnRenamed("changelog_partition", "partition")
+        .selectExpr("*", f"{gauge} AS gauge")
+    )
+    known = (
+        replicas.join(ends, ["changelog", "partition"], "left")
+        .join(applied, ["task_name", "gauge"], "left")
+        .selectExpr("*", "coalesce(observed_host <> host, false) AS former")
+    )
+    return (
+        known.selectExpr(
+            "store",
+            "system",
+            "changelog",
+            "partition",
+            "task_name",
+            "active_task",
+            "mode",
+            "processor_id",
+            "host",
+            "beginning_offset",
+            "end_offset",
+            "former",
+            "IF(former, NULL, applied_offset) AS applied_offset",
+            "IF(former, NULL, source) AS applied_source",
+            "IF(former, NULL, observed_at_ms) AS observed_at_ms",
+        )
+        .selectExpr("*", f"{_RECORDS_BEHIND} AS lag_records")
+        .selectExpr(
+            "*",
+            "CASE WHEN lag_records IS NOT NULL THEN NULL WHEN end_offset IS NULL THEN 'no-changelog' "
+            "WHEN former THEN 'former-host' WHEN applied_offset IS NULL THEN 'no-observation' "
+            "ELSE 'beyond-end' END AS unknown_because",
+        )
+    )

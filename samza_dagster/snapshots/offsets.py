@@ -1,0 +1,143 @@
+"""Offsets of partitions, asked of the brokers.
+
+From confluent-kafka, not from Spark: Spark's source can't tell an end offset without
+reading records, and the last record doesn't tell it either (compaction and transaction
+markers take offsets). One request answers for all partitions in some 10 ms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.snapshots.settings import Connection, librdkafka_config
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_TIMEOUT_S = 10.0
+_LATEST = -1
+_EARLIEST = -2
+
+
+@dataclass(frozen=True, order=True)
+class OffsetRange:
+    """Offsets `start` (inclusive) to `end` (exclusive) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing lies in it."""
+        return self.start >= self.end
+
+
+class Offsets:
+    """Reads offsets of one Kafka cluster. Raises `Unreachable` when no broker answers."""
+
+    def __init__(self, connection: Connection, *, timeout_s: float = _TIMEOUT_S) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self._servers = connection.bootstrap_servers
+        self._timeout_s = timeout_s
+        config: dict[str, str | int | float | bool] = {"log_level": 0}
+        self._admin: AdminClient = AdminClient(config | librdkafka_config(connection))
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many partitions each topic has; a topic that doesn't exist is left out."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        names = sorted(set(topics))
+        if not names:
+            return {}
+        counts: dict[str, int] = {}
+        request = TopicCollection(names)
+        answers = cast(
+            "dict[str, Future[Any]]",
+            self._admin.describe_topics(request, request_timeout=self._timeout_s),  # pyright: ignore[reportUnknownMemberType]
+        )
+        for name, answer in answers.items():
+            try:
+                counts[name] = len(answer.result().partitions)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._unreachable(f"the partitions of {name}", error) from error
+        return counts
+
+    def whole(self, topics: Mapping[str, int], *, committed: bool) -> list[OffsetRange]:
+        """Each partition from its beginning to its end, by topic and partition count.
+
+        `committed`: to the last stable offset, so that no record of an open transaction
+        lies before the end; otherwise to the high watermark.
+        """
+        starts = self._ask(topics, _EARLIEST, committed=committed)
+        ends = self._ask(topics, _LATEST, committed=committed)
+        return sorted(OffsetRange(*at, starts[at], ends[at]) for at in ends)
+
+    def since(self, topics: Mapping[str, int], timestamp_ms: int) -> list[OffsetRange]:
+        """Each partition from its first record at or after a time (broker's index) to its end."""
+        starts = self._ask(topics, max(timestamp_ms, 0), committed=True)
+        ends = self._ask(topics, _LATEST, committed=True)
+        # -1: no record is as new as that.
+        return sorted(
+            OffsetRange(*at, starts[at] if starts[at] >= 0 else ends[at], ends[at]) for at in ends
+        )
+
+    def _ask(
+        self, topics: Mapping[str, int], at_ms: int, *, committed: bool
+    ) -> dict[tuple[str, int], int]:
+        """Offsets of all partitions at a time (ms), or at `_EARLIEST` or `_LATEST`."""
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+
+        spec = _offset_spec(at_ms)
+        request = {TopicPartition(t, p): spec for t, count in topics.items() for p in range(count)}
+        if not request:
+            return {}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        answers = cast(
+            "dict[TopicPartition, Future[Any]]",
+            self._admin.list_offsets(  # pyright: ignore[reportUnknownMemberType]
+                request, isolation_level=level, request_timeout=self._timeout_s
+            ),
+        )
+        try:
+            return {(at.topic, at.partition): got.result().offset for at, got in answers.items()}
+        except KafkaException as error:
+            raise self._unreachable(f"offsets of {sorted(topics)}", error) from error
+
+    def _unreachable(self, asked: str, error: Exception) -> Unreachable:
+        return Unreachable(
+            f"{asked} from {self._servers}",
+            seen=str(error),
+            fix="a reachable broker and an account that may describe and read these topics",
+        )
+
+
+def _offset_spec(at_ms: int) -> Any:
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    named = {_LATEST: OffsetSpec.latest, _EARLIEST: OffsetSpec.earliest}
+    return named[at_ms]() if at_ms in named else OffsetSpec.for_timestamp(at_ms)
+
+
+def assignment_json(ranges: Iterable[OffsetRange]) -> str:
+    """The partitions as Spark's `assign` option wants them."""
+    partitions: dict[str, list[int]] = {}
+    for r in ranges:
+        partitions.setdefault(r.topic, []).append(r.partition)
+    return json.dumps(partitions)
+
+
+def offsets_json(ranges: Iterable[OffsetRange], *, end: bool) -> str:
+    """The start or end offsets as Spark's `startingOffsets`/`endingOffsets` want them."""
+    offsets: dict[str, dict[str, int]] = {}
+    for r in ranges:
+        offsets.setdefault(r.topic, {})[str(r.partition)] = r.end if end else r.start
+    return json.dumps(offsets)
