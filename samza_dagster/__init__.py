@@ -1,5 +1,25 @@
-"""Orchestrated placement for stateful stream processors, driven from Dagster."""
+"""Orchestrated placement for stateful stream processors, driven from Dagster.
+
+`SamzaJobComponent` is loaded on first use: importing this package imports no Dagster.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 from samza_dagster.version import __version__
 
 __all__ = ["__version__"]
+
+_LAZY = {"SamzaJobComponent": "samza_dagster.orchestration.component"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

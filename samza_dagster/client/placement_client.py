@@ -295,6 +295,17 @@ class PlacementClient:
         )
         return found if limit is None else found[max(0, len(found) - limit) :]
 
+    def responses_since(
+        self, position: int | None
+    ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
+        """Each status written from `position` on, in order, and the position to go on from.
+
+        None reads nothing and tells where the stream ends now.
+        """
+        if position is None:
+            return (), self._store.end_position()
+        return self._placement.responses_since(position)
+
     def locality(self) -> LocalityModel:
         """The host that each container reported last, as Samza's `/locality` serves it."""
         hosts = StreamReader(self._store).values(stream.SET_CONTAINER_HOST, "host")

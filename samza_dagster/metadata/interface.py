@@ -53,6 +53,13 @@ class MetadataStore(Protocol):
         """The position that the next record will have."""
         ...
 
+    def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
+        """Every record from `from_position` up to the end at the time of the call, and that end.
+
+        Compaction may have removed records that were overwritten since.
+        """
+        ...
+
     def watch(
         self, on_change: Callable[[Change], None], *, from_position: int | None = None
     ) -> Watch:

@@ -86,6 +86,33 @@ class KafkaMetadataStore:
         """The end offset, transaction markers counted."""
         return self._end.offset(self._timeout_s)
 
+    def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
+        """Every record from an offset up to the end at the time of the call, and that end.
+
+        Reads by a connection of its own, so it costs what was written since the offset.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        end = self.end_position()
+        found: list[Change] = []
+        if from_position >= end:
+            return (), end
+
+        def on_record(record: TopicRecord) -> None:
+            key = self._decode_key(record)
+            if key is not None and record.offset < end:
+                found.append(
+                    Change(key.namespace, key.key, record.value, record.offset, record.timestamp_ms)
+                )
+
+        reader = TopicReader(
+            self._cluster, self._topic, committed_only=False, start=max(from_position, 0)
+        )
+        try:
+            reader.read_until(end, on_record, remaining_s(deadline))
+        finally:
+            reader.close()
+        return tuple(found), end
+
     def watch(
         self, on_change: Callable[[Change], None], *, from_position: int | None = None
     ) -> TopicTail:

@@ -52,6 +52,11 @@ class MemoryMetadataStore:
         with self._written:
             return len(self._changes)
 
+    def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
+        """Every record from `from_position` on, and the position of the next one."""
+        with self._written:
+            return tuple(self._changes[max(from_position, 0) :]), len(self._changes)
+
     def watch(
         self, on_change: Callable[[Change], None], *, from_position: int | None = None
     ) -> _MemoryWatch:

@@ -153,6 +153,30 @@ class ContainerPlacementMetadataStore:
         """The newest response of every request, oldest first."""
         return self._all(RESPONSE, parse_response)
 
+    def responses_since(
+        self, position: int
+    ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
+        """Each status written from `position` up to now, with its position; and where to go on.
+
+        Of statuses that were overwritten meanwhile compaction may have left the last alone.
+        """
+        changes, end = self._store.changes(position)
+        found: list[tuple[int, PlacementResponse]] = []
+        for change in changes:
+            if (
+                change.value is None
+                or change.namespace != PLACEMENT_NAMESPACE
+                or not change.key.endswith(f".{RESPONSE}")
+            ):
+                continue
+            try:
+                response = _read(parse_response, change.key, change.value, change.position)
+            except MalformedRecord as error:
+                self._on_malformed(error)
+                continue
+            found.append((change.position, response))
+        return tuple(found), end
+
     def watch_requests(
         self,
         on_request: Callable[[PlacementRequest, Change], None],

@@ -94,16 +94,18 @@ class TopicEnd:
 
 
 class TopicReader:
-    """Reads a topic forward from its start, as far as it is asked to. Not thread-safe."""
+    """Reads a topic forward from an offset (0: its start), as far as asked. Not thread-safe."""
 
-    def __init__(self, cluster: KafkaCluster, topic: str, *, committed_only: bool) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, *, committed_only: bool, start: int = 0
+    ) -> None:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
         self._cluster = cluster
         self._topic = topic
         self._consumer = cluster.reader(committed_only=committed_only)
-        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        self.position = 0
+        self._consumer.assign([TopicPartition(topic, 0, start or OFFSET_BEGINNING)])
+        self.position = start
 
     def read_until(
         self, end: int, on_record: Callable[[TopicRecord], None], deadline_s: float

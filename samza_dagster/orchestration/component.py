@@ -1,0 +1,130 @@
+"""`SamzaJobComponent`: one Samza job in Dagster, described in YAML."""
+
+# No `from __future__ import annotations`: Dagster reads a component's annotations as types.
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, cast
+
+import dagster as dg
+from pydantic import Field
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.sensors import placement_responses_sensor
+from samza_dagster.orchestration.snapshot_assets import (
+    placement_history_spec,
+    snapshot_asset_definitions,
+    snapshot_assets_job,
+)
+from samza_dagster.orchestration.snapshot_store import SnapshotStore
+
+TYPE = "samza_dagster.SamzaJobComponent"
+
+
+class Policies(dg.Model, dg.Resolvable):
+    """Bounds of the job's actions; times in seconds."""
+
+    request_expiry_s: int = Field(default=120, ge=1, le=DAY_S)
+    timeout_s: int = Field(default=600, ge=1, le=DAY_S)
+    verify_timeout_s: int = Field(default=120, ge=0, le=DAY_S)
+    lag_limit: int = Field(default=10_000, ge=0)
+    sensor_interval_s: int = Field(default=5, ge=1, le=3_600)
+    sensor_running: bool = True
+
+
+@dataclass
+class SamzaJobComponent(dg.Component, dg.Resolvable):
+    """The jobs, sensors and assets of one Samza job.
+
+    Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
+    Secrets never stand in the YAML: `client_config_env` names the environment
+    variable that holds each. `hosts`, when given, are the only hosts that a standby is
+    sent to. `build_defs` puts together what the `build_*` methods give; override
+    any of them.
+    """
+
+    bootstrap_servers: str
+    app_name: str | int
+    app_id: str | int = "1"
+    client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
+    client_config_env: dict[str, str] = field(default_factory=dict[str, str])
+    hosts: list[str] = field(default_factory=list[str])
+    policies: Policies = field(default_factory=Policies)
+    snapshots_path: str = ""
+    spark_master: str = "local[2]"
+
+    @property
+    def job(self) -> str:
+        """`<name>/<id>`."""
+        return f"{self.app_name}/{self.app_id}"
+
+    @classmethod
+    def from_file(cls, path: Path | str) -> Self:
+        """The component of a YAML file with `type` and `attributes`, as in a `defs.yaml`.
+
+        Raises `InvalidInput` when the file describes another component.
+        """
+        import yaml
+
+        content: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+        if document.get("type") != TYPE or not isinstance(document.get("attributes"), dict):
+            raise InvalidInput(
+                f"a component in {path}",
+                seen=f"type {document.get('type')!r}",
+                fix=f"type: {TYPE}, and attributes",
+            )
+        return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """All definitions of the job."""
+        return dg.Definitions(
+            assets=self.build_assets(),
+            jobs=self.build_jobs(),
+            sensors=self.build_sensors(),
+            resources=self.build_resources(),
+            executor=dg.in_process_executor,
+        )
+
+    def build_jobs(self) -> list[Any]:
+        """Placement jobs and the job that takes a snapshot."""
+        return [*placement_jobs(self.job), snapshot_assets_job(self.job)]
+
+    def build_sensors(self) -> list[dg.SensorDefinition]:
+        """The sensor that records outcomes."""
+        return [
+            placement_responses_sensor(
+                self.policies.sensor_interval_s, running=self.policies.sensor_running
+            )
+        ]
+
+    def build_assets(self) -> list[Any]:
+        """Snapshots of locality and lag, and the history of placement."""
+        return [*snapshot_asset_definitions(), placement_history_spec(self.job)]
+
+    def build_resources(self) -> dict[str, Any]:
+        """Connection, policies and the place where snapshots are kept."""
+        samza = SamzaClientResource(
+            bootstrap_servers=self.bootstrap_servers,
+            job_name=str(self.app_name),  # a template that gives "1" is resolved to a number
+            job_id=str(self.app_id),
+            client_config={name: str(value) for name, value in self.client_config.items()},
+            client_config_env=self.client_config_env,
+        )
+        return {
+            "samza": samza,
+            "samza_policies": PlacementPolicies(
+                request_expiry_s=self.policies.request_expiry_s,
+                timeout_s=self.policies.timeout_s,
+                verify_timeout_s=self.policies.verify_timeout_s,
+                lag_limit=self.policies.lag_limit,
+                hosts=self.hosts,
+            ),
+            "snapshot_store": SnapshotStore(
+                path=self.snapshots_path, spark_master=self.spark_master
+            ),
+        }

@@ -1,0 +1,84 @@
+"""Config of the placement jobs: what an operator fills in, with bounds and defaults."""
+
+from __future__ import annotations
+
+import dagster as dg
+from pydantic import Field
+
+PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
+HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
+DAY_S = 86_400
+
+
+class PlacementConfig(dg.Config):
+    """What every placement action is told."""
+
+    processor: str = Field(
+        description="Processor id of the container to act on: '0' an active, '0-0' its first standby.",
+        min_length=1,
+        max_length=128,
+        pattern=PROCESSOR_PATTERN,
+    )
+    reason: str = Field(
+        default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
+    )
+    ticket: str = Field(
+        default="", max_length=128, description="Ticket or change number; run tag samza/ticket."
+    )
+    requested_by: str = Field(
+        default="", max_length=128, description="Who asks; kept as run tag samza/who."
+    )
+    request_expiry_s: int | None = Field(
+        default=None,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that the coordinator may take to reserve the destination; "
+        "after that the action fails and the container is untouched. Empty: the policy's.",
+    )
+    timeout_s: int | None = Field(
+        default=None,
+        ge=1,
+        le=DAY_S,
+        description="Seconds to wait for the outcome of one request. The coordinator goes on "
+        "after it: re-execute the run to follow. Empty: the policy's.",
+    )
+    verify_timeout_s: int | None = Field(
+        default=None,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that the container may take from SUCCEEDED to processing again; "
+        "0 doesn't wait for processing. Empty: the policy's.",
+    )
+    dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
+
+
+class MoveContainerConfig(PlacementConfig):
+    """Where one container goes."""
+
+    destination: str = Field(
+        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it.",
+        min_length=1,
+        max_length=255,
+        pattern=HOST_PATTERN,
+    )
+
+
+class RestartContainerConfig(PlacementConfig):
+    """Restart on the host where the container was last seen."""
+
+
+class MoveWithStandbyConfig(PlacementConfig):
+    """Where an active goes, and which standby makes room."""
+
+    destination: str | None = Field(
+        default=None,
+        max_length=255,
+        pattern=HOST_PATTERN,
+        description="Host for the active. Empty: the host of its standby, where its state is warm.",
+    )
+    standby: str | None = Field(
+        default=None,
+        max_length=128,
+        pattern=PROCESSOR_PATTERN,
+        description="Which standby's host to take when there are several. Empty: the first that runs.",
+    )

@@ -1,0 +1,93 @@
+"""`placement_history`: one event for each outcome of a placement request. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from samza_dagster.model import PlacementResponse
+from samza_dagster.model.naming import group_of
+
+KEY = dg.AssetKey("placement_history")
+GROUP = "samza"
+MOST_IN_A_TICK = 200
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where the sensor goes on: a position in the coordinator stream of one job."""
+
+    job: str
+    position: int
+
+    def to_text(self) -> str:
+        """The cursor as Dagster keeps it."""
+        return json.dumps({"version": 1, "job": self.job, "position": self.position})
+
+    @classmethod
+    def read(cls, text: str | None, job: str) -> Cursor | None:
+        """The cursor of this job; None for a fresh one, another job's or one that can't be read."""
+        try:
+            data = json.loads(text) if text else None
+            if not isinstance(data, dict) or data.get("version") != 1 or data.get("job") != job:  # pyright: ignore[reportUnknownMemberType]
+                return None
+            return cls(job, int(data["position"]))  # pyright: ignore[reportUnknownArgumentType]
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Outcomes to record now and the position to go on from."""
+
+    outcomes: tuple[tuple[int, PlacementResponse], ...]
+    next_position: int
+    more: bool
+
+
+def next_batch(
+    responses: Sequence[tuple[int, PlacementResponse]],
+    next_position: int,
+    most: int = MOST_IN_A_TICK,
+) -> Batch:
+    """The first `most` outcomes in order, one a request; statuses on the way are passed over.
+
+    A new leader writes its predecessor's last response again, so a request may have
+    its outcome in the stream twice.
+    """
+    outcomes: list[tuple[int, PlacementResponse]] = []
+    seen: set[str] = set()
+    for position, response in responses:
+        if not response.status_code.is_terminal or response.uuid in seen:
+            continue
+        if len(outcomes) == most:
+            return Batch(tuple(outcomes), position, more=True)
+        seen.add(response.uuid)
+        outcomes.append((position, response))
+    return Batch(tuple(outcomes), next_position, more=False)
+
+
+def history_event(job: str, position: int, response: PlacementResponse) -> dg.AssetMaterialization:
+    """The event of one outcome. Numbers among its metadata are plotted over time."""
+    return dg.AssetMaterialization(
+        asset_key=KEY,
+        description=f"{response.status_code.value}: processor {response.processor_id}"
+        f" to {response.destination_host}: {response.response_message}",
+        metadata={
+            "request": response.uuid,
+            "job": job,
+            "processor": response.processor_id,
+            "container_group": f"{job}/{group_of(response.processor_id)}",
+            "destination": response.destination_host,
+            "status": response.status_code.value,
+            "message": response.response_message,
+            "deployment_id": response.deployment_id,
+            "responded_at": dg.MetadataValue.timestamp(response.timestamp / 1000),
+            "position": position,
+            "succeeded": int(response.status_code.value == "SUCCEEDED"),
+        },
+        tags={"samza/status": response.status_code.value},
+    )

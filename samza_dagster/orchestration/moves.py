@@ -1,0 +1,158 @@
+"""What a placement run is going to do, decided before anything is asked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.ports import HostView, JobView, ProcessorView
+
+LOST = "lost"
+RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """A host and the containers on it, for the map before and after."""
+
+    host: str
+    state: str
+    containers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MovePlan:
+    """One action: a processor, from where, to where; with a standby when it must make room.
+
+    `destination` is a host name or one of Samza's words. Times are in seconds.
+    """
+
+    job: str
+    action: str
+    deployment_id: str
+    processor: str
+    source_host: str | None
+    destination: str
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
+    before: tuple[HostRow, ...]
+    standby: str | None = None
+    standby_host: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+
+
+def host_map(view: JobView) -> tuple[HostRow, ...]:
+    """Every known host with its containers, in order of host name."""
+    names = {*view.hosts, *(p.host for p in view.processors.values() if p.host)}
+    return tuple(
+        HostRow(
+            host=name,
+            state=view.hosts[name].state if name in view.hosts else "unknown",
+            containers=tuple(
+                f"{p.processor_id} {str(p.mode).lower()} {p.state}"
+                for p in sorted(view.processors.values(), key=lambda p: p.processor_id)
+                if p.host == name
+            ),
+        )
+        for name in sorted(names)
+    )
+
+
+def find_processor(view: JobView, processor_id: str) -> ProcessorView:
+    """The processor of that id; raises `Refused` that lists those which exist.
+
+    An unknown id is never sent on: it stops the placement thread of Samza's own
+    Application Master.
+    """
+    found = view.processors.get(processor_id)
+    if found is None:
+        raise Refused(
+            f"the processor must be one of the job: {processor_id!r}",
+            seen=f"processors {', '.join(sorted(view.processors)) or 'none'}",
+            fix="one of these ids",
+        )
+    return found
+
+
+def standby_for(view: JobView, active: ProcessorView, wanted: str | None) -> ProcessorView:
+    """The standby whose host the active takes; raises `Refused` when there is none."""
+    if is_standby(active.processor_id):
+        raise Refused(
+            "move_with_standby moves an active",
+            seen=f"{active.processor_id} is a standby",
+            fix=f"processor {group_of(active.processor_id)}, or move_container for the standby",
+        )
+    standbys = [
+        p
+        for p in _members(view, active.processor_id)
+        if is_standby(p.processor_id) and p.host is not None
+    ]
+    standbys.sort(key=lambda p: (p.state != RUNNING, p.processor_id))
+    for standby in standbys:
+        if wanted is None or standby.processor_id == wanted:
+            return standby
+    raise Refused(
+        f"a standby of {active.processor_id} must exist"
+        + (f": {wanted!r}" if wanted is not None else ""),
+        seen=f"standbys {', '.join(p.processor_id for p in standbys) or 'none'} with a host",
+        fix="move_container, which needs no standby, or a job with standbys",
+    )
+
+
+def host_for_standby(
+    view: JobView,
+    standby: str,
+    source: str | None,
+    destination: str,
+    allowed: Collection[str] = (),
+) -> str:
+    """Where a standby goes so that it is away from the source and the destination.
+
+    Alive, not the source, not the destination, without another member of the group;
+    one with room for a container if there is any, of these the one with most free
+    memory, then with fewest containers, then by name. A host is
+    named instead of ANY_HOST because a coordinator may choose the source for that.
+    `allowed`, unless empty, are the only hosts to choose from.
+    Raises `Refused` with the rule that each host breaks.
+    """
+    members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
+    why_not: dict[str, str] = {}
+    legal: list[HostView] = []
+    for name, host in sorted(view.hosts.items()):
+        if host.state == LOST:
+            why_not[name] = "is lost"
+        elif name == source:
+            why_not[name] = "is the source"
+        elif name == destination:
+            why_not[name] = "is the destination"
+        elif name in members:
+            why_not[name] = f"has {members[name]} of the same group"
+        elif allowed and name not in allowed:
+            why_not[name] = "isn't among the component's hosts"
+        else:
+            legal.append(host)
+    if not legal:
+        raise Refused(
+            f"a host for standby {standby} away from {source} and {destination}",
+            seen="; ".join(f"{name} {rule}" for name, rule in why_not.items()) or "no hosts",
+            fix="one more host that is alive and has no container of this group",
+        )
+    load = dict.fromkeys(view.hosts, 0)
+    for processor in view.processors.values():
+        if processor.host in load:
+            load[processor.host] += 1
+    needed = view.container_memory_mb or 0
+
+    def rank(host: HostView) -> tuple[bool, int, int, str]:
+        free = host.free_memory_mb
+        return (free is not None and free < needed, -(free or 0), load[host.host], host.host)
+
+    return min(legal, key=rank).host
+
+
+def _members(view: JobView, processor_id: str) -> list[ProcessorView]:
+    group = group_of(processor_id)
+    return [p for p in view.processors.values() if group_of(p.processor_id) == group]

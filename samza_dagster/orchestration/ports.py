@@ -1,0 +1,221 @@
+"""What the orchestration asks of a placement client: the part of `samza_dagster.client` used here.
+
+The views are read-only protocols, so the client's own frozen types fit, and tests use plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from samza_dagster.model import PlacementRequest, PlacementResponse
+
+
+class ProcessorView(Protocol):
+    """One processor as the coordinator knows it now."""
+
+    @property
+    def processor_id(self) -> str:
+        """Samza's processor id; with `-` in it, a standby."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """`Active` or `Standby`."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`running` when it has checked in; `last-seen` from a coordinator that tells no more."""
+        ...
+
+    @property
+    def host(self) -> str | None:
+        """Where it runs or was last seen."""
+        ...
+
+    @property
+    def execution_id(self) -> str | None:
+        """Id of its present incarnation."""
+        ...
+
+    @property
+    def tasks(self) -> Sequence[str]:
+        """Names of its tasks."""
+        ...
+
+
+class HostView(Protocol):
+    """One host of the job's cluster."""
+
+    @property
+    def host(self) -> str:
+        """Its name in locality and requests."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`alive` or `lost` by its agent, `last-seen` from localities alone."""
+        ...
+
+    @property
+    def free_memory_mb(self) -> int | None:
+        """Memory not given to a container, in MiB; None when the coordinator doesn't say."""
+        ...
+
+
+class JobView(Protocol):
+    """A job as it stands: one consistent read."""
+
+    @property
+    def job_name(self) -> str:
+        """`job.name`."""
+        ...
+
+    @property
+    def job_id(self) -> str:
+        """`job.id`."""
+        ...
+
+    @property
+    def deployment_id(self) -> str | None:
+        """`app.run.id` of the running deployment."""
+        ...
+
+    @property
+    def coordinator(self) -> str:
+        """Whose word it is: `samza_dagster` or `samza` (its AM tells only where a start was)."""
+        ...
+
+    @property
+    def container_memory_mb(self) -> int | None:
+        """What a container takes, in MiB; None when the coordinator doesn't say."""
+        ...
+
+    @property
+    def processors(self) -> Mapping[str, ProcessorView]:
+        """Processor id → processor."""
+        ...
+
+    @property
+    def hosts(self) -> Mapping[str, HostView]:
+        """Host name → host; empty against a coordinator that doesn't publish hosts."""
+        ...
+
+
+class HostVerdict(Protocol):
+    """One host as a destination: the rule that decides, what was seen, the smallest fix."""
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def legal(self) -> bool:
+        """No rule forbids it."""
+        ...
+
+    @property
+    def rule(self) -> str:
+        """The rule that decides."""
+        ...
+
+    @property
+    def seen(self) -> str:
+        """What the rule was held against."""
+        ...
+
+    @property
+    def fix(self) -> str:
+        """The smallest change that makes it legal."""
+        ...
+
+
+class Plan(Protocol):
+    """What a request would do; nothing was written."""
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """What would happen, in order."""
+        ...
+
+    @property
+    def hosts(self) -> Sequence[HostVerdict]:
+        """Every host as a destination."""
+        ...
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What to know before asking."""
+        ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it would be refused; None when it would be written."""
+        ...
+
+
+class Progress(Protocol):
+    """Whether a processor has worked since a moment."""
+
+    @property
+    def processing(self) -> bool:
+        """An input offset grew in a commit since then."""
+        ...
+
+
+class Placement(Protocol):
+    """An open placement client."""
+
+    def view(self) -> JobView:
+        """The job as it stands."""
+        ...
+
+    def plan(self, processor_id: str, destination: str) -> Plan:
+        """What a request would do and why. Writes nothing."""
+        ...
+
+    def place(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> object:
+        """Writes a request; the same uuid again writes nothing new."""
+        ...
+
+    def request(self, uuid: str) -> PlacementRequest | None:
+        """The request while no coordinator has taken it."""
+        ...
+
+    def response(self, uuid: str) -> PlacementResponse | None:
+        """The newest response to a request, or None."""
+        ...
+
+    def wait(
+        self,
+        uuid: str,
+        *,
+        timeout_s: float,
+        on_response: Callable[[PlacementResponse], None] | None = None,
+    ) -> PlacementResponse:
+        """The terminal response; raises `DeadlineExceeded` without one in `timeout_s`."""
+        ...
+
+    def processing(self, processor_id: str, since_ms: int) -> Progress:
+        """Whether the processor has processed since `since_ms`."""
+        ...
+
+    def responses_since(
+        self, position: int | None
+    ) -> tuple[Sequence[tuple[int, PlacementResponse]], int]:
+        """Responses written from `position` on, in order, and where to go on (None: only the end)."""
+        ...
+
+    def close(self) -> None:
+        """Releases connections."""
+        ...

@@ -1,0 +1,106 @@
+"""The Dagster resource that opens a placement client when an op or a sensor first asks for it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.ports import Placement
+
+if TYPE_CHECKING:
+    from samza_dagster.metadata.connection import Connection
+
+_SECRET = re.compile(r"(password|secret|jaas\.config|\.pem|token)", re.IGNORECASE)
+
+
+def client_settings(
+    plain: Mapping[str, str], from_environment: Mapping[str, str]
+) -> dict[str, str]:
+    """librdkafka settings, the secret ones read from the environment now.
+
+    Raises `InvalidInput` for a secret in `plain`, which the Dagster UI would show, and
+    for a variable that isn't set.
+    """
+    for name in plain:
+        if _SECRET.search(name):
+            raise InvalidInput(
+                f"client_config setting {name}",
+                seen="a secret in plain config, which the Dagster UI shows",
+                fix=f"client_config_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}",
+            )
+    settings = dict(plain)
+    for name, variable in from_environment.items():
+        value = os.environ.get(variable)
+        if value is None:
+            raise InvalidInput(
+                f"client_config_env setting {name}",
+                seen=f"environment variable {variable} is not set",
+                fix=f"set {variable} where the code server and its runs start",
+            )
+        settings[name] = value
+    return settings
+
+
+class SamzaClientResource(dg.ConfigurableResource[object]):
+    """Connection to one job's coordinator stream. No connection is made before first use."""
+
+    bootstrap_servers: str = Field(
+        min_length=1, description="Kafka bootstrap servers, host:port, comma-separated."
+    )
+    job_name: str = Field(min_length=1, description="job.name of the Samza job.")
+    job_id: str = Field(default="1", min_length=1, description="job.id of the Samza job.")
+    client_config: dict[str, str] = Field(
+        default_factory=dict,
+        description="More librdkafka settings (security.protocol, ssl.ca.location, …), no secrets.",
+    )
+    client_config_env: dict[str, str] = Field(
+        default_factory=dict,
+        description="librdkafka setting → environment variable that holds its (secret) value.",
+    )
+
+    _client: Placement | None = PrivateAttr(default=None)
+
+    @property
+    def job(self) -> str:
+        """`<name>/<id>`."""
+        return f"{self.job_name}/{self.job_id}"
+
+    def settings(self) -> dict[str, str]:
+        """librdkafka settings beside the bootstrap servers; secrets from the environment."""
+        return client_settings(self.client_config, self.client_config_env)
+
+    def connection(self) -> Connection:
+        """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
+        from samza_dagster.metadata.connection import Connection
+
+        return Connection(
+            bootstrap_servers=self.bootstrap_servers,
+            job_name=self.job_name,
+            job_id=self.job_id,
+            client_config=self.settings(),
+        )
+
+    def open_client(self) -> Placement:
+        """A new client; whoever calls this closes it. Raises `Unreachable`."""
+        from samza_dagster.client import PlacementClient
+
+        return PlacementClient(self.connection())
+
+    @property
+    def client(self) -> Placement:
+        """The run's client, opened on first use and closed with the run."""
+        if self._client is None:
+            self._client = self.open_client()
+        return self._client
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Closes the run's client, if one was opened."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

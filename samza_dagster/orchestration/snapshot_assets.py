@@ -1,0 +1,128 @@
+"""Assets of group `samza`: where containers and tasks run, how far replicas are behind."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.history import GROUP, KEY
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.snapshot_store import Rows, SnapshotStore
+from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.tags import job_tags
+
+DATASETS: Mapping[str, str] = {
+    "container_locality": "Where each container runs, as the coordinator stream tells it.",
+    "task_locality": "Where each task runs, by the processor it is assigned to.",
+    "changelog_lag": "How many records each replica of a store is behind its changelog.",
+}
+LAG_CHECK = "standby_lag_within_limit"
+SHOWN_ROWS = 200
+_NOT_SHOWN = frozenset({"snapshot_time", "job_name", "job_id", "deployment_id"})
+
+
+def _snapshot_asset(dataset: str, description: str) -> dg.AssetsDefinition:
+    checks = (
+        [
+            dg.AssetCheckSpec(
+                LAG_CHECK, asset=dataset, description="No standby is further behind than lag_limit."
+            )
+        ]
+        if dataset == "changelog_lag"
+        else []
+    )
+
+    @dg.asset(
+        name=dataset,
+        description=description,
+        group_name=GROUP,
+        kinds={"spark", "kafka"},
+        check_specs=checks,
+    )
+    def snapshot(  # pyright: ignore[reportUnknownParameterType]
+        context: dg.AssetExecutionContext,
+        samza: SamzaClientResource,
+        samza_policies: PlacementPolicies,
+        snapshot_store: SnapshotStore,
+    ) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument]
+        with errors_as_failures():
+            rows = snapshot_store.take(dataset, samza)
+        context.log.info(f"{dataset}: {len(rows)} rows, kept in {snapshot_store.directory}")
+        return dg.MaterializeResult(
+            metadata=snapshot_metadata(rows, snapshot_store.snapshot_ms, snapshot_store.directory),
+            check_results=[lag_check(rows, samza_policies.lag_limit)] if checks else [],
+        )
+
+    return snapshot
+
+
+def snapshot_metadata(rows: Rows, snapshot_ms: int, directory: str) -> dict[str, Any]:
+    """What the UI shows of a snapshot; the lags are plotted over time."""
+    columns = [name for name in rows[0] if name not in _NOT_SHOWN] if rows else []
+    metadata: dict[str, Any] = {
+        "dagster/row_count": len(rows),
+        "snapshot_time": dg.MetadataValue.timestamp(snapshot_ms / 1000),
+        "path": dg.PathMetadataValue(directory),
+        "rows": table(rows[:SHOWN_ROWS], columns),
+    }
+    if rows and "lag_records" in rows[0]:
+        metadata["max_lag_records"] = max(_lags(rows), default=0)
+        metadata["max_standby_lag_records"] = max(_lags(rows, "Standby"), default=0)
+        metadata["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
+    return metadata
+
+
+def lag_check(rows: Rows, limit: int) -> dg.AssetCheckResult:
+    """Passes when every standby's lag is known and at most `limit` records."""
+    standbys = [row for row in rows if row["mode"] == "Standby"]
+    behind = [row for row in standbys if row["lag_records"] is None or row["lag_records"] > limit]
+    return dg.AssetCheckResult(
+        check_name=LAG_CHECK,
+        passed=not behind,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "lag_limit": limit,
+            "max_standby_lag_records": max(_lags(rows, "Standby"), default=0),
+            "behind_or_unknown": table(
+                behind, ("processor_id", "task_name", "store", "host", "lag_records")
+            ),
+        },
+    )
+
+
+def _lags(rows: Sequence[Mapping[str, Any]], mode: str | None = None) -> list[int]:
+    return [
+        int(row["lag_records"])
+        for row in rows
+        if row["lag_records"] is not None and (mode is None or row["mode"] == mode)
+    ]
+
+
+def placement_history_spec(job: str) -> dg.AssetSpec:
+    """The asset whose events the sensor `placement_responses` writes."""
+    return dg.AssetSpec(
+        KEY,
+        group_name=GROUP,
+        description=f"Every outcome of a placement request of {job}, whoever asked.",
+        kinds={"kafka"},
+    )
+
+
+def snapshot_asset_definitions() -> list[dg.AssetsDefinition]:
+    """The three snapshot assets."""
+    return [_snapshot_asset(name, text) for name, text in DATASETS.items()]
+
+
+def snapshot_assets_job(job: str) -> Any:
+    """`snapshot_assets`: the three in one run, with one Spark session and one snapshot time."""
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
+        "snapshot_assets",
+        selection=dg.AssetSelection.assets(*DATASETS),
+        executor_def=dg.in_process_executor,
+        tags=job_tags(job, "snapshot_assets"),
+        description="One snapshot of locality and lag.",
+    )

@@ -1,0 +1,116 @@
+"""What a run shows: the map of hosts and containers, the timeline, the seconds of each phase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.requests import Moment, Outcome
+
+Scalar = str | int | float | bool | None
+
+
+def map_markdown(before: Sequence[HostRow], after: Sequence[HostRow] | None = None) -> str:
+    """Hosts and containers as a Markdown table; rows that changed are bold."""
+    if after is None:
+        lines = ["| host | state | containers |", "|---|---|---|"]
+        lines += [f"| {r.host} | {r.state} | {_cell(r)} |" for r in before]
+        return "\n".join(lines)
+    was = {r.host: r for r in before}
+    now = {r.host: r for r in after}
+    lines = ["| host | before | after |", "|---|---|---|"]
+    for host in sorted({*was, *now}):
+        old, new = _cell(was.get(host)), _cell(now.get(host))
+        lines.append(f"| {host} | {old} | {f'**{new}**' if old != new else new} |")
+    return "\n".join(lines)
+
+
+def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMetadataValue:
+    """The same as a table: host, before, after, changed."""
+    was = {r.host: r for r in before}
+    now = {r.host: r for r in after}
+    rows = [
+        {
+            "host": host,
+            "before": _cell(was.get(host)),
+            "after": _cell(now.get(host)),
+            "changed": _cell(was.get(host)) != _cell(now.get(host)),
+        }
+        for host in sorted({*was, *now})
+    ]
+    return table(rows, ("host", "before", "after", "changed"))
+
+
+def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
+    """Every status that was read, with ms since its request."""
+    rows = [
+        {
+            "step": m.step,
+            "status": m.status,
+            "message": m.message,
+            "ms since request": m.since_request_ms,
+            "uuid": m.uuid,
+        }
+        for m in moments
+    ]
+    return table(rows, ("step", "status", "message", "ms since request", "uuid"))
+
+
+def timeline_markdown(moments: Sequence[Moment]) -> str:
+    """The same for a reader: the Dagster UI opens tables only in a dialog."""
+    lines = ["| step | status | message | ms since request |", "|---|---|---|---|"]
+    lines += [
+        f"| {m.step} | {m.status} | {m.message.replace('|', '/')} | {m.since_request_ms:,} |"
+        for m in moments
+    ]
+    return "\n".join(lines)
+
+
+def phase_seconds(outcome: Outcome) -> dict[str, float]:
+    """Seconds between consecutive statuses of a request, and in all.
+
+    `reserve` ends where the stop begins, `stop_and_start` at the outcome; a status of
+    another wording falls under `reserve` until a stop is seen.
+    """
+    if not outcome.timeline:
+        return {}
+    stop = next((m for m in outcome.timeline if "stop in progress" in m.message), None)
+    total = outcome.timeline[-1].since_request_ms
+    seconds = {f"{outcome.step}_seconds": total / 1000}
+    if stop is not None:
+        seconds[f"{outcome.step}_reserve_seconds"] = stop.since_request_ms / 1000
+        seconds[f"{outcome.step}_stop_and_start_seconds"] = (total - stop.since_request_ms) / 1000
+    return seconds
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dg.TableMetadataValue:
+    """Rows as a metadata table; values that a table can't hold become text."""
+    records = [
+        dg.TableRecord({column: _scalar(row.get(column)) for column in columns}) for row in rows
+    ]
+    schema = dg.TableSchema(
+        columns=[dg.TableColumn(name, _type_of(records, name)) for name in columns]
+    )
+    return dg.MetadataValue.table(records=records, schema=schema)
+
+
+def _scalar(value: object) -> Scalar:
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def _type_of(records: Sequence[dg.TableRecord], column: str) -> str:
+    values = [r.data[column] for r in records if r.data[column] is not None]
+    if values and all(isinstance(v, bool) for v in values):
+        return "bool"
+    if values and all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        return "int"
+    if values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return "float"
+    return "string"
+
+
+def _cell(row: HostRow | None) -> str:
+    return ", ".join(row.containers) if row is not None and row.containers else "-"

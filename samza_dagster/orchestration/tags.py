@@ -1,0 +1,68 @@
+"""Run tags: which job and container group a run acts on, which action, who and why.
+
+`samza/container-group` is what a limit per unique value holds runs apart by. It is
+derived from the run's config on every road by which a run is launched: see
+`run_coordinator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from samza_dagster.model.naming import group_of
+
+JOB = "samza/job"
+GROUP = "samza/container-group"
+ACTION = "samza/action"
+WHO = "samza/who"
+WHY = "samza/why"
+TICKET = "samza/ticket"
+
+_FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
+
+
+def job_tags(job: str, action: str) -> dict[str, str]:
+    """Tags that every run of a placement job carries; `job` is `<name>/<id>`."""
+    return {JOB: job, ACTION: action}
+
+
+def group_tag(job: str, processor_id: str) -> str:
+    """Value of `samza/container-group`: `<name>/<id>/<group>`."""
+    return f"{job}/{group_of(processor_id)}"
+
+
+def tags_from_run_config(run_config: object, tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags that a run's config implies.
+
+    `tags` are those that the run has; without `samza/job` and `samza/action` it is
+    not a placement run and nothing is implied. Malformed config implies nothing:
+    Dagster refuses it later with its own message.
+    """
+    if JOB not in tags or ACTION not in tags:
+        return {}
+    for config in _op_configs(run_config):
+        processor = config.get("processor")
+        if isinstance(processor, str) and processor:
+            implied = {GROUP: group_tag(tags[JOB], processor)}
+            for tag, field in _FROM_CONFIG.items():
+                value = config.get(field)
+                if isinstance(value, str) and value:
+                    implied[tag] = value
+            return implied
+    return {}
+
+
+def _op_configs(run_config: object) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    if not isinstance(run_config, Mapping):
+        return found
+    ops = cast("Mapping[str, object]", run_config).get("ops")
+    if not isinstance(ops, Mapping):
+        return found
+    for op in cast("Mapping[str, object]", ops).values():
+        if isinstance(op, Mapping):
+            config = cast("Mapping[str, object]", op).get("config")
+            if isinstance(config, Mapping):
+                found.append(cast("Mapping[str, Any]", config))
+    return found

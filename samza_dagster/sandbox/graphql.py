@@ -1,0 +1,99 @@
+"""Dagster's GraphQL over HTTP: what the sandbox asks of the web server."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, cast
+
+from samza_dagster.errors import InvalidInput, Unreachable
+
+READY = """query Ready {
+  version
+  workspaceOrError { __typename
+    ... on Workspace { locationEntries { name loadStatus
+      locationOrLoadError { __typename
+        ... on RepositoryLocation { name repositories { name } }
+        ... on PythonError { message } } } } }
+  instance { daemonHealth { allDaemonStatuses { daemonType healthy required lastHeartbeatTime } } }
+}"""
+LAUNCH = """mutation Launch($params: ExecutionParams!) {
+  launchRun(executionParams: $params) { __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on RunConfigValidationInvalid { errors { message } }
+    ... on Error { message } }
+}"""
+REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
+  launchRunReexecution(reexecutionParams: $params) { __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on Error { message } }
+}"""
+TERMINATE = """mutation Terminate($runId: String!) {
+  terminateRun(runId: $runId) { __typename ... on Error { message } }
+}"""
+LOGS = """query Logs($runId: ID!, $after: String) {
+  runOrError(runId: $runId) { __typename ... on Run { status } ... on Error { message } }
+  logsForRun(runId: $runId, afterCursor: $after, limit: 500) { __typename
+    ... on EventConnection { cursor hasMore
+      events { __typename ... on MessageEvent { message timestamp level stepKey eventType } } } }
+}"""
+
+
+def ask(
+    url: str, query: str, variables: Mapping[str, Any] | None = None, *, timeout_s: float = 30
+) -> dict[str, Any]:
+    """The `data` of an answer.
+
+    Raises `Unreachable` when nobody answers and `InvalidInput` with Dagster's message,
+    which it sends with status 500 for a config that can't be read.
+    """
+    body = json.dumps({"query": query, "variables": dict(variables or {})}).encode()
+    request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
+        f"{url}/graphql", data=body, headers={"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+            text = answer.read()
+    except urllib.error.HTTPError as error:
+        text = error.read()
+    except OSError as error:
+        raise Unreachable(
+            f"Dagster at {url}", seen=str(error), fix="start the stack, or look at its log"
+        ) from error
+    try:
+        document = cast("dict[str, Any]", json.loads(text))
+    except ValueError as error:
+        raise InvalidInput(f"Dagster at {url}", seen=text[:200].decode(errors="replace")) from error
+    if document.get("errors"):
+        raise InvalidInput(f"Dagster at {url}", seen=str(document["errors"][0].get("message")))
+    return cast("dict[str, Any]", document["data"])
+
+
+def launched(answer: Mapping[str, Any], asked: str) -> str:
+    """The run id of a launch; raises `InvalidInput` with Dagster's reason."""
+    if answer["__typename"] == "LaunchRunSuccess":
+        return str(answer["run"]["runId"])
+    errors = cast("list[dict[str, Any]]", answer.get("errors") or [])
+    reason = "; ".join(str(e["message"]) for e in errors) or str(answer.get("message", ""))
+    raise InvalidInput(asked, seen=f"{answer['__typename']}: {reason}")
+
+
+def not_ready(data: Mapping[str, Any]) -> str:
+    """What is missing until the stack is ready; empty when it is."""
+    workspace = data["workspaceOrError"]
+    entries = cast("list[dict[str, Any]]", workspace.get("locationEntries") or [])
+    if not entries:
+        return "no code location yet"
+    for entry in entries:
+        found = entry.get("locationOrLoadError") or {}
+        if found.get("__typename") == "PythonError":
+            return f"location {entry['name']}: {found['message']}"
+        if entry["loadStatus"] != "LOADED" or found.get("__typename") != "RepositoryLocation":
+            return f"location {entry['name']} is {entry['loadStatus']}"
+    statuses = data["instance"]["daemonHealth"]["allDaemonStatuses"]
+    for status in cast("list[dict[str, Any]]", statuses):
+        if status["required"] and not status["healthy"]:
+            return f"daemon {status['daemonType']} has no heartbeat yet"
+    return ""
