@@ -8,7 +8,6 @@ silent; Spark writes where everything is now.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -23,11 +22,12 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse
-from samza_dagster.sandbox import lifecycle
+from samza_dagster.sandbox import kafka_client, lifecycle, standby_lag
+from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
+from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, JOB_ID, JOB_NAME
 from samza_dagster.sandbox.judge import Judge, Verdict
-from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.progress import Phases, artifact_progress
 from samza_dagster.sandbox.restore_log import restored_records
 
 PROCESSOR = "0"
@@ -89,7 +89,9 @@ class Demo:
         self._applied: dict[int, int] = {}
         self._partitions: tuple[int, ...] = ()
         self._destination = ""
-        self._moved_at_ms: list[int] = []
+        self._ends: tuple[int, ...] = ()
+        self._servers = ""
+        self._began_ms = 0
         self.findings = Findings()
         self.links: dict[str, str] = {}
 
@@ -168,8 +170,17 @@ class Demo:
         ):
             run_id = stack.launch(
                 "move_with_standby",
-                run_config(PROCESSOR, "make demo: empty the active's host"),
-                run_tags(JOB_NAME, JOB_ID, PROCESSOR),
+                {
+                    "ops": {
+                        "plan_move_with_standby": {
+                            "config": {
+                                "processor": PROCESSOR,
+                                "reason": "demo: empty the active's host",
+                                "requested_by": "samza-dagster demo",
+                            }
+                        }
+                    }
+                },
             )
             self.links["move_with_standby"] = stack.run_url(run_id)
             self._tell(f"run {self.links['move_with_standby']}")
@@ -222,8 +233,10 @@ class Demo:
         )
         if not response.status_code.is_terminal:
             return
-        self._moved_at_ms.append(at_ms)
-        if response.processor_id != PROCESSOR:
+        if response.processor_id == PROCESSOR:
+            with contextlib.closing(kafka_client.consumer(self._servers)) as consumer:
+                self._ends = kafka_client.end_offsets(consumer, CHANGELOG_TOPIC)
+        else:
             # The store that the standby left behind: what the active won't have to restore.
             state = self._state_directory(self._destination)
             for partition in self._partitions:
@@ -259,16 +272,16 @@ class Demo:
         host = next(h for h in self._sandbox.hosts if h.name == self._destination)
         log = host.directory / "incarnations" / str(execution_id) / "container.log"
         restored = restored_records(log.read_text(errors="replace"))
-        findings.restored = sum(restored[p].records for p in self._partitions if p in restored)
-        findings.produced_in_gap = sum(
-            max(0, restored[p].end_offset - self._applied[p])
-            for p in self._partitions
-            if p in restored and p in self._applied
-        )
-        self._tell(
-            f"restored {findings.restored:,} records; {findings.produced_in_gap:,} were produced "
-            "since the standby left the store"
-        )
+        if set(restored) >= set(self._partitions) and self._ends:
+            findings.restored = sum(restored[p] for p in self._partitions)
+            findings.produced_in_gap = sum(
+                max(0, self._ends[p] - 1 - self._applied[p]) for p in self._partitions
+            )
+            self._tell(
+                f"restored {findings.restored:,} of {sum(self._ends[p] for p in self._partitions):,} "
+                f"records of the changelog; {findings.produced_in_gap:,} came since the standby "
+                "left the store"
+            )
 
     def _materialize(self, stack: DagsterStack) -> None:
         with self._phases.phase("Spark assets"):
@@ -302,8 +315,3 @@ def host_map(title: str, view: JobView) -> str:
         ]
         lines.append(f"  {host:<10}{'  '.join(here) or '-'}")
     return "\n".join(lines)
-
-
-def summary_line(demo: Demo, elapsed_s: float) -> str:
-    """The last line: one JSON object."""
-    return json.dumps(demo.findings.to_json(demo.seconds, elapsed_s))

@@ -19,6 +19,7 @@ from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.hosts import SimulatedHost, host_names, stop_hosts
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import launch_template
@@ -72,6 +73,11 @@ class Sandbox:
         self.files = CoordinatorFiles(self.directory / "coordinator")
 
     @property
+    def dagster_home(self) -> Path:
+        """DAGSTER_HOME of a Dagster that belongs to this sandbox."""
+        return self.directory / "dagster"
+
+    @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
         """The simulated hosts on record."""
         names = self.registry.read().get("hosts", [])
@@ -83,8 +89,11 @@ class Sandbox:
         phases: Phases,
         *,
         on_jar: Callable[[ArtifactProgress], None] | None = None,
+        on_broker: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
         """Brings it up and returns its status; whatever ends it early leaves nothing running.
+
+        `on_broker` is told the bootstrap servers as soon as they answer and their topics exist.
 
         Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
         and what the parts raise.
@@ -99,7 +108,7 @@ class Sandbox:
             try:
                 with phases.phase("remains of an earlier sandbox"):
                     self._clean()
-                self._start(options, phases, on_jar)
+                self._start(options, phases, on_jar, on_broker)
             except BaseException:
                 with process.interrupts_deferred():
                     self._clean()
@@ -156,6 +165,7 @@ class Sandbox:
         options: Options,
         phases: Phases,
         on_jar: Callable[[ArtifactProgress], None] | None,
+        on_broker: Callable[[str], None] | None,
     ) -> None:
         self.registry.update(
             state="starting", options=asdict(options), hosts=list(host_names(options.hosts))
@@ -170,6 +180,8 @@ class Sandbox:
             self.registry.update(bootstrap_servers=servers)
         with phases.phase("topics"):
             topics.create_topics(servers, demo_job.topics(actives=options.actives))
+        if on_broker is not None:
+            on_broker(servers)
         plan = LoadPlan.for_state(
             options.state_mb, actives=options.actives, rate=options.rate, seed=options.seed
         )
@@ -251,6 +263,7 @@ class Sandbox:
 
     def _clean(self, *, keep_logs: bool = False) -> None:
         """Ends all that is on record, containers first, the broker last, and drops the data."""
+        DagsterStack.stop_recorded(self.dagster_home)
         hosts = self.hosts
         early = [r for r in self.registry.live() if r.role in (LOAD, COORDINATOR)]
         process.stop_all(early)

@@ -1,0 +1,66 @@
+"""`samza-dagster demo`: the demo for a person, or once with a JSON summary."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+
+import click
+from rich.console import Console
+
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.sandbox.demo import Demo
+from samza_dagster.sandbox.lifecycle import Options
+from samza_dagster.sandbox.process import interrupts_deferred
+
+
+@click.command("demo")
+@click.option("--once", is_flag=True, help="End by itself; exit 0 only if all held.")
+@click.option("--name", default="demo", show_default=True, help="Name of the sandbox.")
+@click.option("--state-mb", type=click.FloatRange(1, 4096), default=50.0, show_default=True)
+@click.option("--rate", type=click.FloatRange(1, 5000), default=200.0, show_default=True)
+def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
+    """Moves a stateful Samza container to its standby's host, driven by Dagster.
+
+    Brings up Kafka, four simulated hosts, real Samza containers with state and hot
+    standbys, and Dagster; stays up until Ctrl-C. The last line on standard output is a
+    JSON summary.
+
+    \b
+    Examples:
+      samza-dagster demo
+      samza-dagster demo --once --state-mb 10
+    """
+    console = Console(stderr=True, highlight=False)
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {line}", markup=True)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    demo = Demo(name, lambda line: tell(line.replace("[", r"\[")))
+    status = 1
+    try:
+        demo.run(Options(name=name, state_mb=state_mb, rate=rate))
+        status = 0 if demo.findings.all_held else 1
+        for what, url in demo.links.items():
+            tell(f"{what:<20} {url}")
+        if not once:
+            tell("up until Ctrl-C; `samza-dagster sandbox status` has the addresses")
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        status = 130 if status else 0
+        tell("stopping …")
+    except SamzaDagsterError as error:
+        demo.findings.failure = str(error)
+        status = error.exit_code
+        tell(f"[red]{error}[/red]")
+    finally:
+        with interrupts_deferred():
+            demo.close()
+    tell("everything is stopped")
+    click.echo(json.dumps(demo.findings.to_json(demo.seconds, time.monotonic() - began)))
+    sys.exit(status)
