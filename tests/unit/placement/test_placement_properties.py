@@ -92,10 +92,10 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(seed=numbers)
     def expire(self, seed: int) -> None:
-        reservations = self.world.reservations
-        if reservations.asked:
-            request_id = sorted(reservations.asked)[seed % len(reservations.asked)]
-            reservations.expire(self.world.now_ms, request_id)
+        resources = self.world.resources
+        if resources.asked:
+            request_id = sorted(resources.asked)[seed % len(resources.asked)]
+            resources.expire(self.world.now_ms, request_id)
 
     @rule(ms=st.sampled_from((100, 6_500, 31_000, 61_000)))
     def time_passes(self, ms: int) -> None:
@@ -139,6 +139,9 @@ class AnyHistory(RuleBasedStateMachine):
         for group in self.world.state.groups.values():
             assert group.action is None
             assert group.queue == ()
+        assert self.world.resources.held() == [], "a resource is held for nobody"
+        for host in self.world.hosts.values():
+            assert all(entry.alive for entry in host.books.values()), "dead ones are not forgotten"
         for ask in self.asked:
             told = self.world.told(ask.uuid)
             assert sum(status in TERMINAL for status, _ in told) == 1, (ask, told)

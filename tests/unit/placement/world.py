@@ -20,7 +20,7 @@ from tests.unit.placement.virtual_hosts import (
     Fault,
     Life,
     Report,
-    Reservations,
+    Requests,
     VirtualHost,
 )
 
@@ -33,7 +33,7 @@ class World:
     """Everything there is. Every step of the heart is checked against the invariants."""
 
     hosts: dict[str, VirtualHost]
-    reservations: Reservations
+    resources: Requests
     state: JobState
     now_ms: int = 1_000
     requests: dict[str, PlacementAsk] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class World:
     @classmethod
     def of(cls, names: Iterable[str], *, slots: int = 4, job: str = "demo") -> World:
         hosts = {name: VirtualHost(name) for name in names}
-        return cls(hosts, Reservations(slots), JobState(job))
+        return cls(hosts, Requests(slots, hosts), JobState(job))
 
     # -- the coordinator ---------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class World:
 
     def crash(self) -> None:
         """The coordinator's process ends and another takes over; hosts have yet to register."""
-        self.reservations.forget()
+        self.resources.asked.clear()
         for host in self.hosts.values():
             host.registered = False
             host.commands.clear()
@@ -160,17 +160,17 @@ class World:
                     moves.append(partial(host.die, self.now_ms, entry))
                 elif entry.life is Life.LAUNCHED and host.fault is not Fault.NO_CHECK_IN:
                     moves.append(partial(host.check_in, self.now_ms, entry))
-        moves += [partial(self._answer, request_id) for request_id in self.reservations.asked]
+        moves += [partial(self._answer, request_id) for request_id in self.resources.asked]
         return moves
 
     def _answer(self, request_id: str) -> None:
-        request = self.reservations.asked[request_id]
-        candidates = self.reservations.candidates(request, list(self.hosts.values()))
+        request = self.resources.asked[request_id]
+        candidates = self.resources.candidates(request)
         if candidates:
-            self.reservations.grant(self.now_ms, request_id, candidates[0])
+            self.resources.grant(self.now_ms, request_id, candidates[0])
         else:
             self.now_ms += request.expires_in_ms
-            self.reservations.expire(self.now_ms, request_id)
+            self.resources.expire(self.now_ms, request_id)
 
     # -- what an outsider sees ---------------------------------------------------------
 
@@ -240,7 +240,7 @@ class World:
         return [(host.name, entry) for host in self.hosts.values() for entry in host.live()]
 
     def _boxes(self) -> list[list[Report]]:
-        return [self.reservations.reports, *(h.reports for h in self.hosts.values() if h.up)]
+        return [self.resources.reports, *(h.reports for h in self.hosts.values() if h.up)]
 
     def _project(self, command: cmd.Projection) -> None:
         match command:
@@ -256,9 +256,9 @@ class World:
     def _carry_out(self, command: cmd.Effect) -> None:
         match command:
             case cmd.RequestResource():
-                self.reservations.ask(self.now_ms, command)
-            case cmd.ReleaseResource(request_id):
-                self.reservations.release(request_id)
+                self.resources.ask(self.now_ms, command)
+            case cmd.ReleaseResource():
+                self.resources.release(command)
             case cmd.StartContainer(host=host) | cmd.StopContainer(host=host):
                 self.hosts[host].commands.append(command)
             case cmd.ForgetContainer(host=host):
