@@ -43,7 +43,9 @@ class AnyHistory(RuleBasedStateMachine):
     def go_on(self, moves: int, seed: int) -> None:
         self.world.run(moves, random.Random(seed).choice)
 
-    @rule(moves=st.integers(1, 12), seed=numbers, crash_after=st.integers(0, 4), again=st.booleans())
+    @rule(
+        moves=st.integers(1, 12), seed=numbers, crash_after=st.integers(0, 4), again=st.booleans()
+    )
     def crash_at_a_report(self, moves: int, seed: int, crash_after: int, again: bool) -> None:
         self.world.run(moves, random.Random(seed).choice)
         pending = self.world.pending()

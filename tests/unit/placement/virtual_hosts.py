@@ -19,9 +19,7 @@ from enum import StrEnum
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 
-HostCommand = (
-    cmd.StartContainer | cmd.StopContainer | cmd.ForgetContainer | cmd.ReleaseResource
-)
+HostCommand = cmd.StartContainer | cmd.StopContainer | cmd.ForgetContainer | cmd.ReleaseResource
 Report = (
     ev.ContainerLaunched
     | ev.ContainerCheckedIn
@@ -205,4 +203,6 @@ class Requests:
 
     def held(self) -> list[str]:
         """Requests that hold a resource for a start that hasn't come."""
-        return [r for host in self.hosts.values() for r, user in host.ledger.items() if user is None]
+        return [
+            r for host in self.hosts.values() for r, user in host.ledger.items() if user is None
+        ]

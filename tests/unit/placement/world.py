@@ -99,7 +99,9 @@ class World:
     def register(self, name: str) -> None:
         self.handle(self.hosts[name].register(self.now_ms))
 
-    def deliver(self, report: Report, *, again: bool = False, crash_after: int | None = None) -> None:
+    def deliver(
+        self, report: Report, *, again: bool = False, crash_after: int | None = None
+    ) -> None:
         """One pending report reaches the heart; `again` leaves it to come a second time."""
         if not again:
             for box in self._boxes():
