@@ -37,9 +37,11 @@ def restarted(draft: Draft) -> None:
 def host_registered(draft: Draft, host: str, execution_ids: frozenset[str]) -> list[str]:
     """Compares a host's books with the state.
 
-    Returns the execution ids that the state has running or stopping there and the
-    books lack: those are dead. One that is starting there and isn't on the books
-    never arrived and is started again. Any other's that is on the books is stopped.
+    Returns the execution ids that ran there and that the books lack: those are dead.
+    One that is starting and isn't on the books never arrived: it is started again.
+    One that is stopping is stopped again, also when the books lack it: its start may
+    still be on its way, and only the answer to a stop behind it proves it dead.
+    Any other's that is on the books is stopped.
     """
     draft.put_host(Host(host, alive=True))
     current: set[str] = set()
@@ -50,12 +52,13 @@ def host_registered(draft: Draft, host: str, execution_ids: frozenset[str]) -> l
             if incarnation is None or incarnation.host != host:
                 continue
             current.add(incarnation.execution_id)
-            on_books = incarnation.execution_id in execution_ids
-            if processor.phase is Phase.STARTING and not on_books:
-                draft.emit(containers.start_command(processor.processor_id, incarnation))
-            elif processor.phase is Phase.STOPPING and on_books:
+            if processor.phase is Phase.STOPPING:
                 draft.emit(stop_command(draft, incarnation.execution_id, host))
-            elif not on_books:
+            elif incarnation.execution_id in execution_ids:
+                continue
+            elif processor.phase is Phase.STARTING:
+                draft.emit(containers.start_command(processor.processor_id, incarnation))
+            else:
                 dead.append(incarnation.execution_id)
     for execution_id in sorted(execution_ids - current):
         stop_orphan(draft, execution_id, host)
