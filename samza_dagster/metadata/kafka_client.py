@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.connection import redacted
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _log = logging.getLogger(__name__)
+_Client = TypeVar("_Client")
 # Brokers on loopback or in one data centre: come back within a second of the broker.
 _RECONNECT = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
 
@@ -39,26 +40,29 @@ class KafkaCluster:
     def __repr__(self) -> str:
         return f"KafkaCluster({self.bootstrap_servers!r}, {redacted(self._client_config)!r})"
 
-    def reader(self, *, committed_only: bool) -> Consumer:
-        """A consumer that belongs to no group's balance, commits nothing and reports ends."""
+    def reader(self, *, committed_only: bool, report_ends: bool = True) -> Consumer:
+        """A consumer that takes part in no group and commits nothing.
+
+        `report_ends`: it tells the end of the partition, within 25 ms of reaching it.
+        The group `samza-dagster-reader` is only a name that the client needs.
+        """
         from confluent_kafka import Consumer
 
-        return Consumer(
-            self._settings(
-                {
-                    "group.id": "samza-dagster-reader",
-                    "enable.auto.commit": "false",
-                    "enable.auto.offset.store": "false",
-                    "enable.partition.eof": "true",
-                    "auto.offset.reset": "earliest",
-                    "allow.auto.create.topics": "false",
-                    "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-                    "fetch.error.backoff.ms": "50",
-                    "fetch.wait.max.ms": "100",
-                    # A topic of a few thousand small records: don't wait to refill the queue.
-                    "fetch.queue.backoff.ms": "10",
-                }
-            )
+        return self._make(
+            Consumer,
+            {
+                "group.id": "samza-dagster-reader",
+                "enable.auto.commit": "false",
+                "enable.auto.offset.store": "false",
+                "auto.offset.reset": "earliest",
+                "allow.auto.create.topics": "false",
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "fetch.error.backoff.ms": "50",
+                "fetch.queue.backoff.ms": "10",
+                # An end is told by an empty fetch, which the broker holds for this long.
+                "enable.partition.eof": "true" if report_ends else "false",
+                "fetch.wait.max.ms": "25" if report_ends else "500",
+            },
         )
 
     def producer(
@@ -76,14 +80,16 @@ class KafkaCluster:
             settings["message.timeout.ms"] = str(timeout_ms)
         else:
             settings["transactional.id"] = transactional_id
-            settings["transaction.timeout.ms"] = str(timeout_ms)
-        return Producer(self._settings(settings))
+            # A cluster may allow less (`transaction.max.timeout.ms`): the caller's own wins.
+            given = self._client_config.get("transaction.timeout.ms")
+            settings["transaction.timeout.ms"] = given or str(timeout_ms)
+        return self._make(Producer, settings)
 
     def admin(self) -> AdminClient:
-        """A client for topics and offsets; its connection never waits behind a fetch."""
+        """A client that creates and describes topics."""
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._settings({}))
+        return self._make(AdminClient, {})
 
     def unreachable(self, asked: str, deadline_s: float, seen: str = "") -> Unreachable:
         """The error for a deadline that passed; names the servers and the last error."""
@@ -100,7 +106,7 @@ class KafkaCluster:
         """The error for a topic that isn't there: the job is unknown to this cluster."""
         return InvalidInput(
             asked,
-            seen=f"no topic {topic} at {self.bootstrap_servers}",
+            seen=f"no topic {topic} at {self.bootstrap_servers} (or no right to see it)",
             fix="deploy the job once, or correct its name and id, or the bootstrap servers",
         )
 
@@ -125,13 +131,29 @@ class KafkaCluster:
             KafkaError.INVALID_RECORD,
             KafkaError.TOPIC_EXCEPTION,
             KafkaError.POLICY_VIOLATION,
+            KafkaError.INVALID_REPLICATION_FACTOR,
+            KafkaError.INVALID_PARTITIONS,
+            KafkaError.INVALID_CONFIG,
+            KafkaError.INVALID_TRANSACTION_TIMEOUT,
         ):
             return InvalidInput(
                 asked,
                 seen=f"{topic or self.bootstrap_servers}: {error.str()}",
-                fix="the rights of this principal, or the record's size",
+                fix="as the broker says: the principal's rights, a size, or a limit of the cluster",
             )
         return self.unreachable(asked, deadline_s, error.str())
+
+    def _make(self, kind: Callable[[dict[str, Any]], _Client], own: dict[str, str]) -> _Client:
+        from confluent_kafka import KafkaException
+
+        try:
+            return kind(self._settings(own))
+        except KafkaException as error:
+            raise InvalidInput(
+                f"connect to Kafka at {self.bootstrap_servers}",
+                seen=error.args[0].str(),
+                fix="correct this setting in client_config (librdkafka's names)",
+            ) from error
 
     def _settings(self, own: dict[str, str]) -> dict[str, Any]:
         return {

@@ -1,0 +1,181 @@
+"""`ContainerPlacementMetadataStore` on memory: SEP-22's methods and the watches."""
+
+from __future__ import annotations
+
+import json
+import queue
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.metadata import ContainerPlacementMetadataStore, MemoryMetadataStore
+from samza_dagster.metadata.coordinator_stream import decode_key
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+
+pytestmark = pytest.mark.unit
+
+UUID_A = "914b0a7c-ebcd-4999-8099-05299ae8cb4e"
+UUID_B = "40cd84e4-f0df-4bf7-95fa-cf7610641fb0"
+WIRE = Path(__file__).parents[2] / "data" / "wire"
+
+
+@pytest.fixture
+def memory() -> MemoryMetadataStore:
+    return MemoryMetadataStore()
+
+
+@pytest.fixture
+def told() -> list[MalformedRecord]:
+    return []
+
+
+@pytest.fixture
+def store(
+    memory: MemoryMetadataStore, told: list[MalformedRecord]
+) -> ContainerPlacementMetadataStore:
+    return ContainerPlacementMetadataStore(
+        memory, now_ms=lambda: 42, new_uuid=lambda: UUID(UUID_A), on_malformed=told.append
+    )
+
+
+def response(uuid: str, status: StatusCode = StatusCode.IN_PROGRESS) -> PlacementResponse:
+    return PlacementResponse(
+        uuid=uuid,
+        deployment_id="run",
+        processor_id="0",
+        destination_host="h",
+        status_code=status,
+        timestamp=50,
+        response_message="m",
+    )
+
+
+def test_a_request_is_written_as_samza_reads_it(
+    store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore
+) -> None:
+    """Its UUID is returned; key and payload are SEP-22's."""
+    assert store.write_request("run", "0", "host-2", request_expiry_ms=5000) == UUID_A
+    payload = memory.get(PLACEMENT_NAMESPACE, f"{UUID_A}.ContainerPlacementRequestMessage")
+    assert payload is not None
+    assert json.loads(payload) == {
+        "subType": "ContainerPlacementRequestMessage",
+        "uuid": UUID_A,
+        "deploymentId": "run",
+        "processorId": "0",
+        "destinationHost": "host-2",
+        "statusCode": "CREATED",
+        "timestamp": 42,
+        "requestExpiry": 5000,
+    }
+
+
+def test_a_given_uuid_makes_a_request_repeatable(store: ContainerPlacementMetadataStore) -> None:
+    """Written twice it is one request."""
+    for _ in range(2):
+        assert store.write_request("run", "0", "h", uuid=UUID_B, timestamp_ms=7) == UUID_B
+    assert [(r.uuid, r.timestamp) for r in store.requests()] == [(UUID_B, 7)]
+
+
+@pytest.mark.parametrize("fields", [{"uuid": "x"}, {"timestamp_ms": -1}, {"request_expiry_ms": -1}])
+def test_a_request_that_nobody_could_read_is_not_written(
+    store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore, fields: dict[str, object]
+) -> None:
+    """It would stop a real AM."""
+    with pytest.raises(InvalidInput):
+        store.write_request("run", "0", "h", **fields)
+    with pytest.raises(InvalidInput):
+        store.write_request("run", "", "h")
+    assert memory.end_position() == 0
+
+
+def test_reading_and_deleting(store: ContainerPlacementMetadataStore) -> None:
+    """Request and response of one UUID, each alone and both."""
+    assert store.read_request(UUID_A) is None
+    assert store.read_response(UUID_A) is None
+    store.write_request("run", "0", "h")
+    store.write_response(response(UUID_A))
+    store.write_response(response(UUID_A, StatusCode.SUCCEEDED))
+    request, newest = store.read_request(UUID_A), store.read_response(UUID_A)
+    assert isinstance(request, PlacementRequest)
+    assert newest is not None
+    assert newest.status_code is StatusCode.SUCCEEDED
+    store.delete_request(UUID_A)
+    assert (store.requests(), len(store.responses())) == ((), 1)
+    store.delete_response(UUID_A)
+    assert store.responses() == ()
+    store.write_request("run", "0", "h", uuid=UUID_B)
+    store.write_response(response(UUID_B))
+    store.write_response(response(UUID_A))
+    store.delete_all_of(UUID_B)
+    assert store.read_request(UUID_B) is None
+    assert [r.uuid for r in store.responses()] == [UUID_A]
+    assert store.delete_all() == 1
+    assert store.responses() == ()
+
+
+def test_requests_come_oldest_first(store: ContainerPlacementMetadataStore) -> None:
+    """By their own timestamp, not by their place in the stream."""
+    store.write_request("run", "0", "h", uuid=UUID_A, timestamp_ms=9)
+    store.write_request("run", "1", "h", uuid=UUID_B, timestamp_ms=3)
+    assert [r.uuid for r in store.requests()] == [UUID_B, UUID_A]
+
+
+def test_records_that_cannot_be_read_are_told_and_skipped(
+    store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore, told: list[MalformedRecord]
+) -> None:
+    """By lists and by watches, which go on; a read of that very record raises."""
+    requests: queue.Queue[str] = queue.Queue()
+    responses: queue.Queue[str] = queue.Queue()
+    deleted: queue.Queue[str] = queue.Queue()
+    watches = [
+        store.watch_requests(
+            lambda request, _: requests.put(request.uuid), on_deleted=lambda u, _: deleted.put(u)
+        ),
+        store.watch_responses(lambda response, _: responses.put(response.uuid)),
+    ]
+    memory.put("set-config", "a", b"{}")
+    memory.put(PLACEMENT_NAMESPACE, "something else", b"{}")
+    for kind in ("Request", "Response"):
+        memory.put(PLACEMENT_NAMESPACE, f"{UUID_A}.ContainerPlacement{kind}Message", b"{")
+    store.write_request("run", "0", "h", uuid=UUID_B)
+    payload = memory.get(PLACEMENT_NAMESPACE, f"{UUID_B}.ContainerPlacementRequestMessage")
+    assert payload is not None
+    memory.put(PLACEMENT_NAMESPACE, f"{UUID_A}.ContainerPlacementRequestMessage", payload)
+    store.write_response(response(UUID_B))
+    store.delete_request(UUID_A)
+    assert requests.get(timeout=5) == UUID_B
+    assert deleted.get(timeout=5) == UUID_A
+    assert responses.get(timeout=5) == UUID_B
+    for watch in watches:
+        watch.close()
+    seen = sorted(error.seen for error in told)
+    assert len(seen) == 3
+    assert seen[0].startswith(f"position 2, key {UUID_A}.ContainerPlacementRequestMessage, field")
+    assert f"field uuid: {UUID_B}" in seen[2]
+    assert [r.uuid for r in store.requests()] == [UUID_B]
+    with pytest.raises(MalformedRecord, match=UUID_A):
+        store.read_response(UUID_A)
+
+
+def test_the_recorded_stream_reads_without_a_complaint(
+    store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore, told: list[MalformedRecord]
+) -> None:
+    """Every status of a real AM is seen by a watch; the AM had taken every request."""
+    statuses: queue.Queue[StatusCode] = queue.Queue()
+    watch = store.watch_responses(lambda message, _: statuses.put(message.status_code))
+    for line in (WIRE / "coordinator-stream.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        key = decode_key(record["key"].encode(), topic="t", offset=record["o"])
+        if record["value"] is None:
+            memory.remove(key.namespace, key.key)
+        else:
+            memory.put(key.namespace, key.key, record["value"].encode())
+    seen = [statuses.get(timeout=5) for _ in range(89)]
+    watch.close()
+    assert statuses.empty()
+    assert told == []
+    assert store.requests() == ()
+    assert set(seen) == set(StatusCode) - {StatusCode.CREATED, StatusCode.ACCEPTED}

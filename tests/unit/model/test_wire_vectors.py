@@ -1,0 +1,282 @@
+"""The models against what a running Samza 1.8.0 wrote and served. Compared parsed: Samza writes hash maps."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.model import (
+    ContainerModel,
+    JobModel,
+    LocalityModel,
+    PlacementRequest,
+    PlacementResponse,
+    ProcessorLocality,
+    StatusCode,
+    SystemStreamPartition,
+    TaskMode,
+    TaskModel,
+    task_hosts,
+)
+from samza_dagster.model.placement_messages import parse_request, parse_response
+
+pytestmark = pytest.mark.unit
+
+WIRE = Path(__file__).parents[2] / "data" / "wire"
+STREAM = [
+    json.loads(line)
+    for line in (WIRE / "coordinator-stream.jsonl").read_text(encoding="utf-8").splitlines()
+]
+PLACEMENT = [
+    record for record in STREAM if "samza-place-container-v1" in record["key"] and record["value"]
+]
+REQUEST = {
+    "subType": "ContainerPlacementRequestMessage",
+    "uuid": "914b0a7c-ebcd-4999-8099-05299ae8cb4e",
+    "deploymentId": "d",
+    "processorId": "0",
+    "destinationHost": "h",
+    "statusCode": "CREATED",
+    "timestamp": 1,
+}
+RESPONSE = {**REQUEST, "subType": "ContainerPlacementResponseMessage", "responseMessage": "m"}
+TASK = {
+    "task-name": "Partition 0",
+    "system-stream-partitions": [{"system": "kafka", "stream": "in", "partition": 0}],
+    "changelog-partition": 0,
+}
+
+
+def job_model(container: dict[str, object]) -> str:
+    return json.dumps({"config": {}, "containers": {"0": container}})
+
+
+def test_the_recorded_job_model_survives_a_round_trip() -> None:
+    """Nothing that Samza's AM serves is lost, added or renamed."""
+    text = (WIRE / "jobmodel.json").read_text(encoding="utf-8")
+    model = JobModel.from_json(text)
+    assert model.to_wire() == json.loads(text)
+    assert json.loads(model.to_json()) == json.loads(text)
+    assert model.containers["0-0"].mode is TaskMode.STANDBY
+    assert model.containers["0"].mode is TaskMode.ACTIVE
+
+
+def test_the_recorded_locality_survives_a_round_trip() -> None:
+    """All processors, and the one."""
+    text = (WIRE / "locality.json").read_text(encoding="utf-8")
+    locality = LocalityModel.from_json(text)
+    assert locality.to_wire() == json.loads(text)
+    one = (WIRE / "locality-one.json").read_text(encoding="utf-8")
+    assert ProcessorLocality.from_json(one).to_wire() == json.loads(one)
+    hosts = task_hosts(JobModel.from_json((WIRE / "jobmodel.json").read_bytes()), locality)
+    assert hosts["Partition 0"] == "nm1"
+    assert hosts["Standby-Partition 0-0"] == "nm2"
+    assert len(hosts) == 8
+
+
+@pytest.mark.parametrize("record", PLACEMENT, ids=lambda record: str(record["o"]))
+def test_every_recorded_placement_message_survives_a_round_trip(record: dict[str, str]) -> None:
+    """127 messages of Samza's AM and of its clients, each with its optional fields or without."""
+    parse = parse_request if "RequestMessage" in record["key"] else parse_response
+    assert parse(record["value"]).to_wire() == json.loads(record["value"])
+
+
+def test_the_recording_holds_both_kinds_and_both_forms_of_expiry() -> None:
+    """The test above proves something: requests, responses, with and without an expiry."""
+    kinds = {
+        (m["subType"], "requestExpiry" in m) for m in (json.loads(r["value"]) for r in PLACEMENT)
+    }
+    assert len(PLACEMENT) == 127
+    assert len(kinds) == 4
+
+
+def test_what_older_releases_left_out_is_filled_in() -> None:
+    """No task-mode: active. No keyBucket: -1, the whole partition."""
+    task = (
+        JobModel.from_json(job_model({"processor-id": "0", "tasks": {"Partition 0": TASK}}))
+        .containers["0"]
+        .tasks["Partition 0"]
+    )
+    assert task.task_mode is TaskMode.ACTIVE
+    assert task.system_stream_partitions[0].key_bucket == -1
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ({"container-id": 0}, "0"),
+        ({"container-id": "7"}, "7"),
+        ({"container-id": 0, "processor-id": "p"}, "p"),
+        ({"container-id": 3, "processor-id": None}, "3"),
+    ],
+)
+def test_the_old_container_id_is_accepted(ids: dict[str, object], expected: str) -> None:
+    """Instead of the processor id; beside it the processor id wins. Only the new one is written."""
+    container = JobModel.from_json(job_model({**ids, "tasks": {}})).containers["0"]
+    assert container.processor_id == expected
+    assert container.to_wire() == {"processor-id": expected, "tasks": {}}
+
+
+def test_fields_that_are_absent_stay_absent() -> None:
+    """No null, no default for what Samza would not have written."""
+    assert "max-change-log-stream-partitions" not in JobModel(config={}, containers={}).to_wire()
+    container = ContainerModel(processor_id="0", tasks={}, location_id="rack-1")
+    assert set(container.to_wire()) == {"processor-id", "tasks"}
+    assert set(parse_request(json.dumps(REQUEST)).to_wire()) == set(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("{", "(whole document)"),
+        ("[]", "(whole document)"),
+        ('{"containers":{}}', "config"),
+        ('{"config":{"a":1},"containers":{}}', "config.a"),
+        (job_model({"tasks": {}}), "containers.0.processor-id"),
+        (job_model({"container-id": None, "tasks": {}}), "containers.0.processor-id"),
+        (
+            job_model({"processor-id": "0", "tasks": {"t": {**TASK, "task-mode": "Lazy"}}}),
+            "containers.0.tasks.t.task-mode",
+        ),
+        (
+            job_model({"processor-id": "0", "tasks": {"t": {"task-name": "t"}}}),
+            "containers.0.tasks.t.system-stream-partitions",
+        ),
+    ],
+)
+def test_a_bad_job_model_is_refused_by_the_name_of_its_field(text: str, field: str) -> None:
+    """The first field that can't be read, by its path on the wire."""
+    with pytest.raises(MalformedRecord) as raised:
+        JobModel.from_json(text)
+    assert f"field {field}:" in raised.value.seen
+
+
+@pytest.mark.parametrize("field", sorted(REQUEST))
+def test_a_request_needs_every_field_that_samzas_reader_needs(field: str) -> None:
+    """One that is missing stops a real AM's placement thread, so it is no request."""
+    with pytest.raises(MalformedRecord) as raised:
+        parse_request(json.dumps({k: v for k, v in REQUEST.items() if k != field}))
+    assert f"field {field}:" in raised.value.seen
+
+
+@pytest.mark.parametrize("field", sorted(RESPONSE))
+def test_a_response_needs_every_field_that_samzas_reader_needs(field: str) -> None:
+    """The message too."""
+    with pytest.raises(MalformedRecord) as raised:
+        parse_response(json.dumps({k: v for k, v in RESPONSE.items() if k != field}))
+    assert f"field {field}:" in raised.value.seen
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("uuid", "not-a-uuid"),
+        ("timestamp", "1"),
+        ("timestamp", -1),
+        ("timestamp", 2**63),
+        ("statusCode", "DONE"),
+        ("subType", "ContainerPlacementResponseMessage"),
+        ("processorId", 0),
+        ("processorId", ""),
+        ("destinationHost", "h" * 2000),
+        ("requestExpiry", "10"),
+    ],
+)
+def test_a_bad_field_of_a_request_is_named(field: str, value: object) -> None:
+    """Also what Samza's reader would quietly take for something else: a number in quotes is 0 there."""
+    with pytest.raises(MalformedRecord) as raised:
+        parse_request(json.dumps({**REQUEST, field: value}))
+    assert f"field {field}:" in raised.value.seen
+
+
+def test_a_null_byte_string_or_garbage_is_no_message() -> None:
+    """Whatever a stranger writes is refused as MalformedRecord, never with another error."""
+    for payload in (b"", b"null", b"\xff\xfe", b"[]", b'"x"', b"{" * 10_000):
+        with pytest.raises(MalformedRecord):
+            parse_request(payload)
+        with pytest.raises(MalformedRecord):
+            parse_response(payload)
+
+
+names = st.text(min_size=1, max_size=20)
+partitions = st.builds(
+    SystemStreamPartition,
+    system=names,
+    stream=names,
+    partition=st.integers(0, 10_000),
+    key_bucket=st.integers(-1, 8),
+)
+tasks = st.builds(
+    TaskModel,
+    task_name=names,
+    system_stream_partitions=st.lists(partitions, max_size=3).map(tuple),
+    changelog_partition=st.integers(0, 1000),
+    task_mode=st.sampled_from(TaskMode),
+)
+containers = st.builds(
+    ContainerModel, processor_id=names, tasks=st.dictionaries(names, tasks, max_size=3)
+)
+job_models = st.builds(
+    JobModel,
+    config=st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=4),
+    containers=st.dictionaries(names, containers, max_size=3),
+    max_change_log_stream_partitions=st.none() | st.integers(0, 1000),
+)
+
+
+@given(job_models)
+def test_any_job_model_reads_back_as_it_was_written(model: JobModel) -> None:
+    """Whatever the names, config and tasks."""
+    assert JobModel.from_json(model.to_json()) == model
+
+
+moments = st.integers(0, 2**63 - 1)
+
+
+@given(
+    st.builds(
+        PlacementRequest,
+        uuid=st.uuids().map(str),
+        deployment_id=names,
+        processor_id=names,
+        destination_host=names,
+        timestamp=moments,
+        request_expiry=st.none() | moments,
+    )
+)
+def test_any_request_reads_back_as_it_was_written(request: PlacementRequest) -> None:
+    """With an expiry and without."""
+    assert parse_request(request.to_json()) == request
+    assert ("requestExpiry" in request.to_wire()) == (request.request_expiry is not None)
+
+
+@given(
+    st.builds(
+        PlacementResponse,
+        uuid=st.uuids().map(str),
+        deployment_id=names,
+        processor_id=names,
+        destination_host=names,
+        status_code=st.sampled_from(StatusCode),
+        timestamp=moments,
+        request_expiry=st.none() | moments,
+        response_message=st.text(max_size=50),
+    )
+)
+def test_any_response_reads_back_as_it_was_written(response: PlacementResponse) -> None:
+    """Every status, any text."""
+    assert parse_response(response.to_json()) == response
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_a_parser(payload: bytes) -> None:
+    """A message or MalformedRecord, nothing else."""
+    for parse in (parse_request, parse_response, JobModel.from_json, LocalityModel.from_json):
+        with suppress(MalformedRecord):
+            parse(payload)
