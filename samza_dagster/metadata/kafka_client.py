@@ -39,8 +39,12 @@ class KafkaCluster:
     def __repr__(self) -> str:
         return f"KafkaCluster({self.bootstrap_servers!r}, {redacted(self._client_config)!r})"
 
-    def reader(self, *, committed_only: bool) -> Consumer:
-        """A consumer that belongs to no group's balance, commits nothing and reports ends."""
+    def reader(self, *, committed_only: bool, report_ends: bool = True) -> Consumer:
+        """A consumer that takes part in no group and commits nothing.
+
+        `report_ends`: it tells the end of the partition, within 25 ms of reaching it.
+        The group `samza-dagster-reader` is only a name that the client needs.
+        """
         from confluent_kafka import Consumer
 
         return Consumer(
@@ -49,14 +53,14 @@ class KafkaCluster:
                     "group.id": "samza-dagster-reader",
                     "enable.auto.commit": "false",
                     "enable.auto.offset.store": "false",
-                    "enable.partition.eof": "true",
                     "auto.offset.reset": "earliest",
                     "allow.auto.create.topics": "false",
                     "isolation.level": "read_committed" if committed_only else "read_uncommitted",
                     "fetch.error.backoff.ms": "50",
-                    "fetch.wait.max.ms": "100",
-                    # A topic of a few thousand small records: don't wait to refill the queue.
                     "fetch.queue.backoff.ms": "10",
+                    # An end is told by an empty fetch, which the broker holds for this long.
+                    "enable.partition.eof": "true" if report_ends else "false",
+                    "fetch.wait.max.ms": "25" if report_ends else "500",
                 }
             )
         )
@@ -80,7 +84,7 @@ class KafkaCluster:
         return Producer(self._settings(settings))
 
     def admin(self) -> AdminClient:
-        """A client for topics and offsets; its connection never waits behind a fetch."""
+        """A client that creates and describes topics."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._settings({}))
@@ -100,7 +104,7 @@ class KafkaCluster:
         """The error for a topic that isn't there: the job is unknown to this cluster."""
         return InvalidInput(
             asked,
-            seen=f"no topic {topic} at {self.bootstrap_servers}",
+            seen=f"no topic {topic} at {self.bootstrap_servers} (or no right to see it)",
             fix="deploy the job once, or correct its name and id, or the bootstrap servers",
         )
 

@@ -119,6 +119,7 @@ class KafkaMetadataStore:
                 self._view = {}
         with self._write_lock:
             self._producer = None
+        self._end.close()
 
     def _catch_up(self) -> None:
         deadline = time.monotonic() + self._timeout_s

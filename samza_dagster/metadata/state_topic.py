@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,6 +19,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
 
 VERSION = 1
+_PATIENCE_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -80,7 +82,7 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
 
 
 def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: float) -> Snapshot:
-    """The committed records before `end`, the newest of each key.
+    """The committed records before `end` (no transaction spans it), the newest of each key.
 
     Raises `MalformedRecord` for a current record that can't be read (one that was
     overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
@@ -88,6 +90,8 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
     newest: dict[bytes | None, TopicRecord] = {}
 
     def keep(record: TopicRecord) -> None:
+        if record.offset >= end:
+            return  # of a commit that may not be read whole
         newest.pop(record.key, None)
         newest[record.key] = record
 
@@ -98,7 +102,7 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
         reader.close()
     current = (decode_record(topic, record) for record in newest.values())
     records = {record.key: record for record in current if record.value is not None}
-    return Snapshot(records, reader.position)
+    return Snapshot(records, end)
 
 
 class StateReader:
@@ -119,12 +123,20 @@ class StateReader:
         self._tails: list[TopicTail] = []
 
     def snapshot(self) -> Snapshot:
-        """All records that were committed before the call.
+        """All records whose commit had returned before the call.
 
-        A transaction that is open at the time isn't waited for. Raises `InvalidInput`
-        when the topic doesn't exist, `MalformedRecord`, `Unreachable`.
+        A transaction that is open at the time is waited for, but not longer than a
+        second: its leader may be dead. Raises `InvalidInput` when the topic doesn't
+        exist, `MalformedRecord`, `Unreachable`.
         """
-        end = self._end.offset(self._timeout_s, committed_only=True)
+        # A commit returns when it is decided; its marker, which makes it visible, may come later.
+        patience = time.monotonic() + _PATIENCE_S
+        written = self._end.offset(self._timeout_s)
+        while True:
+            end = self._end.offset(self._timeout_s, committed_only=True)
+            if end >= written or time.monotonic() > patience:
+                break
+            time.sleep(0.005)
         return read_snapshot(self._cluster, self._topic, end=end, timeout_s=self._timeout_s)
 
     def watch(
@@ -157,7 +169,8 @@ class StateReader:
         return tail
 
     def close(self) -> None:
-        """Ends all watches."""
+        """Ends all watches and releases connections."""
         tails, self._tails = self._tails, []
         for tail in tails:
             tail.close()
+        self._end.close()

@@ -132,13 +132,14 @@ class StateWriter:
                 self._finish(time.monotonic() + self._timeout_s)
 
     def close(self) -> None:
-        """Aborts what is open, if the broker answers at once, and releases the connection.
+        """Releases the connections; what is open is aborted by the next take-over.
 
         A pending commit's outcome stays unknown; the next leader reads it.
         """
         with self._lock:
             self._producer = None
             self._pending = None
+            self._end.close()
 
     def _require_leading(self) -> None:
         if self._producer is None:
@@ -149,7 +150,11 @@ class StateWriter:
     def _check_topics(self, records: Records, deadline: float) -> None:
         # A transactional producer would have the broker create a topic that is missing.
         for topic in {topic for topic, _, _ in records} - self._known_topics:
-            TopicEnd(self._cluster, topic).offset(max(remaining_s(deadline), 0.1))
+            end = TopicEnd(self._cluster, topic)
+            try:
+                end.offset(max(remaining_s(deadline), 0.1))
+            finally:
+                end.close()
             self._known_topics.add(topic)
 
     def _finish(self, deadline: float) -> None:

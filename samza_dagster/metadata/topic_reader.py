@@ -10,18 +10,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
-    from confluent_kafka.admin import (
-        AdminClient,
-        ListOffsetsResultInfo,  # pyright: ignore[reportPrivateImportUsage]
-    )
+    from confluent_kafka import Consumer, Message
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.1
@@ -38,12 +34,16 @@ class TopicRecord:
 
 
 class TopicEnd:
-    """Asks for the end offset of a topic's only partition."""
+    """Asks for the end offset of a topic's only partition.
+
+    By a connection of its own, so that no question waits behind a fetch. (The admin
+    client's `list_offsets` now and then took one or three whole seconds.)
+    """
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._admin: AdminClient | None = None
+        self._consumers: dict[bool, Consumer] = {}
         self._lock = threading.Lock()
 
     def offset(self, deadline_s: float, *, committed_only: bool = False) -> int:
@@ -53,56 +53,62 @@ class TopicEnd:
         Raises `InvalidInput` when the topic doesn't exist, `Unreachable` when no broker
         answers within `deadline_s`.
         """
-        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+        from confluent_kafka import KafkaException, TopicPartition
 
-        passing = (
-            KafkaError.LEADER_NOT_AVAILABLE,
-            KafkaError.NOT_LEADER_FOR_PARTITION,
-            KafkaError._TRANSPORT,  # noqa: SLF001 - the public name has the underscore
-        )
         asked = f"read the end of topic {self._topic}"
         deadline = time.monotonic() + deadline_s
-        partition = TopicPartition(self._topic, 0)
-        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         with self._lock:
-            if self._admin is None:
-                self._admin = self._cluster.admin()
-            admin = self._admin
+            if committed_only not in self._consumers:
+                self._consumers[committed_only] = self._cluster.reader(
+                    committed_only=committed_only
+                )
+            consumer = self._consumers[committed_only]
         while True:
-            wait_s = max(remaining_s(deadline), 0.001)
-            futures = cast(
-                "dict[TopicPartition, Future[ListOffsetsResultInfo]]",
-                admin.list_offsets(  # pyright: ignore[reportUnknownMemberType]
-                    {partition: cast("OffsetSpec", OffsetSpec.latest())},
-                    isolation_level=level,
-                    request_timeout=wait_s,
-                ),
-            )
             try:
-                return futures[partition].result(timeout=wait_s + 1).offset
-            except TimeoutError as error:
-                admin.poll(0)
-                raise self._cluster.unreachable(asked, deadline_s) from error
+                offsets = consumer.get_watermark_offsets(
+                    TopicPartition(self._topic, 0),
+                    timeout=max(remaining_s(deadline), 0.001),
+                    cached=False,
+                )
             except KafkaException as error:
-                reason = error.args[0]
-                if reason.code() in passing and remaining_s(deadline) > 0:
-                    admin.poll(0.05)
-                    continue
-                admin.poll(0)  # hands over the connection's errors, which say why
-                raise self._cluster.failure(asked, reason, deadline_s, self._topic) from error
+                consumer.poll(0)  # hands over the connection's errors, which say why
+                failure = self._cluster.failure(asked, error.args[0], deadline_s)
+                if isinstance(failure, InvalidInput) or remaining_s(deadline) <= 0:
+                    raise failure from error
+                if not self._exists(consumer, remaining_s(deadline)):
+                    raise self._cluster.unknown_topic(asked, self._topic) from error
+                consumer.poll(0.05)  # its leader is being elected
+            else:
+                return offsets[1]
+
+    def close(self) -> None:
+        """Closes the connections."""
+        with self._lock:
+            consumers, self._consumers = self._consumers, {}
+        for consumer in consumers.values():
+            consumer.close()
+
+    def _exists(self, consumer: Consumer, timeout_s: float) -> bool:
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._topic in consumer.list_topics(timeout=max(timeout_s, 0.1)).topics
+        except KafkaException:
+            return True  # no answer says nothing; the deadline ends the question
 
 
 class TopicReader:
     """Reads a topic forward from its start, as far as it is asked to. Not thread-safe."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, *, committed_only: bool) -> None:
-        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+        from confluent_kafka import TopicPartition
 
         self._cluster = cluster
         self._topic = topic
         self._consumer = cluster.reader(committed_only=committed_only)
-        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        # Offset 0, not "beginning": that would be asked of the broker, after half a second.
+        # Where the log begins later, the client's reset to the earliest offset finds it.
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
         self.position = 0
 
     def read_until(
@@ -174,7 +180,7 @@ class TopicTail:
     def _run(self) -> None:
         from confluent_kafka import TopicPartition
 
-        consumer = self._cluster.reader(committed_only=self._committed_only)
+        consumer = self._cluster.reader(committed_only=self._committed_only, report_ends=False)
         consumer.assign([TopicPartition(self._topic, 0, self._start)])
         try:
             while not self._closed.is_set():

@@ -63,7 +63,17 @@ def ensure_topic(
         created = False
     if not created:
         _check(cluster, name, partitions, config, remaining_s(deadline))
-    TopicEnd(cluster, name).offset(max(remaining_s(deadline), 1.0))
+    end = TopicEnd(cluster, name)
+    try:
+        while True:
+            try:
+                end.offset(max(remaining_s(deadline), 1.0))
+                break
+            except InvalidInput:  # created, but not every broker knows it yet
+                if remaining_s(deadline) <= 0:
+                    raise
+    finally:
+        end.close()
     return created
 
 

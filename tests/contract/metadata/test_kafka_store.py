@@ -1,0 +1,301 @@
+"""`KafkaMetadataStore` on a real broker, judged by plain consumers and producers."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: TID253 - the outside judge
+
+from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
+from samza_dagster.metadata import (
+    Change,
+    ContainerPlacementMetadataStore,
+    KafkaCluster,
+    KafkaMetadataStore,
+    ensure_topic,
+)
+from samza_dagster.model import PlacementResponse, StatusCode
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture
+def store(bootstrap_servers: str, topic: str) -> Iterator[KafkaMetadataStore]:
+    store = KafkaMetadataStore(bootstrap_servers, topic)
+    yield store
+    store.close()
+
+
+def outsider(bootstrap_servers: str, **settings: str) -> Producer:
+    return Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0, **settings})
+
+
+def records_of(bootstrap_servers: str, topic: str, count: int) -> list[tuple[bytes, bytes | None]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": uuid.uuid4().hex,
+            "isolation.level": "read_uncommitted",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    deadline = time.monotonic() + 10
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append((message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def test_what_one_store_writes_another_reads_at_once(
+    store: KafkaMetadataStore, bootstrap_servers: str, topic: str
+) -> None:
+    """A get reads up to the end at the time of the call, however the record came there."""
+    other = KafkaMetadataStore(bootstrap_servers, topic)
+    for number in range(20):
+        value = str(number).encode()
+        assert store.put("set-config", "a", value) == number
+        assert other.get("set-config", "a") == value
+    store.remove("set-config", "a")
+    store.put("set-config", "b", b"2")
+    store.put("set-changelog", "b", b"3")
+    assert other.get("set-config", "a") is None
+    assert other.all("set-config") == {"b": b"2"}
+    assert other.all("set-changelog") == {"b": b"3"}
+    assert other.end_position() == 23
+    other.close()
+
+
+def test_keys_lie_in_the_topic_as_samza_writes_them(
+    store: KafkaMetadataStore, bootstrap_servers: str, topic: str
+) -> None:
+    """Compaction compares bytes: a plain consumer sees exactly Samza's key, and a true tombstone."""
+    store.put("set-config", "app.run.id", b"x")
+    store.remove("set-config", "app.run.id")
+    assert records_of(bootstrap_servers, topic, 2) == [
+        (b'[1,"set-config","app.run.id"]', b"x"),
+        (b'[1,"set-config","app.run.id"]', None),
+    ]
+
+
+def test_an_empty_topic_reads_as_empty(store: KafkaMetadataStore) -> None:
+    """Nothing was ever written: no value, and no waiting for one."""
+    started = time.monotonic()
+    assert store.get("set-config", "a") is None
+    assert store.all("set-config") == {}
+    assert time.monotonic() - started < 5
+
+
+def test_a_stream_that_ends_in_transaction_markers_is_read_to_its_end(
+    store: KafkaMetadataStore, bootstrap_servers: str, topic: str
+) -> None:
+    """The last offsets hold no record; the read returns, with open and aborted records seen too."""
+    producer = outsider(bootstrap_servers, **{"transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    started = time.monotonic()
+    for number in range(3):
+        producer.begin_transaction()
+        producer.produce(topic, key=b'[1,"set-config","a"]', value=str(number).encode())
+        producer.flush(10)
+        assert store.get("set-config", "a") == str(number).encode()
+        producer.commit_transaction(10)
+        assert store.get("set-config", "a") == str(number).encode()
+    producer.begin_transaction()
+    producer.produce(topic, key=b'[1,"set-config","a"]', value=b"aborted")
+    producer.flush(10)
+    producer.abort_transaction(10)
+    assert store.get("set-config", "a") == b"aborted"
+    _wait_for(lambda: store.end_position() == 8)  # the marker follows the answer
+    assert store.get("set-config", "a") == b"aborted"
+    fresh = KafkaMetadataStore(bootstrap_servers, topic)
+    assert fresh.all("set-config") == {"a": b"aborted"}
+    fresh.close()
+    assert time.monotonic() - started < 15
+
+
+def test_a_watch_sees_each_record_once_in_order_from_where_it_was_asked(
+    store: KafkaMetadataStore,
+) -> None:
+    """From an offset: all since then. From now: what is written after the call returned."""
+    for number in range(3):
+        store.put("n", "k", str(number).encode())
+    since: queue.Queue[Change] = queue.Queue()
+    fresh: queue.Queue[Change] = queue.Queue()
+    watches = [store.watch(since.put, from_position=1), store.watch(fresh.put)]
+    store.put("n", "k", b"3")
+    store.remove("n", "k")
+    assert [since.get(timeout=10).value for _ in range(4)] == [b"1", b"2", b"3", None]
+    changes = [fresh.get(timeout=10) for _ in range(2)]
+    assert [(c.namespace, c.key, c.value, c.position) for c in changes] == [
+        ("n", "k", b"3", 3),
+        ("n", "k", None, 4),
+    ]
+    assert abs(changes[0].timestamp_ms / 1000 - time.time()) < 60
+    for watch in watches:
+        watch.close()
+    assert since.empty()
+
+
+def test_a_watch_is_quick(
+    store: KafkaMetadataStore, record_property: pytest.RecordProperty
+) -> None:
+    """From before the put to the callback in under 100 ms, at the median and nine times in ten."""
+    seen: queue.Queue[float] = queue.Queue()
+    watch = store.watch(lambda _: seen.put(time.monotonic()))
+    store.put("n", "first", b"")  # connects
+    seen.get(timeout=10)
+    watched, written, read = [], [], []
+    for number in range(60):
+        key = str(number)
+        begin = time.monotonic()
+        store.put("n", key, b"x" * 300)
+        put = time.monotonic()
+        watched.append((seen.get(timeout=10) - begin) * 1000)
+        written.append((put - begin) * 1000)
+        begin = time.monotonic()
+        assert store.get("n", key)
+        read.append((time.monotonic() - begin) * 1000)
+    watch.close()
+    for name, samples in (("watch", watched), ("put", written), ("get", read)):
+        median, tenth = statistics.median(samples), statistics.quantiles(samples, n=10)[-1]
+        record_property(f"{name}_ms", f"p50 {median:.1f}, p90 {tenth:.1f}, max {max(samples):.1f}")
+        print(f"{name}: p50 {median:.1f} ms, p90 {tenth:.1f}, max {max(samples):.1f}")
+        assert median < 100
+        assert tenth < 100
+
+
+def test_records_that_cannot_be_read_are_reported_and_stop_nobody(
+    bootstrap_servers: str, topic: str
+) -> None:
+    """A stranger's key is told with topic and offset; readers and watches go on behind it."""
+    told: list[MalformedRecord] = []
+    store = KafkaMetadataStore(bootstrap_servers, topic, on_malformed=told.append)
+    seen: queue.Queue[Change] = queue.Queue()
+    watch = store.watch(seen.put)
+    producer = outsider(bootstrap_servers)
+    for key in (b"not json", b"", b'{"a":1}', b"[1,2]", b"\xff"):
+        producer.produce(topic, key=key, value=b"x")
+    producer.produce(topic, key=b'[1,"n","k"]', value=b"good")
+    producer.flush(10)
+    assert store.get("n", "k") == b"good"
+    assert [f"topic {topic}, offset {n}, key" in told[n].seen for n in range(5)] == [True] * 5
+    assert seen.get(timeout=10).value == b"good"
+    watch.close()
+    assert len(told) == 10
+    store.close()
+
+
+def test_a_watch_outlives_a_callback_that_fails(store: KafkaMetadataStore) -> None:
+    """A bug in one callback loses one record, not the watch."""
+    seen: queue.Queue[Change] = queue.Queue()
+
+    def fail_once(change: Change) -> None:
+        if change.key == "bad":
+            raise RuntimeError(change.key)
+        seen.put(change)
+
+    watch = store.watch(fail_once)
+    store.put("n", "bad", b"")
+    store.put("n", "good", b"")
+    assert seen.get(timeout=10).key == "good"
+    watch.close()
+
+
+def test_an_unknown_job_is_refused_and_its_topic_not_created(
+    bootstrap_servers: str, cluster: KafkaCluster
+) -> None:
+    """Reading, writing and watching name the topic; the broker was not made to create it."""
+    missing = f"__samza_coordinator_missing-{uuid.uuid4().hex[:8]}_1"
+    store = KafkaMetadataStore(bootstrap_servers, missing)
+    for call in (
+        lambda: store.get("n", "k"),
+        lambda: store.put("n", "k", b""),
+        lambda: store.watch(lambda _: None),
+        store.end_position,
+    ):
+        with pytest.raises(InvalidInput, match=missing):
+            call()
+    store.close()
+    assert missing not in cluster.admin().list_topics(timeout=10).topics
+
+
+def test_a_broker_that_is_not_there_is_named() -> None:
+    """Every call ends at its deadline with the servers' names, and none hangs."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    store = KafkaMetadataStore(address, "t", timeout_s=1.0)
+    for call in (lambda: store.get("n", "k"), lambda: store.put("n", "k", b"")):
+        started = time.monotonic()
+        with pytest.raises(Unreachable, match=address) as raised:
+            call()
+        assert time.monotonic() - started < 4
+        assert raised.value.exit_code == 4
+    store.close()
+
+
+def test_a_value_that_is_too_large_is_refused(store: KafkaMetadataStore) -> None:
+    """A refusal by size is the caller's, not an unreachable broker; the store goes on."""
+    with pytest.raises(InvalidInput):
+        store.put("n", "k", b"x" * 3_000_000)
+    store.put("n", "k", b"small")
+    assert store.get("n", "k") == b"small"
+
+
+def test_placement_messages_travel_over_the_stream(
+    store: KafkaMetadataStore, bootstrap_servers: str, topic: str
+) -> None:
+    """Request, responses and deletion, seen by the other side while they happen."""
+    operator = ContainerPlacementMetadataStore(store)
+    other = KafkaMetadataStore(bootstrap_servers, topic)
+    coordinator = ContainerPlacementMetadataStore(other)
+    statuses: queue.Queue[StatusCode] = queue.Queue()
+    requests: queue.Queue[str] = queue.Queue()
+    operator.watch_responses(lambda response, _: statuses.put(response.status_code))
+    coordinator.watch_requests(lambda request, _: requests.put(request.uuid))
+    uuid_ = operator.write_request("run-1", "0", "host-2", request_expiry_ms=5000)
+    assert requests.get(timeout=10) == uuid_
+    request = coordinator.requests()[0]
+    coordinator.delete_request(uuid_)
+    for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
+        coordinator.write_response(
+            PlacementResponse(
+                uuid=uuid_,
+                deployment_id=request.deployment_id,
+                processor_id=request.processor_id,
+                destination_host=request.destination_host,
+                status_code=status,
+                timestamp=request.timestamp,
+                response_message="x",
+            )
+        )
+    assert [statuses.get(timeout=10) for _ in range(2)] == ["IN_PROGRESS", "SUCCEEDED"]
+    newest = operator.read_response(uuid_)
+    assert newest is not None
+    assert newest.status_code is StatusCode.SUCCEEDED
+    assert operator.read_request(uuid_) is None
+    other.close()
+
+
+def test_topics_are_created_once_and_checked(cluster: KafkaCluster, topic: str) -> None:
+    """An existing topic of the same shape is fine, one of another shape is refused with the reason."""
+    assert ensure_topic(cluster, topic) is False
+    with pytest.raises(InvalidInput, match="1 partitions instead of 4"):
+        ensure_topic(cluster, topic, partitions=4)
+    with pytest.raises(InvalidInput, match=r"cleanup\.policy=compact instead of delete"):
+        ensure_topic(cluster, topic, config={"cleanup.policy": "delete"})
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
