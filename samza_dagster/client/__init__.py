@@ -1,7 +1,8 @@
 """What operators, schedules and sensors call; works on metadata alone."""
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.client.plan import HostVerdict, Plan
+from samza_dagster.client.plan import Plan
+from samza_dagster.client.verdicts import HostVerdict
 from samza_dagster.client.views import (
     ActionView,
     HostView,

@@ -7,32 +7,29 @@ from __future__ import annotations
 
 import time
 import uuid as uuid_module
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
-from samza_dagster.client.job_view import with_state
-from samza_dagster.client.plan import (
-    Plan,
+from samza_dagster.client.access import JobAccess, wall_clock_ms
+from samza_dagster.client.checks import (
     check_destination,
     expiry_ms,
     find_deployment,
     find_processor,
-    make_plan,
 )
-from samza_dagster.client.replica_lag import metrics_topics, replica_lags, stores_of, task_samples
+from samza_dagster.client.job_view import with_state
+from samza_dagster.client.observations import read_lag, read_progress
+from samza_dagster.client.plan import Plan, make_plan
 from samza_dagster.client.responses import OnResponse, ResponseWait, Until, terminal
-from samza_dagster.client.state_source import CoordinatorState, StateSource, TopicStateSource
+from samza_dagster.client.state_source import CoordinatorState, StateSource
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.topics import ANSWER_S, JobTopics, KafkaJobTopics
+from samza_dagster.client.topics import JobTopics
 from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
-from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import (
     LocalityModel,
@@ -40,18 +37,7 @@ from samza_dagster.model import (
     PlacementResponse,
     ProcessorLocality,
     StatusCode,
-    TaskMode,
 )
-from samza_dagster.model.naming import checkpoint_topic
-
-# A metrics reporter that is late by two intervals isn't taken for dead.
-_METRICS_INTERVALS = 3
-# How far before a moment its last checkpoint is looked for.
-_CHECKPOINT_LOOK_BACK_MS = 600_000
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class PlacementClient:
@@ -61,24 +47,14 @@ class PlacementClient:
     when the job's coordinator stream doesn't exist.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
-        store = KafkaMetadataStore(
-            connection.bootstrap_servers,
-            connection.coordinator_stream_topic,
-            client_config=connection.client_config,
-            timeout_s=ANSWER_S,
-            on_malformed=lambda _: None,  # a view names them
+    def __init__(self, job: Connection | JobAccess) -> None:
+        self._job = job if isinstance(job, JobAccess) else JobAccess.of(job)
+        self._store = self._job.store
+        self._placement = ContainerPlacementMetadataStore(
+            self._store, now_ms=self._job.now_ms, on_malformed=lambda _: None
         )
-        self._set(
-            store,
-            job_name=connection.job_name,
-            job_id=connection.job_id,
-            state=TopicStateSource(connection),
-            topics=KafkaJobTopics(cluster),
-            now_ms=_wall_clock_ms,
-            monotonic=time.monotonic,
-        )
+        # UUID → where the stream ended before this client wrote the request.
+        self._written: dict[str, int] = {}
 
     @classmethod
     def over(
@@ -89,45 +65,11 @@ class PlacementClient:
         job_id: str = "1",
         state: StateSource | None = None,
         topics: JobTopics | None = None,
-        now_ms: Callable[[], int] = _wall_clock_ms,
+        now_ms: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> Self:
         """A client over stores that exist already. Without `topics` it knows no lag."""
-        client = cls.__new__(cls)
-        client._set(  # noqa: SLF001 - its own
-            store,
-            job_name=job_name,
-            job_id=job_id,
-            state=state,
-            topics=topics,
-            now_ms=now_ms,
-            monotonic=monotonic,
-        )
-        return client
-
-    def _set(
-        self,
-        store: MetadataStore,
-        *,
-        job_name: str,
-        job_id: str,
-        state: StateSource | None,
-        topics: JobTopics | None,
-        now_ms: Callable[[], int],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._job_name = job_name
-        self._job_id = job_id
-        self._state = state
-        self._topics = topics
-        self._now_ms = now_ms
-        self._monotonic = monotonic
-        self._placement = ContainerPlacementMetadataStore(
-            store, now_ms=now_ms, on_malformed=lambda _: None
-        )
-        # UUID → where the stream ended before this client wrote the request.
-        self._written: dict[str, int] = {}
+        return cls(JobAccess(store, job_name, job_id, state, topics, now_ms, monotonic))
 
     def __enter__(self) -> Self:
         return self
@@ -142,17 +84,15 @@ class PlacementClient:
 
     def close(self) -> None:
         """Ends watches and releases connections."""
-        self._store.close()
-        if self._state is not None:
-            self._state.close()
+        self._job.close()
 
     def view(self) -> JobView:
         """The job now: our coordinator's word where it leads, else the coordinator stream's."""
         return self._view()[0]
 
     def _view(self) -> tuple[JobView, CoordinatorState | None]:
-        base = StreamReader(self._store).view(self._job_name, self._job_id)
-        state = self._state.read() if self._state is not None else None
+        base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
+        state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since
         view = with_state(
@@ -214,19 +154,21 @@ class PlacementClient:
             if known is not None:
                 return _same(known, processor_id, destination)
         view, state = self._view()
-        processor = find_processor(view, processor_id)
         deployment = find_deployment(view, deployment_id)
-        check_destination(view, processor, destination, allow_unknown_host=allow_unknown_host)
+        taken = state is not None and asked in state.uuids  # its response was cleaned up since
+        if not taken:
+            processor = find_processor(view, processor_id)
+            check_destination(view, processor, destination, allow_unknown_host=allow_unknown_host)
         request = PlacementRequest(
             uuid=asked,
             deployment_id=deployment,
             processor_id=processor_id,
             destination_host=destination,
-            timestamp=self._now_ms(),
+            timestamp=self._job.now_ms(),
             request_expiry=expiry,
         )
-        if state is not None and asked in state.uuids:
-            return request  # taken by our coordinator, its response cleaned up since
+        if taken:
+            return request
         self._written[asked] = self._store.end_position()
         try:
             self._placement.write_request(
@@ -277,7 +219,7 @@ class PlacementClient:
             end_position=self._store.end_position,
             on_response=on_response,
             until=until,
-            monotonic=self._monotonic,
+            monotonic=self._job.monotonic,
         )
         return wait.run(timeout_s, written_at=self._written.get(asked))
 
@@ -319,72 +261,25 @@ class PlacementClient:
     def lag(self) -> tuple[ReplicaLag, ...]:
         """Lag of every replica of every store partition; `basis` says how it is known."""
         topics = self._need_topics()
-        view = self.view()
-        reader = StreamReader(self._store)
-        config = reader.config()
-        stores = stores_of(config)
-        if not stores:
-            return ()
-        now = self._now_ms()
-        snapshots = (
-            record.value
-            for topic, interval_s in metrics_topics(config).items()
-            for record in topics.tail(topic, now - _METRICS_INTERVALS * interval_s * 1000)
-        )
-        samples = task_samples(snapshots, self._job_name, self._job_id)
-        idle = any(p.mode is TaskMode.ACTIVE and not p.is_running for p in view.processors.values())
-        checkpoints = newest(self._checkpoints(0)) if idle else {}
-        # Ends after applied offsets: a lag is never too small.
-        ranges = topics.offset_ranges({store.topic for store in stores})
-        return replica_lags(
-            view,
-            stores=stores,
-            changelog_partitions={
-                task: int(text)
-                for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
-                if text.isascii() and text.isdigit()
-            },
-            ranges=ranges,
-            samples=samples,
-            checkpoints=checkpoints,
-        )
+        return read_lag(self.view(), StreamReader(self._store), topics, now_ms=self._job.now_ms())
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
         """Whether an active processor committed progress on its input after `since_ms`.
 
         Raises `InvalidInput` for an unknown processor, and for a standby: it processes nothing.
         """
-        processor = find_processor(self.view(), processor_id)
-        if processor.mode is TaskMode.STANDBY:
-            raise InvalidInput(
-                f"whether {processor_id} processes",
-                seen="a standby: it only applies the changelog",
-                fix="lag() tells how far it is",
-            )
-        records = list(self._checkpoints(since_ms - _CHECKPOINT_LOOK_BACK_MS))
-        tasks = tuple(task_progress(task, records, since_ms) for task in processor.tasks)
-        return Progress(
-            processor_id=processor_id,
-            since_ms=since_ms,
-            processing=any(task.advanced for task in tasks),
-            tasks=tasks,
-        )
-
-    def _checkpoints(self, since_ms: int) -> Iterator[Checkpoint]:
-        topic = checkpoint_topic(self._job_name, self._job_id)
-        for record in self._need_topics().tail(topic, since_ms):
-            checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms)
-            if checkpoint is not None:
-                yield checkpoint
+        topics = self._need_topics()
+        view, processor = self.processor(processor_id)
+        return read_progress(view, processor, topics, since_ms=since_ms)
 
     def _need_topics(self) -> JobTopics:
-        if self._topics is None:
+        if self._job.topics is None:
             raise MissingPrerequisite(
                 "offsets of the job's topics",
                 seen="a client over metadata stores alone",
                 fix="PlacementClient(connection), or over(…, topics=…)",
             )
-        return self._topics
+        return self._job.topics
 
 
 def _canonical(uuid: str) -> str:

@@ -10,11 +10,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import PIPE, Popen, run
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from samza_dagster.cli.main import cli
 from samza_dagster.client import PlacementClient
 from samza_dagster.metadata import KafkaCluster, KafkaMetadataStore, ensure_topic
 from samza_dagster.metadata import coordinator_stream as stream
@@ -159,16 +161,11 @@ class KafkaJob:
         ]
 
     def cli(self, *arguments: str) -> tuple[int, Any]:
-        """Exit code and JSON document of a command in a process of its own."""
-        done = run(
-            self.command(*arguments, "--json"),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        """Exit code and JSON document of a command."""
+        given = [*arguments, "--json", "--bootstrap-servers", self.bootstrap_servers]
+        done = CliRunner().invoke(cli, [*given, "--job-name", self.name])
         assert done.stdout, done.stderr
-        return done.returncode, json.loads(done.stdout)
+        return done.exit_code, json.loads(done.stdout)
 
     def start(self, *arguments: str) -> Popen[str]:
         return Popen(self.command(*arguments), stdout=PIPE, stderr=PIPE, text=True)

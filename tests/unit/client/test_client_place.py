@@ -68,6 +68,7 @@ def test_a_uuid_that_our_coordinator_took_writes_nothing(job: Any) -> None:
     job.led_by_ours(uuids=frozenset({UUID}))
     end = job.store.end_position()
     assert job.client().place("0", "host-2", uuid=UUID).uuid == UUID
+    assert job.client().place("0", "host-3", uuid=UUID).uuid == UUID  # refused were it new
     assert job.store.end_position() == end
 
 

@@ -1,0 +1,58 @@
+"""What a client reads and writes of one job: its stores, its topics, its clocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from samza_dagster.client.state_source import StateSource, TopicStateSource
+from samza_dagster.client.topics import ANSWER_S, JobTopics, KafkaJobTopics
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_store import KafkaMetadataStore
+
+
+def wall_clock_ms() -> int:
+    """Ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class JobAccess:
+    """`state` None: our coordinator never led this job. `topics` None: no lag, no progress."""
+
+    store: MetadataStore
+    job_name: str
+    job_id: str = "1"
+    state: StateSource | None = None
+    topics: JobTopics | None = None
+    now_ms: Callable[[], int] = wall_clock_ms
+    monotonic: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def of(cls, connection: Connection) -> Self:
+        """Over Kafka; connects at the first call."""
+        return cls(
+            store=KafkaMetadataStore(
+                connection.bootstrap_servers,
+                connection.coordinator_stream_topic,
+                client_config=connection.client_config,
+                timeout_s=ANSWER_S,
+                on_malformed=lambda _: None,  # a record without a key of the job's is no news
+            ),
+            job_name=connection.job_name,
+            job_id=connection.job_id,
+            state=TopicStateSource(connection),
+            topics=KafkaJobTopics(
+                KafkaCluster(connection.bootstrap_servers, connection.client_config)
+            ),
+        )
+
+    def close(self) -> None:
+        """Ends watches and releases connections."""
+        self.store.close()
+        if self.state is not None:
+            self.state.close()

@@ -1,0 +1,83 @@
+"""What the job itself reports in its topics: lag of replicas, progress of actives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
+from samza_dagster.client.replica_lag import metrics_topics, replica_lags, stores_of, task_samples
+from samza_dagster.client.stream_reader import StreamReader
+from samza_dagster.client.topics import JobTopics
+from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
+from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import checkpoint_topic
+
+# A metrics reporter that is late by two intervals isn't taken for dead.
+_METRICS_INTERVALS = 3
+# How far before a moment its last checkpoint is looked for.
+_CHECKPOINT_LOOK_BACK_MS = 600_000
+
+
+def read_lag(
+    view: JobView, reader: StreamReader, topics: JobTopics, *, now_ms: int
+) -> tuple[ReplicaLag, ...]:
+    """Lag of every replica of every store partition; `basis` says how it is known."""
+    config = reader.config()
+    stores = stores_of(config)
+    if not stores:
+        return ()
+    snapshots = (
+        record.value
+        for topic, interval_s in metrics_topics(config).items()
+        for record in topics.tail(topic, now_ms - _METRICS_INTERVALS * interval_s * 1000)
+    )
+    samples = task_samples(snapshots, view.job_name, view.job_id)
+    actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
+    idle = any(not p.is_running for p in actives)
+    checkpoints = newest(_checkpoints(view, topics, 0)) if idle else {}
+    # Ends after applied offsets: a lag is never too small.
+    ranges = topics.offset_ranges({store.topic for store in stores})
+    return replica_lags(
+        view,
+        stores=stores,
+        changelog_partitions={
+            task: int(text)
+            for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
+            if text.isascii() and text.isdigit()
+        },
+        ranges=ranges,
+        samples=samples,
+        checkpoints=checkpoints,
+    )
+
+
+def read_progress(
+    view: JobView, processor: ProcessorView, topics: JobTopics, *, since_ms: int
+) -> Progress:
+    """Whether an active committed progress on its input after `since_ms`.
+
+    Raises `InvalidInput` for a standby: it processes nothing.
+    """
+    if processor.mode is TaskMode.STANDBY:
+        raise InvalidInput(
+            f"whether {processor.processor_id} processes",
+            seen="a standby: it only applies the changelog",
+            fix="lag() tells how far it is",
+        )
+    records = list(_checkpoints(view, topics, since_ms - _CHECKPOINT_LOOK_BACK_MS))
+    tasks = tuple(task_progress(task, records, since_ms) for task in processor.tasks)
+    return Progress(
+        processor_id=processor.processor_id,
+        since_ms=since_ms,
+        processing=any(task.advanced for task in tasks),
+        tasks=tasks,
+    )
+
+
+def _checkpoints(view: JobView, topics: JobTopics, since_ms: int) -> Iterator[Checkpoint]:
+    for record in topics.tail(checkpoint_topic(view.job_name, view.job_id), since_ms):
+        checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms)
+        if checkpoint is not None:
+            yield checkpoint

@@ -1,0 +1,102 @@
+"""Whether a host may take a processor, by what the metadata shows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samza_dagster.client.views import HostView, JobView, ProcessorView, View
+from samza_dagster.model.naming import active_task_of, group_of
+
+SAME_HOST_RULE = "an active and its standbys, or two standbys of it, are never on one host"
+
+
+@dataclass(frozen=True)
+class HostVerdict(View):
+    """One host as a destination: the rule that decides, what was seen, the smallest fix.
+
+    `legal` is the rules' word; `ready` says whether its free memory and cores suffice
+    now (a legal host that isn't ready makes the request wait for its expiry).
+    """
+
+    host: str
+    legal: bool
+    ready: bool
+    rule: str
+    seen: str
+    fix: str = ""
+
+
+def peers_of(view: JobView, processor: ProcessorView) -> tuple[ProcessorView, ...]:
+    """Processors that hold a copy of a task of `processor` (same group, or a shared task)."""
+    mine = {active_task_of(task) for task in processor.tasks}
+    return tuple(
+        other
+        for _, other in sorted(view.processors.items())
+        if other.processor_id != processor.processor_id
+        and (
+            group_of(other.processor_id) == group_of(processor.processor_id)
+            or mine & {active_task_of(task) for task in other.tasks}
+        )
+    )
+
+
+def _shortage(view: JobView, host: HostView, processor: ProcessorView) -> str:
+    if processor.host == host.host:
+        return ""
+    short: list[str] = []
+    memory, cores = view.container_memory_mb, view.container_cores
+    if memory is not None and host.free_memory_mb is not None and host.free_memory_mb < memory:
+        short.append(f"{host.free_memory_mb} MiB free, {memory} needed")
+    if cores is not None and host.free_cores is not None and host.free_cores < cores:
+        short.append(f"{host.free_cores} cores free, {cores} needed")
+    return ", ".join(short)
+
+
+def _room_for(view: JobView, peer: ProcessorView, avoid: frozenset[str]) -> str:
+    taken = {p.host for p in peers_of(view, peer)} | {peer.host} | avoid
+    free = [h.host for _, h in sorted(view.hosts.items()) if h.host not in taken]
+    usable = [name for name in free if view.hosts[name].state != "lost"]
+    return usable[0] if usable else ""
+
+
+def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdict:
+    """Whether `host` may take `processor`, by the same-host rule, life and free resources."""
+    if host.state == "lost":
+        return HostVerdict(
+            host=host.host,
+            legal=False,
+            ready=False,
+            rule="a destination's agent answers",
+            seen=f"no word from the agent of {host.host} for longer than the lease",
+            fix=f"start the agent on {host.host}",
+        )
+    peer = next((p for p in peers_of(view, processor) if p.host == host.host), None)
+    if peer is not None:
+        room = _room_for(view, peer, frozenset({host.host}))
+        return HostVerdict(
+            host=host.host,
+            legal=False,
+            ready=False,
+            rule=SAME_HOST_RULE,
+            seen=f"{peer.mode.value.lower()} {peer.processor_id} is on {host.host} ({peer.state})",
+            fix=f"move {peer.processor_id} first: samza-dagster place {peer.processor_id} --to {room or 'a host added for it'}",
+        )
+    short = _shortage(view, host, processor)
+    if short:
+        return HostVerdict(
+            host=host.host,
+            legal=True,
+            ready=False,
+            rule="a resource is reserved before anything stops",
+            seen=short,
+            fix="free it before the request expires, or give a longer --request-expiry",
+        )
+    seen = (
+        "the container is here: a restart" if processor.host == host.host else "no rule forbids it"
+    )
+    return HostVerdict(host=host.host, legal=True, ready=True, rule="legal", seen=seen)
+
+
+def judge_all(view: JobView, processor: ProcessorView) -> tuple[HostVerdict, ...]:
+    """A verdict for every known host, in order of their names."""
+    return tuple(judge(view, processor, host) for _, host in sorted(view.hosts.items()))
