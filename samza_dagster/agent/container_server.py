@@ -16,7 +16,7 @@ from typing import Any, Dict, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
 from samza_dagster.agent.incarnation import Incarnation
-from samza_dagster.agent.supervisor import Supervisor, processor_hosts
+from samza_dagster.agent.supervisor import Supervisor
 
 HOLD_NEWLINE_S = 10.0
 # Below the range from which kernels pick the ports of outgoing connections, so that the
@@ -127,8 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _locality(self, supervisor: Supervisor, processor_id: Optional[str]) -> None:
-        with supervisor.changed:
-            hosts = processor_hosts(supervisor)
+        hosts = supervisor.processor_hosts()
         if processor_id is not None:
             self._answer(200, _locality(processor_id, hosts.get(processor_id, "")))
         else:

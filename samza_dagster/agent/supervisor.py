@@ -6,35 +6,29 @@ threads. All share one lock, and `changed` is notified whenever a report would d
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import select
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from samza_dagster.agent import incarnation as inc
-from samza_dagster.agent import procfs, warden
-from samza_dagster.agent.ending import HOW_NOT_STARTED, HOW_WARDEN_GONE
+from samza_dagster.agent import procfs
+from samza_dagster.agent.examination import GIVE_UP_S, LOOK_AGAIN_S, WARDEN_MARGIN_S, examine
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.launching import Place, spawn_warden
 from samza_dagster.agent.lease import Grant, Now, longer, read_clocks
 from samza_dagster.agent.protocol import Launch
+from samza_dagster.agent.release import blocked_by, processor_hosts
 from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.wakeup import WakeUp
 
 LOG = logging.getLogger("samza_dagster.agent")
 
-# The warden is the first killer; the agent acts when it is this much too late.
-_WARDEN_MARGIN_S = 2.0
-# Past SIGKILL, a process that still lives hangs in the kernel: say so.
-_GIVE_UP_S = 10.0
 _LONGEST_SLEEP_S = 5.0
-_WITHOUT_PIDFD_S = 0.2
 
 
 class Outcome(NamedTuple):
@@ -59,7 +53,7 @@ class Supervisor:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory
-        self.state_dir = state_dir
+        self._place = Place(directory, state_dir, host)
         self.host = host
         self.boot_id = procfs.boot_id()
         self.ledger = ledger
@@ -72,10 +66,7 @@ class Supervisor:
         self._clocks = clocks
         self._monotonic = monotonic
         self._wardens: List["subprocess.Popen[bytes]"] = []
-        self._ready: Dict[int, str] = {}
-        self._wake, self._wake_write = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._wake_write, False)
+        self._wakeup = WakeUp()
 
     @property
     def grant_file(self) -> Path:
@@ -141,10 +132,10 @@ class Supervisor:
                     ),
                 )
             created = Incarnation.create(
-                self.directory / "incarnations" / launch.execution_id,
+                self._place.incarnation(launch.execution_id),
                 launch,
-                command=tuple(self._fill(part, launch) for part in launch.command),
-                environment=self._environment(launch),
+                command=self._place.command(launch),
+                environment=self._place.environment(launch, self._url_of(launch.execution_id)),
                 grant_file=self.grant_file,
                 sequence=1 + max((i.sequence for i in self.incarnations.values()), default=0),
             )
@@ -196,15 +187,7 @@ class Supervisor:
         """Why its JobModel can't be released yet; None when it can."""
         if self.grant is None or not self.grant.is_live(self._clocks()):
             return "the host holds no live lease"
-        for other in self.incarnations.values():
-            if other is found or not other.is_live:
-                continue
-            # Of two that were never released, the one that was started first goes first.
-            if other.released or other.sequence < found.sequence:
-                path = overlaps(found, other)
-                if path is not None:
-                    return "{} is held by {}".format(path, other.execution_id)
-        return None
+        return blocked_by(found, self.incarnations.values())
 
     def release_job_model(self, found: Incarnation) -> str:
         """From here on it owns its tasks: recorded before a byte is sent."""
@@ -225,6 +208,11 @@ class Supervisor:
                 found.mark()
                 self._tell()
             return True
+
+    def processor_hosts(self) -> Dict[str, str]:
+        """Processor → host, as `/locality` tells containers."""
+        with self.changed:
+            return processor_hosts(self.locality, self.host, self.incarnations.values())
 
     # What the coordinator is told
 
@@ -252,35 +240,21 @@ class Supervisor:
                     if found.is_live:
                         self._look(found)
                 self._wardens = [w for w in self._wardens if w.poll() is None]
-                poller = select.poll()
-                for descriptor in self._descriptors():
-                    poller.register(descriptor, select.POLLIN | select.POLLHUP)
+                poller = self._wakeup.prepare(self._pidfds())
                 timeout = self._sleep_s()
-            woken = poller.poll(max(1, int(timeout * 1000)))
-            with self.changed:
-                for descriptor, _ in woken:
-                    if descriptor in self._ready:
-                        del self._ready[descriptor]
-                        os.close(descriptor)
-            try:
-                while os.read(self._wake, 512):
-                    pass
-            except BlockingIOError:
-                pass
+            self._wakeup.sleep(poller, timeout)
 
     def wake(self) -> None:
         """Makes `watch` look now."""
-        with contextlib.suppress(BlockingIOError):  # full: it has reason enough to wake
-            os.write(self._wake_write, b"x")
+        self._wakeup.call()
 
-    def _descriptors(self) -> List[int]:
-        watched = [self._wake, *self._ready]
+    def _pidfds(self) -> Iterator[int]:
         for found in self.incarnations.values():
             if found.is_live:
-                handles = [h for h in (found.warden, found.container) if h is not None]
-                # A dead one stays readable, and would wake us without end.
-                watched += [h.pidfd for h in handles if h.pidfd is not None and not h.is_dead()]
-        return watched
+                for handle in (found.warden, found.container):
+                    # A dead one stays readable, and would wake us without end.
+                    if handle is not None and handle.pidfd is not None and not handle.is_dead():
+                        yield handle.pidfd
 
     def _sleep_s(self) -> float:
         sleep = _LONGEST_SLEEP_S
@@ -293,176 +267,54 @@ class Supervisor:
                     sleep = min(sleep, deadline - now)
             handles = [h for h in (found.warden, found.container) if h is not None]
             if not handles or any(h.pidfd is None and not h.is_dead() for h in handles):
-                sleep = min(sleep, _WITHOUT_PIDFD_S)
+                sleep = min(sleep, LOOK_AGAIN_S)
             if self.grant is not None:
-                left = self.grant.remaining_s(self._clocks()) + _WARDEN_MARGIN_S
-                sleep = min(sleep, max(left, _WITHOUT_PIDFD_S))
+                left = self.grant.remaining_s(self._clocks()) + WARDEN_MARGIN_S
+                sleep = min(sleep, max(left, LOOK_AGAIN_S))
         return sleep
 
     def _look(self, found: Incarnation) -> None:
-        """Compares one live incarnation with the kernel and its record."""
-        if found.warden is not None and found.warden.name.boot_id != self.boot_id:
-            self._finish(found, found.read_end() or {"why": "the host was started anew"})
+        left = None if self.grant is None else self.grant.remaining_s(self._clocks())
+        finding = examine(found, boot_id=self.boot_id, lease_left_s=left, now=self._monotonic())
+        if finding is None:
             return
-        if not found.read_processes():
-            self._look_at_launch(found)
-            return
-        assert found.warden is not None  # read together
-        assert found.container is not None
-        if found.state == inc.LAUNCHING:
-            found.state = inc.STOPPING if found.stop_asked else inc.RUNNING
-            self._tell()
-        # The order matters: an end that is written before a dead warden is seen isn't missed.
-        warden_dead = found.warden.is_dead()
-        end = found.read_end()
-        if found.container.is_dead() and end is not None:
-            self._finish(found, end)
-        elif warden_dead:
-            self._take_over(found)
-        elif found.container.is_dead():
-            self._hurry_warden(found)
-        else:
-            self._second_killer(found)
-
-    def _look_at_launch(self, found: Incarnation) -> None:
-        end = found.read_end()
-        if end is not None:
-            self._fail(found, str(end.get("why", "")))
-        elif found.warden is not None:
-            if found.warden.is_dead():
-                # A container forked but not written down was killed with its parent.
-                self._fail(found, "its warden ended before it had started the container")
-        elif found.bar("the agent ended before it had started a warden"):
-            self._fail(found, "the agent ended before it had started a warden")
-
-    def _take_over(self, found: Incarnation) -> None:
-        """The warden is gone without having written an end: kill what is left, then write it."""
-        assert found.warden is not None
-        assert found.container is not None
-        container = found.container.name
-        if procfs.group_of(container, found.warden.name.pid) or not found.container.is_dead():
-            procfs.kill_group(container, found.warden.name.pid)
-            now = self._monotonic()
-            if found.kill_at is None or found.kill_at <= now:
-                found.kill_at = now + _WITHOUT_PIDFD_S  # look again soon
-            return
-        found.write_end(HOW_WARDEN_GONE, "its warden was killed")
-        self._finish(found, found.read_end() or {})
-
-    def _hurry_warden(self, found: Incarnation) -> None:
-        """The container is dead; its warden has a moment to write the end."""
-        assert found.warden is not None
-        now = self._monotonic()
-        if found.bury_by is None:
-            found.bury_by = now + _WARDEN_MARGIN_S
-        elif found.bury_by <= now:
-            LOG.warning("%s: its warden hangs, killing it", found.execution_id)
-            found.warden.send(9)
-
-    def _second_killer(self, found: Incarnation) -> None:
-        assert found.warden is not None
-        assert found.container is not None
-        now = self._monotonic()
-        remaining = -1.0 if self.grant is None else self.grant.remaining_s(self._clocks())
-        overdue = remaining <= -_WARDEN_MARGIN_S
-        if overdue or (found.kill_at is not None and found.kill_at <= now):
-            LOG.warning(
-                "%s: killing its group: %s",
-                found.execution_id,
-                "the lease has ended" if overdue else "its warden didn't within the grace",
+        found.state = finding.state
+        found.stop_failed = finding.stop_failed or found.stop_failed
+        if not found.is_live:
+            found.why = finding.why
+            found.exit_status = finding.exit_status
+            found.close()
+            LOG.info(
+                "%s is %s: status %s, %s",
+                *(found.execution_id, found.state, found.exit_status, found.why),
             )
-            procfs.kill_group(found.container.name, found.warden.name.pid)
-            found.kill_at = now + _WITHOUT_PIDFD_S
-        if (
-            found.give_up_at is not None
-            and found.give_up_at <= now
-            and found.stop_asked
-            and not found.stop_failed
-        ):
-            found.stop_failed = "pid {} lives on {:.0f} s after SIGKILL".format(
-                found.pid, _GIVE_UP_S
-            )
-            self._tell()
+            self._set_ledger(self.ledger.bury(found.execution_id))
+        self._tell()
+        if found.is_live:
+            self._look(found)  # one finding may hide the next
 
     def _stop(self, found: Incarnation) -> None:
         if found.state == inc.RUNNING:
             found.state = inc.STOPPING
-        found.kill_at = self._monotonic() + found.stop_grace_s + _WARDEN_MARGIN_S
-        found.give_up_at = found.kill_at + _GIVE_UP_S
+        found.kill_at = self._monotonic() + found.stop_grace_s + WARDEN_MARGIN_S
+        found.give_up_at = found.kill_at + GIVE_UP_S
         found.read_processes()
         if found.warden is not None:
             found.warden.send(15)
         self.wake()
 
-    def _finish(self, found: Incarnation, end: Dict[str, Any]) -> None:
-        found.state = inc.DEAD
-        status = end.get("status")
-        found.exit_status = status if isinstance(status, int) else None
-        found.why = str(end.get("how", "")) if not end.get("why") else str(end["why"])
-        LOG.info("%s is dead: status %s, %s", found.execution_id, status, found.why)
-        self._ended(found)
-
-    def _fail(self, found: Incarnation, why: str) -> None:
-        if found.read_end() is None:
-            found.write_end(HOW_NOT_STARTED, why)
-        found.state = inc.FAILED
-        found.why = why
-        LOG.info("%s was not started: %s", found.execution_id, why)
-        self._ended(found)
-
-    def _ended(self, found: Incarnation) -> None:
-        found.close()
-        self._set_ledger(self.ledger.bury(found.execution_id))
-        self._tell()
-
-    # Launch
-
-    def _fill(self, text: str, launch: Launch) -> str:
-        work = self.directory / "incarnations" / launch.execution_id / "work"
-        for word, value in (
-            ("{agent_dir}", str(self.directory)),
-            ("{state_dir}", str(self.state_dir)),
-            ("{work_dir}", str(work)),
-            ("{host}", self.host),
-        ):
-            text = text.replace(word, value)
-        return text
-
-    def _environment(self, launch: Launch) -> Dict[str, str]:
-        given = {key: self._fill(value, launch) for key, value in launch.environment.items()}
-        # Of the agent's own environment only what finds programs and speaks a language.
-        base = {
-            k: os.environ[k] for k in ("PATH", "LANG", "LC_ALL", "TZ", "HOME") if k in os.environ
-        }
-        base.update(given)
-        base["SAMZA_COORDINATOR_URL"] = self._url_of(launch.execution_id)
-        base["LOGGED_STORE_BASE_DIR"] = str(self.state_dir)
-        return base
-
     def _spawn(self, found: Incarnation) -> None:
-        told, tell = os.pipe()
         try:
-            with (found.directory / "warden.log").open("ab") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-I", warden.__file__, str(found.directory), str(tell)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    pass_fds=(tell,),
-                    start_new_session=True,
-                )
+            process, told = spawn_warden(found.directory)
         except OSError as error:
-            os.close(told)
-            self._fail(found, "its warden can't be started: {}".format(error))
+            found.bar("its warden can't be started: {}".format(error))
+            self._look(found)
             return
-        finally:
-            os.close(tell)
         self._wardens.append(process)
         name = procfs.name_of(process.pid)
         assert name is not None  # our own child, not reaped before `watch` polls it
         found.warden = procfs.ProcessHandle(name)
-        self._ready[told] = found.execution_id
+        self._wakeup.watch_once(told)
         self._tell()
         self.wake()
 
@@ -477,20 +329,3 @@ class Supervisor:
     def _tell(self) -> None:
         self.revision += 1
         self.changed.notify_all()
-
-
-def overlaps(one: Incarnation, other: Incarnation) -> Optional[str]:
-    """A store directory that both would hold."""
-    return inc.overlaps(one.store_directories, other.store_directories)
-
-
-def processor_hosts(supervisor: Supervisor) -> Dict[str, str]:
-    """Processor → host: the coordinator's word, and this host's own where it knows better."""
-    hosts = dict(supervisor.locality)
-    live: List[Tuple[str, str]] = [
-        (i.processor_id, supervisor.host)
-        for i in supervisor.incarnations.values()
-        if i.checked_in and i.is_live
-    ]
-    hosts.update(live)
-    return hosts

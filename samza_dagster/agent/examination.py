@@ -1,0 +1,138 @@
+"""One live incarnation against the kernel and its record: what has become of it.
+
+The agent is the second killer here: it acts on a group whose warden is late, stopped or dead.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from typing import NamedTuple, Optional
+
+from samza_dagster.agent import procfs
+from samza_dagster.agent.ending import HOW_WARDEN_GONE
+from samza_dagster.agent.incarnation import (
+    DEAD,
+    FAILED,
+    LAUNCHING,
+    RUNNING,
+    STOPPING,
+    Incarnation,
+)
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+# The warden is the first killer; the agent acts when it is this much too late.
+WARDEN_MARGIN_S = 2.0
+# Past SIGKILL, a process that still lives hangs in the kernel: say so.
+GIVE_UP_S = 10.0
+LOOK_AGAIN_S = 0.2
+
+_NEVER_STARTED = "the agent ended before it had started a warden"
+# A container forked but not written down was killed with its parent.
+_WARDEN_ENDED = "its warden ended before it had started the container"
+
+
+class Finding(NamedTuple):
+    """A new state, or for `stop_failed` a reason in the old one."""
+
+    state: str
+    why: str = ""
+    exit_status: Optional[int] = None
+    stop_failed: str = ""
+
+
+def examine(
+    found: Incarnation, *, boot_id: str, lease_left_s: Optional[float], now: float
+) -> Optional[Finding]:
+    """What is new, None when nothing is. `now` is monotonic; no lease at all is None.
+
+    Kills what should be dead and isn't; its death is found by a later look.
+    """
+    if not found.read_processes():
+        return _examine_launch(found)
+    assert found.warden is not None  # read together
+    assert found.container is not None
+    if found.warden.name.boot_id != boot_id:
+        return _dead(found, "the host was started anew")
+    # The order matters: an end that is written before a dead warden is seen isn't missed.
+    warden_dead = found.warden.is_dead()
+    container_dead = found.container.is_dead()
+    if container_dead and found.read_end() is not None:
+        return _dead(found, "")
+    if found.state == LAUNCHING:
+        return Finding(STOPPING if found.stop_asked else RUNNING)
+    if warden_dead:
+        return _take_over(found, container_dead, now)
+    if container_dead:
+        _hurry_warden(found, now)
+        return None
+    return _second_killer(found, lease_left_s, now)
+
+
+def _examine_launch(found: Incarnation) -> Optional[Finding]:
+    # Its warden may write its record between two looks here, and then is taken next time.
+    if found.warden is not None:
+        ended = found.warden.is_dead()
+        if ended and not found.read_processes() and found.read_end() is None:
+            found.bar(_WARDEN_ENDED)
+    elif found.read_end() is None:
+        found.bar(_NEVER_STARTED)
+    end = found.read_end()
+    if end is None or found.read_processes():
+        return None
+    return Finding(FAILED, str(end.get("why", "")))
+
+
+def _dead(found: Incarnation, why: str) -> Finding:
+    end = found.read_end() or {}
+    status = end.get("status")
+    return Finding(
+        DEAD,
+        str(end.get("why") or end.get("how") or why),
+        exit_status=status if isinstance(status, int) else None,
+    )
+
+
+def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional[Finding]:
+    """The warden is gone without having written an end: kill what is left, then write it."""
+    assert found.warden is not None
+    assert found.container is not None
+    container, session = found.container.name, found.warden.name.pid
+    if procfs.group_of(container, session) or not container_dead:
+        procfs.kill_group(container, session)
+        found.kill_at = now + LOOK_AGAIN_S
+        return None
+    found.write_end(HOW_WARDEN_GONE, "its warden was killed")
+    return _dead(found, "")
+
+
+def _hurry_warden(found: Incarnation, now: float) -> None:
+    """The container is dead; its warden has a moment to write the end."""
+    assert found.warden is not None
+    if found.bury_by is None:
+        found.bury_by = now + WARDEN_MARGIN_S
+    elif found.bury_by <= now:
+        LOG.warning("%s: its warden hangs, killing it", found.execution_id)
+        found.warden.send(signal.SIGKILL)
+
+
+def _second_killer(
+    found: Incarnation, lease_left_s: Optional[float], now: float
+) -> Optional[Finding]:
+    assert found.warden is not None
+    assert found.container is not None
+    overdue = lease_left_s is None or lease_left_s <= -WARDEN_MARGIN_S
+    if overdue or (found.kill_at is not None and found.kill_at <= now):
+        LOG.warning(
+            "%s: killing its group: %s",
+            found.execution_id,
+            "the lease has ended" if overdue else "its warden didn't within the grace",
+        )
+        procfs.kill_group(found.container.name, found.warden.name.pid)
+        found.kill_at = now + LOOK_AGAIN_S
+    hangs = found.give_up_at is not None and found.give_up_at <= now
+    if hangs and found.stop_asked and not found.stop_failed:
+        text = "pid {} lives on {:.0f} s after SIGKILL".format(found.pid, GIVE_UP_S)
+        return Finding(found.state, stop_failed=text)
+    return None

@@ -1,0 +1,76 @@
+"""From a launch to a detached warden: placeholders, environment, process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, NamedTuple, Tuple
+
+from samza_dagster.agent import warden
+from samza_dagster.agent.protocol import Launch
+
+# Of the agent's own environment only what finds programs and speaks a language.
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
+
+
+class Place(NamedTuple):
+    """Where containers of this host find themselves."""
+
+    directory: Path
+    state_dir: Path
+    host: str
+
+    def incarnation(self, execution_id: str) -> Path:
+        """The directory of one incarnation."""
+        return self.directory / "incarnations" / execution_id
+
+    def fill(self, text: str, execution_id: str) -> str:
+        """Replaces the four placeholders; other braces stay."""
+        for word, value in (
+            ("{agent_dir}", str(self.directory)),
+            ("{state_dir}", str(self.state_dir)),
+            ("{work_dir}", str(self.incarnation(execution_id) / "work")),
+            ("{host}", self.host),
+        ):
+            text = text.replace(word, value)
+        return text
+
+    def command(self, launch: Launch) -> Tuple[str, ...]:
+        """The program and its arguments, filled in."""
+        return tuple(self.fill(part, launch.execution_id) for part in launch.command)
+
+    def environment(self, launch: Launch, coordinator_url: str) -> Dict[str, str]:
+        """The whole environment of the container; ours win over the launch's."""
+        made = {key: os.environ[key] for key in _PASSED_ON if key in os.environ}
+        for key, value in launch.environment.items():
+            made[key] = self.fill(value, launch.execution_id)
+        made["SAMZA_COORDINATOR_URL"] = coordinator_url
+        made["LOGGED_STORE_BASE_DIR"] = str(self.state_dir)
+        return made
+
+
+def spawn_warden(directory: Path) -> Tuple["subprocess.Popen[bytes]", int]:
+    """A warden in a session of its own, and a descriptor that ends once it has its container.
+
+    Raises `OSError` when no process can be started.
+    """
+    told, tell = os.pipe()
+    try:
+        with (directory / "warden.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-I", warden.__file__, str(directory), str(tell)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                pass_fds=(tell,),
+                start_new_session=True,
+            )
+    except OSError:
+        os.close(told)
+        raise
+    finally:
+        os.close(tell)
+    return process, told

@@ -1,0 +1,80 @@
+"""A lease is arithmetic on two clocks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.agent.lease import Grant, Now, longer
+
+pytestmark = pytest.mark.unit
+
+START = Now(1000.0, 1_700_000_000.0)
+seconds = st.floats(min_value=-1e4, max_value=1e4, allow_nan=False)
+
+
+def grant(lease_s: float = 120.0, epoch: int = 1, asked: Now = START) -> Grant:
+    return Grant(epoch, lease_s, asked, "boot-1")
+
+
+def later(boottime_s: float, wall_s: float) -> Now:
+    return Now(START.boottime_s + boottime_s, START.wall_s + wall_s)
+
+
+def test_it_runs_from_the_moment_it_was_asked_for() -> None:
+    """The reply's travel time is the holder's loss, never the granter's."""
+    assert grant().remaining_s(later(30, 30)) == 90
+    assert grant().is_live(later(119.9, 119.9))
+    assert not grant().is_live(later(120, 120))
+
+
+def test_the_clock_that_says_more_time_has_passed_counts() -> None:
+    """A suspended host shows in one, a frozen one in the other."""
+    assert grant().remaining_s(later(5, 100)) == 20
+    assert grant().remaining_s(later(100, 5)) == 20
+
+
+def test_a_wall_clock_set_back_lengthens_nothing() -> None:
+    """Nor does one that says that it isn't even asked for yet."""
+    assert grant().remaining_s(later(60, -3600)) == 60
+    assert grant().remaining_s(later(0, -3600)) == 120
+
+
+@given(lease_s=st.floats(min_value=0, max_value=1e4), boottime_s=seconds, wall_s=seconds)
+def test_it_never_lasts_longer_than_granted_on_either_clock(
+    lease_s: float, boottime_s: float, wall_s: float
+) -> None:
+    """For every pair of readings: live means that both clocks allow it."""
+    now = later(boottime_s, wall_s)
+    if grant(lease_s).is_live(now):
+        assert now.boottime_s - START.boottime_s < lease_s
+        assert now.wall_s - START.wall_s < lease_s
+    assert grant(lease_s).remaining_s(now) <= lease_s
+
+
+def test_of_two_grants_the_one_that_ends_later_is_held() -> None:
+    """Replies overtake each other; an older one must not shorten the lease."""
+    first, second = grant(), grant(asked=later(10, 10))
+    now = later(11, 11)
+    assert longer(None, first, now) == first
+    assert longer(first, second, now) == second
+    assert longer(second, first, now) == second
+
+
+def test_a_newer_leader_is_held_to_its_own_word() -> None:
+    """Its grant replaces the old leader's, also when it is shorter; the old one's never returns."""
+    old, new = grant(120, epoch=1), grant(30, epoch=2)
+    assert longer(old, new, START) == new
+    assert longer(new, old, START) == new
+
+
+def test_a_file_is_a_grant_only_when_it_is_whole_and_of_this_boot() -> None:
+    """Anything else is no grant: containers are not started on a guess."""
+    written = grant().to_json()
+    assert Grant.from_json(written, "boot-1") == grant()
+    assert Grant.from_json(written, "boot-2") is None
+    assert Grant.from_json(None, "boot-1") is None
+    for key in ("epoch", "lease_s", "asked_boottime_s", "asked_wall_s", "boot_id"):
+        assert Grant.from_json({k: v for k, v in written.items() if k != key}, "boot-1") is None
+    assert Grant.from_json({**written, "lease_s": "long"}, "boot-1") is None

@@ -1,0 +1,155 @@
+"""What a report of an agent gives cause to tell."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from samza_dagster.cluster.agent_messages import Sync, parse_sync
+from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.errors import InvalidInput
+
+pytestmark = pytest.mark.unit
+
+
+class Calls:
+    """Notes each callback."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.made.append((name, arguments[0]))
+
+
+def message(**changed: Any) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "host": "host-1",
+        "boot_id": "b",
+        "instance": "i1",
+        "sequence": 1,
+        "resources": {"memory_mb": 1000, "cores": 4, "free_memory_mb": 800, "free_cores": 3},
+        **changed,
+    }
+
+
+def sync(**changed: Any) -> Sync:
+    return parse_sync(json.dumps(message(**changed)).encode())
+
+
+def container(**changed: Any) -> dict[str, Any]:
+    return {"execution_id": "e1", "processor_id": "0", "state": "running", **changed}
+
+
+def told(book: HostBook, report: Sync) -> list[str]:
+    calls = Calls()
+    for notice in book.take(report):
+        notice(calls)  # pyright: ignore[reportArgumentType]
+    return [name for name, _ in calls.made]
+
+
+def test_each_step_of_a_container_is_told_once() -> None:
+    """Report by report, and a report that changes nothing tells nothing."""
+    book = HostBook("host-1")
+    steps: list[tuple[dict[str, Any], list[str]]] = [
+        (container(state="launching"), ["on_host_registered"]),
+        (container(pid=7), ["on_container_launched"]),
+        (container(pid=7, checked_in=True), ["on_container_checked_in"]),
+        (container(pid=7, checked_in=True), []),
+        (container(pid=7, checked_in=True, state="stopping"), []),
+        (container(pid=7, checked_in=True, state="stopping", stop_failed="D"), ["on_stop_failed"]),
+        (
+            container(pid=7, checked_in=True, state="dead", exit_status=143),
+            ["on_container_stopped"],
+        ),
+    ]
+    for number, (reported, expected) in enumerate(steps):
+        assert told(book, sync(sequence=number, containers=[reported])) == expected
+
+
+def test_steps_that_one_report_joins_are_told_in_order() -> None:
+    """Nothing is left out because the agent was faster than the network."""
+    book = HostBook("host-1")
+    dead = container(pid=7, checked_in=True, state="dead", exit_status=1)
+    assert told(book, sync(containers=[dead])) == [
+        "on_host_registered",
+        "on_container_launched",
+        "on_container_checked_in",
+        "on_container_stopped",
+    ]
+
+
+def test_a_report_that_was_overtaken_changes_nothing() -> None:
+    """A long poll and a short one of the same agent may arrive in either order."""
+    book = HostBook("host-1")
+    told(book, sync(sequence=5, containers=[container(pid=7, state="dead")]))
+    assert told(book, sync(sequence=4, containers=[container(pid=7)])) == []
+    assert book.containers["e1"].state == "dead"
+
+
+def test_an_agent_that_was_started_anew_or_was_lost_tells_all_again() -> None:
+    """At least once: a coordinator may have missed what came before."""
+    book = HostBook("host-1")
+    running = [container(pid=7, checked_in=True)]
+    everything = ["on_host_registered", "on_container_launched", "on_container_checked_in"]
+    assert told(book, sync(containers=running)) == everything
+    assert told(book, sync(instance="i2", sequence=0, containers=running)) == everything
+    assert book.past_instances == {"i1"}
+    book.lose()
+    assert told(book, sync(instance="i2", sequence=1, containers=running)) == everything
+
+
+def test_what_would_start_something_is_taken_back_from_a_lost_host() -> None:
+    """Stops are kept: they are right whenever it returns."""
+    book = HostBook("host-1")
+    for number, kind in enumerate(("reserve", "start", "stop", "release", "forget")):
+        book.commands[str(number)] = {"id": str(number), "kind": kind}
+    book.lose()
+    assert [c["kind"] for c in book.commands.values()] == ["stop", "release", "forget"]
+
+
+def test_what_is_on_its_way_to_be_reserved_counts_as_taken() -> None:
+    """Until the agent's own report has it."""
+    book = HostBook("host-1")
+    told(book, sync())
+    book.commands["c"] = {
+        "id": "c",
+        "kind": "reserve",
+        "request_id": "r",
+        "memory_mb": 300,
+        "cores": 1,
+    }
+    before = book.view(0.0)
+    assert before is not None
+    assert (before.free_memory_mb, before.free_cores) == (500, 2)
+    held = [{"request_id": "r", "memory_mb": 300, "cores": 1, "execution_id": None}]
+    resources = {"memory_mb": 1000, "cores": 4, "free_memory_mb": 500, "free_cores": 2}
+    told(book, sync(sequence=2, resources=resources, reservations=held))
+    after = book.view(0.0)
+    assert after is not None
+    assert after.free_memory_mb == 500
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"host": ""}, "host"),
+        ({"sequence": -1}, "sequence"),
+        ({"wait_ms": 10**9}, "wait_ms"),
+        ({"resources": {"memory_mb": "1"}}, "resources"),
+        ({"containers": [{"execution_id": "e"}]}, "containers.0.processor_id"),
+        ({"version": 3}, "version 3"),
+    ],
+)
+def test_a_malformed_report_is_refused_by_the_field(changed: dict[str, Any], field: str) -> None:
+    """The agent logs the answer, so it names the part."""
+    with pytest.raises(InvalidInput, match=field):
+        parse_sync(json.dumps(message(**changed)).encode())
+
+
+def test_an_agent_one_version_away_is_understood() -> None:
+    """With fields that we don't know."""
+    assert sync(version=2, novelty=[1]).version == 2
