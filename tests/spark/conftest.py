@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
+from samza_dagster.snapshots.class_archive import archive_path
 from samza_dagster.snapshots.connector import connector_jars
 from samza_dagster.snapshots.session import spark_session
 
@@ -37,8 +38,10 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    jars = connector_jars()
     session = spark_session(
-        connector_jars(),
+        jars,
+        class_archive=archive_path(jars),
         settings={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
     )
     yield session
@@ -273,11 +276,13 @@ def _checkpoint_v2(task: str, stores: dict[str, tuple[str, int, str]]) -> tuple[
     return (json.dumps(key), json.dumps(value), 2_000)
 
 
-def _metrics(job: str, task: str, host: str, gauges: dict[str, str]) -> tuple[None, str, int]:
+def _metrics(
+    job: str, task: str, host: str, gauges: dict[str, str], at_ms: int = 99_000
+) -> tuple[None, str, int]:
     header = {"job-name": job, "job-id": "1", "source": f"TaskName-{task}", "host": host}
     groups = {"org.apache.samza.container.TaskInstanceMetrics": {**gauges, "commit-calls": 3}}
-    snapshot = {"header": {**header, "time": 99_000}, "metrics": groups}
-    return (None, json.dumps(snapshot), 99_000)
+    snapshot = {"header": {**header, "time": at_ms}, "metrics": groups}
+    return (None, json.dumps(snapshot), at_ms)
 
 
 @pytest.fixture(scope="session")
@@ -312,7 +317,9 @@ def edge_job(topics: Topics) -> KafkaSettings:
     topics.fill(
         "edge-metrics",
         [
-            _metrics("other", "Standby-Partition 0-0", "h2", {"kafka-edge-s1-0-offset": "2"}),
+            _metrics(
+                "other", "Standby-Partition 0-0", "h2", {"kafka-edge-s1-0-offset": "2"}, 99_500
+            ),
             _metrics("edge", "Standby-Partition 0-0", "h3", {"kafka-edge-s3-0-offset": "1"}),
             (None, "TaskName-Standby- not json", 99_000),
         ],
