@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # closes: 500 ms with Kafka's default, for nothing.
 _FETCH_WAIT_MS = "20"
 
-_RECORD = (
+# The fields of `read_records`, as in `struct<...>`.
+RECORD_FIELDS = (
     "topic: string, partition: int, offset: bigint, timestamp: timestamp, "
     "key: string, value: string"
 )
@@ -46,7 +47,7 @@ def read_records(
     """
     wanted = [r for r in ranges if not r.is_empty]
     if not wanted:
-        return local_rows(spark, [], _RECORD)
+        return local_rows(spark, [], RECORD_FIELDS)
     reader = (
         spark.read.format("kafka")
         .options(**options)

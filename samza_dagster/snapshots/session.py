@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from samza_dagster.snapshots.connector import EXCLUDED_PACKAGES, PACKAGE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_INSTALL = "pip install 'samza_dagster[spark]'"
 _NEEDED_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it, whatever the job
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
@@ -32,16 +34,14 @@ def spark_session(
     """The session of this process: a new one, or the running one with these SQL settings.
 
     `jars` is the Kafka connector (`connector.connector_jars()`); empty: Spark resolves
-    it, which takes some 10 s the first time. `class_archive` is a file that
-    `class_archive.dump` wrote; without it the JVM only starts slower. `settings` go
+    it, which takes some 10 s the first time. `class_archive` is the file of
+    `class_archive.archive_path`; while it isn't there the JVM only starts slower. `settings` go
     last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingPrerequisite(
-            "a Spark session", seen=str(error), fix="pip install 'samza_dagster[spark]'"
-        ) from error
+        raise MissingPrerequisite("a Spark session", seen=str(error), fix=_INSTALL) from error
     chosen = spark_settings(jars, master, driver_memory=driver_memory, class_archive=class_archive)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**chosen, **(settings or {})}.items():
@@ -116,6 +116,14 @@ def _java_options(class_archive: Path | None) -> str:
             "-Xlog:cds+dynamic=off",
         ]
     return " ".join(options)
+
+
+def pyspark_home() -> Path:
+    """Where pyspark is installed, without importing it. Raises `MissingPrerequisite`."""
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise MissingPrerequisite("pyspark", seen="not installed", fix=_INSTALL)
+    return Path(found.origin).parent
 
 
 def spark_java_home(environment: Mapping[str, str] | None = None) -> Path:

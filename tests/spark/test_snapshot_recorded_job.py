@@ -1,0 +1,152 @@
+"""The snapshot of a job recorded on a real cluster; expected rows were written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import pytest
+
+from samza_dagster.readiness import records_behind
+from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
+from samza_dagster.snapshots.schemas import DATASETS
+
+pytestmark = pytest.mark.spark
+
+AT = 1_795_264_717_000
+RUN = "1795264662180-8201457e"
+STAMP = {"snapshot_time": AT, "job_name": "yw", "job_id": "1", "deployment_id": RUN}
+
+
+def pick(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_container_locality_is_what_each_processor_reported_last(
+    recorded_snapshot: Snapshot,
+) -> None:
+    """Of 47 recorded reports the last of each of the four processors counts."""
+    expected = [
+        ("0", "nm1", "Active", 2, 1795264687371),
+        ("0-0", "nm2", "Standby", 2, 1795264684358),
+        ("1", "nm2", "Active", 2, 1795264686026),
+        ("1-0", "nm1", "Standby", 2, 1795264685722),
+    ]
+    names = ("processor_id", "host", "mode", "tasks", "reported_at_ms")
+    rows = recorded_snapshot.rows("container_locality")
+    assert rows == [{**STAMP, **dict(zip(names, row, strict=True))} for row in expected]
+
+
+def test_task_locality_joins_each_task_to_the_host_of_its_processor(
+    recorded_snapshot: Snapshot,
+) -> None:
+    """Active tasks 0 and 2 are on nm1, their standbys on nm2, and the other way round."""
+    rows = recorded_snapshot.rows("task_locality")
+    assert pick(rows, "task_name", "processor_id", "host", "mode", "changelog_partition") == [
+        ("Partition 0", "0", "nm1", "Active", 0),
+        ("Partition 1", "1", "nm2", "Active", 1),
+        ("Partition 2", "0", "nm1", "Active", 2),
+        ("Partition 3", "1", "nm2", "Active", 3),
+        ("Standby-Partition 0-0", "0-0", "nm2", "Standby", 0),
+        ("Standby-Partition 1-0", "1-0", "nm1", "Standby", 1),
+        ("Standby-Partition 2-0", "0-0", "nm2", "Standby", 2),
+        ("Standby-Partition 3-0", "1-0", "nm1", "Standby", 3),
+    ]
+    assert pick(rows[:1], *STAMP) == [tuple(STAMP.values())]
+
+
+def test_changelog_lag_of_actives_is_from_checkpoints_and_of_standbys_from_metrics(
+    recorded_snapshot: Snapshot,
+) -> None:
+    """Ends 65850, 65843, 65839, 65900 against the offsets in the recorded messages."""
+    rows = recorded_snapshot.rows("changelog_lag")
+    active, standby = "checkpoint-v2", "metrics"
+    assert pick(
+        rows,
+        "partition",
+        "task_name",
+        "end_offset",
+        "applied_offset",
+        "lag_records",
+        "applied_source",
+        "observed_at_ms",
+    ) == [
+        (0, "Partition 0", 65850, 65834, 15, active, 1795264713939),
+        (0, "Standby-Partition 0-0", 65850, 65838, 11, standby, 1795264714631),
+        (1, "Partition 1", 65843, 65825, 17, active, 1795264712560),
+        (1, "Standby-Partition 1-0", 65843, 65842, 0, standby, 1795264715774),
+        (2, "Partition 2", 65839, 65834, 4, active, 1795264713970),
+        (2, "Standby-Partition 2-0", 65839, 65838, 0, standby, 1795264714629),
+        (3, "Partition 3", 65900, 65825, 74, active, 1795264712580),
+        (3, "Standby-Partition 3-0", 65900, 65841, 58, standby, 1795264715780),
+    ]
+    assert {row["store"] for row in rows} == {"lab"}
+    assert {row["changelog"] for row in rows} == {"yw-lab-changelog"}
+    assert {row["unknown_because"] for row in rows} == {None}
+
+
+def test_lag_is_the_pure_rule_on_every_row(
+    recorded_snapshot: Snapshot, edge_snapshot: Snapshot
+) -> None:
+    """Spark's expression and `readiness.records_behind` never differ."""
+    for snapshot in (recorded_snapshot, edge_snapshot):
+        for row in snapshot.rows("changelog_lag"):
+            expected = records_behind(
+                row["beginning_offset"], row["end_offset"], row["applied_offset"]
+            )
+            assert row["lag_records"] == expected, row
+            assert (row["unknown_because"] is None) == (expected is not None), row
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_columns_are_those_documented(recorded_snapshot: Snapshot, dataset: str) -> None:
+    """Names, order and types of each frame are the schema's."""
+    fields = recorded_snapshot.frame(dataset).schema.fields
+    assert [(f.name, f.dataType.simpleString()) for f in fields] == [
+        (c.name, c.type) for c in DATASETS[dataset]
+    ]
+
+
+def test_nothing_recorded_is_malformed(recorded_snapshot: Snapshot) -> None:
+    """695 records of a real cluster, 47 of them deletions, are all readable."""
+    assert (recorded_snapshot.malformed_keys, recorded_snapshot.malformed_values) == (0, 0)
+
+
+@dataclass
+class Later:
+    snapshot: Snapshot
+    cpu_s: float
+
+
+@pytest.fixture(scope="module")
+def an_hour_later(recorded_snapshot: Snapshot, recorded_job: KafkaSettings, spark: Any) -> Later:
+    """Nothing was written since. The session is warm by now."""
+    assert recorded_snapshot.snapshot_time_ms == AT
+    before = cpu_seconds()
+    snapshot = compute_snapshot(recorded_job, spark, AT + 3_600_000)
+    return Later(snapshot, cpu_seconds() - before)
+
+
+def cpu_seconds() -> float:
+    """Of this process and Spark's JVM: the machine's other work doesn't count."""
+    here = psutil.Process()
+    times = [p.cpu_times() for p in (here, *here.children()) if p is here or p.name() == "java"]
+    return sum(t.user + t.system for t in times)
+
+
+def test_metrics_before_the_window_are_not_read(an_hour_later: Later) -> None:
+    """The standbys' last words are too old: lag is unknown, not 0."""
+    snapshot = an_hour_later.snapshot
+    rows = snapshot.rows("changelog_lag")
+    assert {(r["mode"], r["lag_records"] is None, r["unknown_because"]) for r in rows} == {
+        ("Active", False, None),
+        ("Standby", True, "no-observation"),
+    }
+    assert [(r.start, r.end) for r in snapshot.ranges if r.topic == "metrics"] == [(18, 18)]
+
+
+def test_a_warm_snapshot_costs_seconds(an_hour_later: Later) -> None:
+    """All three datasets for under 6 s of processor time, once warm; each part is timed."""
+    assert 0 < an_hour_later.cpu_s < 6.0
+    assert {"coordinator_stream", *DATASETS} <= set(an_hour_later.snapshot.seconds)

@@ -1,0 +1,52 @@
+"""Lag of a replica: the rule, without Spark and without Kafka."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.readiness import records_behind
+
+pytestmark = pytest.mark.unit
+
+OFFSETS = st.integers(min_value=0, max_value=2**62)
+MAYBE = st.none() | OFFSETS
+
+
+def test_recorded_samples() -> None:
+    """End and applied offset of a standby as recorded while it was being filled."""
+    assert records_behind(0, 52399, 46231) == 6167
+    assert records_behind(0, 65889, 65888) == 0
+
+
+def test_an_unknown_offset_gives_unknown_lag() -> None:
+    """Neither a missing end nor a missing applied offset is taken for 0."""
+    assert records_behind(0, None, 5) is None
+    assert records_behind(0, 10, None) is None
+
+
+def test_an_empty_changelog_has_no_lag() -> None:
+    """Also when its records have all been deleted and its offsets go on."""
+    assert records_behind(0, 0, None) == 0
+    assert records_behind(7, 7, None) == 0
+
+
+def test_an_offset_beyond_the_end_is_unknown() -> None:
+    """The changelog was deleted or cut: 0 would call a replica ready that isn't."""
+    assert records_behind(0, 100, 65838) is None
+
+
+@given(beginning=MAYBE, end=MAYBE, applied=MAYBE)
+def test_lag_is_never_negative(beginning: int | None, end: int | None, applied: int | None) -> None:
+    """For any offsets whatever."""
+    lag = records_behind(beginning, end, applied)
+    assert lag is None or lag >= 0
+
+
+@given(end=OFFSETS, applied=OFFSETS, step=st.integers(min_value=0, max_value=1000))
+def test_applying_more_reduces_lag_by_as_much(end: int, applied: int, step: int) -> None:
+    """As long as the replica stays within the changelog."""
+    before, after = records_behind(0, end, applied), records_behind(0, end, applied + step)
+    if end > 0 and after is not None:
+        assert before == after + step
