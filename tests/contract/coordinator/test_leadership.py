@@ -1,0 +1,99 @@
+"""Who leads, and what a broker or a coordinator that is away does to containers: nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.sandbox.broker import start_broker
+from tests.rig.job import Job, alive, until
+
+pytestmark = pytest.mark.contract
+
+
+def test_a_second_coordinator_takes_over_and_the_first_ends(job_of: Callable[..., Job]) -> None:
+    """The broker fences the older at its next commit; containers keep their processes."""
+    job = job_of("two-leaders")
+    before = job.processors()
+    older = job.coordinator
+    assert older is not None
+    job.start_coordinator()
+    until(
+        "the newer leads",
+        lambda: (status := job.status()) is not None and status["leader_epoch"] == 2,
+    )
+    client = job.client()
+    try:
+        request = client.place("0-0", "LAST_SEEN")
+        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+    finally:
+        client.close()
+    assert older.wait(timeout=20) == 1
+    after = job.wait_until_running()
+    for processor in ("0", "1", "1-0"):
+        assert after[processor]["pid"] == before[processor]["pid"]
+
+
+def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job]) -> None:
+    """SIGSTOP, a successor, SIGCONT: the zombie's commit is refused and its process ends."""
+    job = job_of("zombie")
+    zombie = job.coordinator
+    assert zombie is not None
+    zombie.send_signal(signal.SIGSTOP)
+    job.start_coordinator()
+    client = job.client()
+    try:
+        request = client.place("1", "LAST_SEEN", request_expiry_s=60)
+        assert client.wait(request.uuid, timeout_s=60).status_code == "SUCCEEDED"
+        settled = job.wait_until_running()
+        zombie.send_signal(signal.SIGCONT)
+        assert zombie.wait(timeout=20) == 1
+        assert job.wait_until_running() == settled
+        starts = [e for e in job.journal() if e["processor"] == "1" and e["what"] == "started"]
+        assert len(starts) == 2
+    finally:
+        client.close()
+
+
+def test_a_broker_that_goes_away_in_mid_move_delays_it_and_kills_nobody(tmp_path: Path) -> None:
+    """SIGKILL of the broker as the request is taken; back on its port, the move ends once."""
+    broker = start_broker(tmp_path / "broker")
+    job = Job(tmp_path / "job", broker.bootstrap_servers, "away", input_topic="away-input")
+    try:
+        ensure_topic(KafkaCluster(broker.bootstrap_servers), "away-input", partitions=4)
+        job.start()
+        before = job.processors()
+        client = job.client()
+        group = (before["0"]["host"], before["0-0"]["host"])
+        destination = next(host for host in job.host_names if host not in group)
+        request = client.place("0", destination)
+        broker.close(grace_s=0.0)
+        assert all(alive(p["pid"]) for name, p in before.items() if name != "0")
+        broker.start()
+        answer = client.wait(request.uuid, timeout_s=60)
+        client.close()
+        assert answer.status_code == "SUCCEEDED"
+        after = job.wait_until_running()
+        assert after["0"]["host"] == destination
+        for processor in ("0-0", "1", "1-0"):
+            assert after[processor]["pid"] == before[processor]["pid"]
+        starts = [e for e in job.journal() if e["processor"] == "0" and e["what"] == "started"]
+        assert len(starts) == 2
+        assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
+    finally:
+        job.close()
+        broker.close()
+
+
+def test_a_coordinator_without_a_broker_says_so_and_ends(tmp_path: Path) -> None:
+    """Exit status 4 and the server's address, within the client's deadline."""
+    job = Job(tmp_path / "job", "127.0.0.1:9", "nobody")
+    job.start_coordinator()
+    assert job.coordinator is not None
+    assert job.coordinator.wait(timeout=40) == 4
+    assert "127.0.0.1:9" in (job.directory / "coordinator.log").read_text()
