@@ -51,6 +51,7 @@ class StateWriter:
         self._end = TopicEnd(self._cluster, state_topic)
         self._producer: Producer | None = None
         self._pending: Records | None = None
+        self._fenced = ""
         self._in_transaction = False
         self._all_sent = False
         self._refused: KafkaError | None = None
@@ -68,7 +69,7 @@ class StateWriter:
         What the older writer left open is aborted; the snapshot reaches the end of the
         topic as it stood after that. Raises `InvalidInput` when the state topic doesn't
         exist, `MalformedRecord` for a state that can't be read (this writer then leads
-        and must not go on), `Unreachable`.
+        and must not go on), `Unreachable` (who leads isn't known: call it again).
         """
         from confluent_kafka import KafkaException
 
@@ -88,6 +89,7 @@ class StateWriter:
                     if not reason.retriable() or remaining_s(deadline) <= 0:
                         raise self._failure(asked, reason, timeout_s) from error
             self._producer = producer
+            self._fenced = ""
             self._pending = None
             self._in_transaction = False
             # Uncommitted end: a foreign open transaction must not hide our own records.
@@ -142,6 +144,8 @@ class StateWriter:
             self._end.close()
 
     def _require_leading(self) -> None:
+        if self._fenced:
+            raise self._fenced_error()
         if self._producer is None:
             raise InvalidInput(
                 "commit state", seen="a writer that doesn't lead", fix="call take_over first"
@@ -244,9 +248,13 @@ class StateWriter:
             KafkaError.PRODUCER_FENCED,
             KafkaError.INVALID_PRODUCER_EPOCH,
         ):
-            return Fenced(
-                asked,
-                seen=f"the broker refused it: {error.str()}",
-                fix="end this process; the newer leader goes on",
-            )
+            self._fenced = error.str()
+            return self._fenced_error()
         return self._cluster.failure(asked, error, timeout_s, self._state_topic)
+
+    def _fenced_error(self) -> Fenced:
+        return Fenced(
+            f"write state as {self._transactional_id}",
+            seen=f"the broker refused it: {self._fenced}",
+            fix="end this process; the newer leader goes on",
+        )
