@@ -77,6 +77,7 @@ class VirtualHost:
     ledger: dict[str, str | None] = field(default_factory=dict)
     commands: deque[HostCommand] = field(default_factory=deque)
     reports: list[Report] = field(default_factory=list)
+    ever_checked_in: set[str] = field(default_factory=set)
 
     def live(self) -> Iterator[Entry]:
         return (entry for entry in self.books.values() if entry.alive)
@@ -114,6 +115,7 @@ class VirtualHost:
     def check_in(self, at_ms: int, entry: Entry) -> None:
         """A launched container read its model and beats."""
         entry.life = Life.RUNNING
+        self.ever_checked_in.add(entry.execution_id)
         self.tell(at_ms, entry.execution_id)
 
     def die(self, at_ms: int, entry: Entry) -> None:

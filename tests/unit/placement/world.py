@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import next_deadline_ms, step
-from samza_dagster.placement.state import JobState, Limits, Phase, PlacementAsk, Stage
+from samza_dagster.placement.state import Action, JobState, Limits, Phase, PlacementAsk, Stage
 from tests.unit.placement.virtual_hosts import (
     Entry,
     Fault,
@@ -24,6 +25,7 @@ from tests.unit.placement.virtual_hosts import (
     VirtualHost,
 )
 
+C = TypeVar("C")
 Move = Callable[[], None]
 TERMINAL = ("SUCCEEDED", "FAILED", "BAD_REQUEST")
 
@@ -138,6 +140,18 @@ class World:
                 return
         raise AssertionError(f"not quiet after {limit} moves: {self.state}")
 
+    def until(self, condition: Callable[[], bool], limit: int = 500) -> None:
+        """Fair moves, then time, until `condition` holds."""
+        for _ in range(limit):
+            if condition():
+                return
+            moves = self.moves()
+            if moves:
+                moves[0]()
+            elif not self.wake():
+                break
+        raise AssertionError(f"never came: {self.state}")
+
     def run(self, moves: int, choose: Callable[[list[Move]], Move]) -> None:
         """Lets some of the things happen that are due, in the order that `choose` likes."""
         for _ in range(moves):
@@ -183,6 +197,21 @@ class World:
             for pid, processor in group.processors.items()
         }
 
+    def entry(self, processor_id: str) -> Entry:
+        """The books' line of the processor's live process."""
+        return next(entry for _, entry in self._live() if entry.processor_id == processor_id)
+
+    def action(self, group_id: str) -> Action | None:
+        return self.state.groups[group_id].action
+
+    def stage(self, group_id: str) -> Stage | None:
+        action = self.action(group_id)
+        return action.stage if action is not None else None
+
+    def sent(self, kind: type[C]) -> list[C]:
+        """The commands of one kind so far, in order."""
+        return [command for command in self.emitted if isinstance(command, kind)]
+
     def where(self, processor_id: str) -> str | None:
         """The host of the processor's live process."""
         return next((host for host, e in self._live() if e.processor_id == processor_id), None)
@@ -211,6 +240,9 @@ class World:
             assert last is None or last == response, f"{response} after {last}"
             if response.status in TERMINAL:
                 ended[response.uuid] = response
+        held = (Stage.RESERVING, Stage.STOPPING, Stage.STARTING)
+        in_flight = sum(self.stage(group_id) in held for group_id in self.state.groups)
+        assert in_flight <= self.state.limits.max_concurrent_actions
 
     def _check_stops(self, before: JobState, commands: tuple[cmd.Command, ...]) -> None:
         """A running container is stopped by an action that holds its destination, or by force."""
@@ -238,6 +270,14 @@ class World:
                 assert action.reservation is not None
                 assert action.reservation.allocated_host is not None, f"{command} not reserved"
 
+    def _check_success(self, response: cmd.WriteResponse) -> None:
+        """SUCCEEDED is true: the container did check in where the text says."""
+        group = self.state.groups[naming.group_of(response.processor_id)]
+        incarnation = group.processors[response.processor_id].incarnation
+        assert incarnation is not None
+        assert response.message.endswith(f" {incarnation.host}")
+        assert incarnation.execution_id in self.hosts[incarnation.host].ever_checked_in
+
     def _live(self) -> list[tuple[str, Entry]]:
         return [(host.name, entry) for host in self.hosts.values() for entry in host.live()]
 
@@ -247,6 +287,8 @@ class World:
     def _project(self, command: cmd.Projection) -> None:
         match command:
             case cmd.WriteResponse():
+                if command.status == "SUCCEEDED":
+                    self._check_success(command)
                 self.responses.append(command)
             case cmd.DeleteRequest(uuid):
                 self.requests.pop(uuid, None)

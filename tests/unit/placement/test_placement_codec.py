@@ -1,0 +1,128 @@
+"""The state as JSON: what is written is read back, what isn't understood is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement import codec
+from samza_dagster.placement.state import Group, Host, JobState, Processor
+from tests.unit.placement.scenes import ask, running
+
+pytestmark = pytest.mark.unit
+
+names = st.text(max_size=8)
+jobs = st.builds(
+    JobState,
+    job=names,
+    deployment_id=names,
+    groups=st.just({}),
+    hosts=st.just({}),
+    uuids=st.just(()),
+)
+
+
+def a_group() -> dict[str, Any]:
+    world = running()
+    world.submit(ask("0", "host-3", uuid="u1"))
+    world.submit(ask("0", "host-4", uuid="u2", expiry_ms=3))
+    return codec.group_to_json(world.state.groups["0"])
+
+
+@given(st.builds(Group, processors=st.dictionaries(names, st.from_type(Processor))))
+def test_any_group_is_read_back(group: Group) -> None:
+    """Through JSON text, as a topic carries it."""
+    assert codec.group_from_json(json.loads(json.dumps(codec.group_to_json(group)))) == group
+
+
+@given(jobs)
+def test_any_job_is_read_back(state: JobState) -> None:
+    """Its groups, hosts and uuids have records of their own."""
+    assert codec.job_from_json(json.loads(json.dumps(codec.job_to_json(state)))) == state
+
+
+@given(st.builds(Host))
+def test_any_host_is_read_back(host: Host) -> None:
+    """Alive or lost."""
+    assert codec.host_from_json(json.loads(json.dumps(codec.host_to_json(host)))) == host
+
+
+def test_the_form_of_a_group_is_as_it_was() -> None:
+    """A change here needs a new version: older records are in the topics of running jobs."""
+    group = a_group()
+    assert sorted(group) == ["action", "group_id", "processors", "queue", "sequence"]
+    assert sorted(group["processors"]["0"]) == [
+        "attempts",
+        "avoid_host",
+        "deadline_ms",
+        "failures",
+        "incarnation",
+        "last_seen_host",
+        "not_before_ms",
+        "phase",
+        "processor_id",
+        "request",
+        "role",
+        "waiting_since_ms",
+        "wanted",
+    ]
+    assert group["action"]["stage"] == "reserving"
+    assert group["queue"][0]["expiry_ms"] == 3
+
+
+def test_groups_hosts_and_uuids_are_not_in_the_jobs_record() -> None:
+    """They would make every step write everything."""
+    assert {"groups", "hosts", "uuids"}.isdisjoint(codec.job_to_json(running().state))
+
+
+def test_a_missing_field_with_a_default_is_taken() -> None:
+    """A record of a release that didn't have it."""
+    group = a_group()
+    del group["processors"]["0"]["avoid_host"]
+    assert codec.group_from_json(group).processors["0"].avoid_host is None
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sequence": "1"}, "group.sequence"),
+        ({"sequence": True}, "group.sequence"),
+        ({"group_id": None}, "group.group_id"),
+        ({"processors": []}, "group.processors"),
+        ({"processors": {"0": {}}}, "group.processors.0"),
+        ({"queue": [1]}, "group.queue[0]"),
+        ({"fence": 1}, "group.fence"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_name(change: dict[str, Any], field: str) -> None:
+    """Half a state is no state to lead on."""
+    with pytest.raises(MalformedRecord, match=re.escape(f"field {field}")):
+        codec.group_from_json({**a_group(), **change})
+
+
+def test_an_unknown_phase_is_refused() -> None:
+    """A word of a later release."""
+    group = a_group()
+    group["processors"]["0"]["phase"] = "hovering"
+    with pytest.raises(MalformedRecord, match="phase: 'hovering'"):
+        codec.group_from_json(group)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None, True, 1.0])
+def test_an_unknown_version_is_refused(version: object) -> None:
+    """Only the number 1 is 1."""
+    with pytest.raises(MalformedRecord, match="version"):
+        codec.require_version({"version": version}, "a record")
+
+
+def test_version_1_is_read() -> None:
+    """And every state class is plain frozen data."""
+    codec.require_version({"version": codec.VERSION}, "a record")
+    assert dataclasses.is_dataclass(JobState)

@@ -1,0 +1,211 @@
+"""A coordinator that took over, hosts that come back, and processes that are nobody's."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import Phase, Stage
+from tests.unit.placement.scenes import HOSTS, ask, running
+from tests.unit.placement.virtual_hosts import Fault
+from tests.unit.placement.world import World
+
+pytestmark = pytest.mark.unit
+
+
+def again(world: World, *kinds: type) -> list[cmd.Command]:
+    """What a coordinator that takes over now says, of some kinds."""
+    taken = step(world.state, ev.CoordinatorRestarted(world.now_ms))
+    return [command for command in taken.commands if isinstance(command, kinds)]
+
+
+def test_an_open_request_is_asked_again_with_its_id() -> None:
+    """So an answer to the first is an answer to the second."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    assert again(world, cmd.RequestResource) == world.sent(cmd.RequestResource)
+
+
+def test_a_held_reservation_is_kept_and_named() -> None:
+    """The host is the one that holds it, also when any was asked."""
+    world = running()
+    world.submit(ask("0", "ANY_HOST"))
+    world.until(lambda: world.stage("0") is Stage.STOPPING)
+    action = world.action("0")
+    assert action is not None
+    assert action.reservation is not None
+    [request] = again(world, cmd.RequestResource)
+    assert isinstance(request, cmd.RequestResource)
+    assert request.request_id == action.reservation.request_id
+    assert request.host == action.reservation.allocated_host
+
+
+def test_a_stop_that_was_not_answered_is_asked_again() -> None:
+    """By the same execution id."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    world.until(lambda: world.stage("0") is Stage.STOPPING)
+    assert again(world, cmd.StopContainer) == world.sent(cmd.StopContainer)
+
+
+def test_a_start_that_was_not_answered_is_asked_again() -> None:
+    """The same incarnation, not a new one."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    world.until(lambda: world.phases()["0"] is Phase.STARTING)
+    assert again(world, cmd.StartContainer) == world.sent(cmd.StartContainer)
+
+
+def test_last_responses_are_written_again_as_they_were() -> None:
+    """A reader may have seen one of a commit that never was."""
+    world = running()
+    world.submit(ask("0", "host-3", uuid="u1"))
+    world.submit(ask("0", "host-4", uuid="u2"))
+    world.now_ms += 500
+    first, second = again(world, cmd.WriteResponse)
+    assert first == world.responses[0]
+    assert isinstance(second, cmd.WriteResponse)
+    assert (second.uuid, second.status) == ("u2", "ACCEPTED")
+
+
+def test_time_without_a_coordinator_is_nobodys_failure() -> None:
+    """Deadlines count from the take-over."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    world.now_ms += 3_600_000
+    world.crash()
+    world.settle()
+    assert world.told("u1")[-1][0] == "SUCCEEDED"
+
+
+def test_a_running_job_is_left_alone_by_a_take_over() -> None:
+    """Not one effect."""
+    world = running()
+    assert step(world.state, ev.CoordinatorRestarted(world.now_ms)).commands == ()
+    for host in HOSTS:
+        world.register(host)
+    assert world.emitted == []
+
+
+@pytest.mark.parametrize("effects", range(8))
+@pytest.mark.parametrize("destination", ["host-3", "LAST_SEEN", "FORCE_RESTART_LAST_SEEN"])
+def test_a_crash_after_any_effect_of_a_move_changes_nothing_of_its_end(
+    destination: str, effects: int
+) -> None:
+    """Each report of the move is the last that the old coordinator handles."""
+    world = running()
+    world.submit(ask("0", destination))
+    for _ in range(effects):
+        if world.moves():
+            world.moves()[0]()
+    pending = world.pending()
+    if pending:
+        world.deliver(pending[0], crash_after=0)
+    else:
+        world.crash()
+    world.settle()
+    assert world.told("u1")[-1][0] == "SUCCEEDED"
+    assert world.where("0") == ("host-3" if destination == "host-3" else "host-1")
+    assert world.resources.held() == []
+
+
+def test_a_start_that_never_reached_its_host_is_sent_again_when_it_registers() -> None:
+    """The books lack it."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    world.until(lambda: bool(world.hosts["host-3"].commands))
+    world.hosts["host-3"].commands.clear()
+    world.register("host-3")
+    starts = world.sent(cmd.StartContainer)
+    assert len(starts) == 2
+    assert starts[0] == starts[1]
+
+
+def test_a_running_container_that_the_books_lack_is_dead() -> None:
+    """Its host came back without it: it starts again there."""
+    world = running()
+    world.hosts["host-1"].reboot()
+    world.register("host-1")
+    assert world.phases()["0"] is Phase.REQUESTING
+    world.settle()
+    assert world.where("0") == "host-1"
+
+
+def test_a_stopping_one_that_the_books_lack_is_dead_only_when_its_stop_is_answered() -> None:
+    """Its start may still be on its way to the host, before the stop."""
+    world = running()
+    world.hosts["host-3"].fault = Fault.NO_CHECK_IN
+    world.submit(ask("0", "host-3"))
+    world.until(lambda: bool(world.hosts["host-3"].commands))
+    world.now_ms += 61_000
+    world.handle(ev.TimePassed(world.now_ms))
+    assert world.phases()["0"] is Phase.STOPPING
+    world.register("host-3")
+    assert world.phases()["0"] is Phase.STOPPING
+    world.settle()
+    assert world.where("0") == "host-1"
+
+
+def test_a_process_that_is_nobodys_current_one_is_stopped() -> None:
+    """On the books of a host that registers, or heard of by its report."""
+    world = running()
+    for event in (
+        ev.HostRegistered(world.now_ms, "host-4", frozenset({"demo-0-000099"})),
+        ev.ContainerLaunched(world.now_ms, "demo-0-000099", "host-4"),
+        ev.ContainerCheckedIn(world.now_ms, "demo-0-000099", "host-4"),
+    ):
+        commands = step(world.state, event).commands
+        assert cmd.StopContainer("0", "demo-0-000099", "host-4") in commands
+
+
+def test_the_end_of_an_unknown_process_is_forgotten() -> None:
+    """Also the second report of an end."""
+    world = running()
+    event = ev.ContainerStopped(world.now_ms, "demo-0-000099", "host-4", 143)
+    taken = step(world.state, event)
+    assert taken.commands == (cmd.ForgetContainer("demo-0-000099", "host-4"),)
+    assert taken.state.groups == world.state.groups
+
+
+def test_a_resource_that_nobody_asked_for_is_given_back() -> None:
+    """What a lost release left behind."""
+    world = running()
+    taken = step(world.state, ev.ResourceAllocated(world.now_ms, "demo-request-000099", "host-4"))
+    assert taken.commands == (cmd.ReleaseResource("demo-request-000099"),)
+
+
+def test_the_resource_of_a_running_container_is_not_given_back() -> None:
+    """Its allocation may be told again."""
+    world = running()
+    incarnation = world.state.groups["0"].processors["0"].incarnation
+    assert incarnation is not None
+    event = ev.ResourceAllocated(world.now_ms, incarnation.request_id, incarnation.host)
+    assert step(world.state, event).commands == ()
+
+
+def test_a_lost_host_frees_nothing_and_gets_nothing() -> None:
+    """Silence proves no death: its containers are started nowhere else until it is back."""
+    world = running()
+    world.hosts["host-1"].up = world.hosts["host-1"].registered = False
+    world.handle(ev.HostLost(world.now_ms, "host-1"))
+    assert world.sent(cmd.StartContainer) == []
+    assert world.phases()["0"] is Phase.RUNNING
+    world.submit(ask("0-0", "ANY_HOST"))
+    assert "host-1" in world.sent(cmd.RequestResource)[-1].excluded_hosts
+
+
+def test_a_step_that_changes_a_group_raises_its_sequence_alone() -> None:
+    """By one, whatever it changed."""
+    world = running()
+    before = {name: group.sequence for name, group in world.state.groups.items()}
+    world.submit(ask("0", "host-3"))
+    after = {name: group.sequence for name, group in world.state.groups.items()}
+    assert after == {**before, "0": before["0"] + 1}
+
+
+def test_time_never_goes_back() -> None:
+    """An event with an older stamp leaves the state's time."""
+    world = running()
+    assert step(world.state, ev.TimePassed(5)).state.now_ms == world.state.now_ms
