@@ -14,30 +14,18 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.cluster.agent_gateway import AgentGateway, Answer
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
-from samza_dagster.cluster.allocation import ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.host_book import HostBook, Notice
 from samza_dagster.cluster.interface import ClusterCallbacks, ContainerLaunch, HostResources
+from samza_dagster.cluster.resource_requests import ResourceRequests
 from samza_dagster.errors import InvalidInput
 
 LOG = logging.getLogger(__name__)
-
-# A host that refused although it seemed to have room is asked again after this.
-_ASK_AGAIN_S = 0.5
-
-
-@dataclass
-class _PendingAsk:
-    ask: ResourceAsk
-    deadline: float
-    asked_of: str | None = None
-    again_at: dict[str, float] = field(default_factory=dict[str, float])
-    refusals: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class LocalCluster:
@@ -69,13 +57,12 @@ class LocalCluster:
         self._changed = threading.Condition()
         self._closing = False
         self._books: dict[str, HostBook] = {}
-        self._pending: dict[str, _PendingAsk] = {}
-        self._allocated: dict[str, str] = {}
-        self._used: dict[str, str] = {}
-        self._released: set[str] = set()
         self._notices: queue.SimpleQueue[Notice | None] = queue.SimpleQueue()
         self._ids = itertools.count(1)
         self._nonce = f"{epoch}-{uuid.uuid4().hex[:8]}"
+        self._requests = ResourceRequests(
+            self._books, send=self._command, notify=self._notices.put, clock=clock
+        )
         self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
         self._callbacks: ClusterCallbacks | None = None
         self._threads = [
@@ -130,32 +117,20 @@ class LocalCluster:
     ) -> None:
         """Asks the chosen host's agent to hold it; a full one again until the time is up."""
         with self._changed:
-            allocated = self._allocated.get(request_id)
-            if allocated is not None:
-                self._notify(lambda to: to.on_resource_allocated(request_id, allocated))
-            elif request_id not in self._pending:
-                self._released.discard(request_id)
-                ask = ResourceAsk(request_id, host, excluded_hosts, memory_mb, cores, expires_in_s)
-                self._pending[request_id] = _PendingAsk(ask, self._clock() + expires_in_s)
-                self._place()
-                self._changed.notify_all()
+            self._requests.request(
+                ResourceAsk(request_id, host, excluded_hosts, memory_mb, cores, expires_in_s)
+            )
+            self._changed.notify_all()
 
     def release_resource(self, request_id: str) -> None:
         """Gives back what `request_id` holds anywhere, or ends the request."""
         with self._changed:
-            pending = self._pending.pop(request_id, None)
-            allocated = self._allocated.pop(request_id, None)
-            hosts = {b.host for b in self._books.values() if request_id in b.reservations}
-            hosts.update(h for h in (allocated, pending and pending.asked_of) if h is not None)
-            self._released.add(request_id)
-            for host in sorted(hosts):
-                self._command(host, "release", request_id=request_id)
-            self._place()
+            self._requests.release(request_id)
 
     def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
         """Sends the start, again until the agent acknowledges it."""
         with self._changed:
-            self._used[launch.execution_id] = request_id
+            self._requests.started(request_id, launch.execution_id)
             self._command(host, "start", request_id=request_id, launch=launch_to_wire(launch))
 
     def stop_container(self, execution_id: str, host: str) -> None:
@@ -231,7 +206,7 @@ class LocalCluster:
                 continue
             kind = command["kind"]
             if kind == "reserve":
-                self._on_reserve_answer(book.host, command["request_id"], done.ok, done.why)
+                self._requests.answered(book.host, command["request_id"], ok=done.ok, why=done.why)
             elif done.ok:
                 continue
             elif kind == "start" and command["launch"]["execution_id"] not in present:
@@ -241,132 +216,52 @@ class LocalCluster:
             elif kind not in ("release", "forget"):
                 LOG.warning("%s refused %s: %s", book.host, kind, done.why)
 
-    def _on_reserve_answer(self, host: str, request_id: str, ok: bool, why: str) -> None:
-        pending = self._pending.get(request_id)
-        if pending is None or pending.asked_of != host:
-            return  # released or expired meanwhile: the release is behind it in the queue
-        pending.asked_of = None
-        if ok:
-            self._allocate(request_id, host)
-        else:
-            pending.refusals[host] = why
-            pending.again_at[host] = self._clock() + _ASK_AGAIN_S
-
     def _on_stop_refused(self, eid: str, host: str, why: str, present: set[str]) -> None:
         if eid in present:
-            self._notify(lambda to: to.on_stop_failed(eid, host, why))
+            self._notices.put(lambda to: to.on_stop_failed(eid, host, why))
         else:  # the agent's records are complete: what they don't have doesn't run there
-            self._notify(lambda to: to.on_container_stopped(eid, host, None))
+            self._notices.put(lambda to: to.on_container_stopped(eid, host, None))
 
     def _notify_start_failed(self, eid: str, host: str, why: str) -> None:
-        self._used.pop(eid, None)
-        self._notify(lambda to: to.on_start_failed(eid, host, why))
+        self._requests.container_ended(eid)
+        self._notices.put(lambda to: to.on_start_failed(eid, host, why))
 
     def _book(self, book: HostBook, sync: Sync) -> None:
         for notice in book.take(sync):
-            self._notify(notice)
+            self._notices.put(notice)
         for container in sync.containers:
             if container.state in ("dead", "failed"):
-                request_id = self._used.pop(container.execution_id, None)
-                if request_id is not None:
-                    self._allocated.pop(request_id, None)
-        for request_id, used_by in book.reservations.items():
-            self._reconcile(book, request_id, used_by)
-        self._place()
+                self._requests.container_ended(container.execution_id)
+        self._requests.reconcile(book)
+        self._requests.place()
         self._changed.notify_all()
 
-    def _reconcile(self, book: HostBook, request_id: str, used_by: str | None) -> None:
-        """A reservation that an earlier coordinator, or we before the host was lost, made."""
-        pending = self._pending.get(request_id)
-        if used_by is not None:
-            return
-        if (
-            pending is not None
-            and pending.asked_of is None
-            and _is_candidate(pending.ask, book.host)
-        ):
-            self._allocate(request_id, book.host)
-        elif (
-            request_id in self._released or self._allocated.get(request_id, book.host) != book.host
-        ):
-            already = any(
-                c["kind"] == "release" and c["request_id"] == request_id
-                for c in book.commands.values()
-            )
-            if not already:
-                self._command(book.host, "release", request_id=request_id)
-
-    def _allocate(self, request_id: str, host: str) -> None:
-        del self._pending[request_id]
-        self._allocated[request_id] = host
-        self._notify(lambda to: to.on_resource_allocated(request_id, host))
-
-    # Requests that wait
-
-    def _place(self) -> None:
-        """Asks a host for every request that isn't asked of one yet and finds room."""
-        now = self._clock()
-        for request_id, pending in self._pending.items():
-            if pending.asked_of is not None:
-                continue
-            views = [
-                view
-                for book in self._books.values()
-                if pending.again_at.get(book.host, 0.0) <= now
-                and (view := book.view(now)) is not None
-            ]
-            chosen = choose_host(pending.ask, views)
-            if chosen is not None:
-                pending.asked_of = chosen
-                self._command(
-                    chosen,
-                    "reserve",
-                    request_id=request_id,
-                    memory_mb=pending.ask.memory_mb,
-                    cores=pending.ask.cores,
-                )
-
-    def _expire(self, request_id: str, pending: _PendingAsk, now: float) -> None:
-        del self._pending[request_id]
-        self._released.add(request_id)
-        views = {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
-        why = explain(pending.ask, views, pending.refusals)
-        if pending.asked_of is not None:
-            self._command(pending.asked_of, "release", request_id=request_id)
-        self._notify(lambda to: to.on_request_expired(request_id, why))
+    # Time
 
     def _keep_time(self) -> None:
         with self._changed:
             while not self._closing:
+                self._requests.expire()
                 now = self._clock()
-                for request_id, pending in list(self._pending.items()):
-                    if pending.deadline <= now:
-                        self._expire(request_id, pending, now)
                 for book in self._books.values():
                     if book.is_registered and now - book.heard_at > self._lease_s:
                         self._lose(book)
-                self._place()
-                self._changed.wait(self._next_deadline(now) - now + 0.001)
-
-    def _next_deadline(self, now: float) -> float:
-        deadlines = [now + 5.0]
-        for pending in self._pending.values():
-            deadlines.append(pending.deadline)
-            deadlines.extend(at for at in pending.again_at.values() if at > now)
-        deadlines += [b.heard_at + self._lease_s for b in self._books.values() if b.is_registered]
-        return max(now, min(deadlines))
+                self._requests.place()
+                deadlines = [now + 5.0, *self._requests.deadlines()]
+                deadlines += [
+                    b.heard_at + self._lease_s for b in self._books.values() if b.is_registered
+                ]
+                self._changed.wait(max(0.0, min(deadlines) - now) + 0.001)
 
     def _lose(self, book: HostBook) -> None:
         book.lose()
         host = book.host
-        for pending in self._pending.values():
-            if pending.asked_of == host:
-                pending.asked_of = None
-        self._notify(lambda to: to.on_host_lost(host))
+        self._requests.host_lost(host)
+        self._notices.put(lambda to: to.on_host_lost(host))
 
     # Both ways out
 
-    def _command(self, host: str, kind: str, **fields: object) -> None:
+    def _command(self, host: str, kind: str, /, **fields: object) -> None:
         book = self._books.setdefault(host, HostBook(host))
         ident = f"{self._nonce}/{next(self._ids)}"
         book.commands[ident] = {"id": ident, "kind": kind, **fields}
@@ -379,9 +274,6 @@ class LocalCluster:
                 merged.update(book.localities())
         return merged
 
-    def _notify(self, notice: Notice) -> None:
-        self._notices.put(notice)
-
     def _dispatch(self) -> None:
         assert self._callbacks is not None
         while (notice := self._notices.get()) is not None:
@@ -391,7 +283,3 @@ class LocalCluster:
                 notice(self._callbacks)
             except Exception:
                 LOG.exception("a callback failed")
-
-
-def _is_candidate(ask: ResourceAsk, host: str) -> bool:
-    return host not in ask.excluded_hosts and ask.host in (None, host)

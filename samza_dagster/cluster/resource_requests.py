@@ -1,0 +1,176 @@
+"""Requests for a resource: waiting for a host, asked of one, held, given back.
+
+No lock of its own: the cluster calls under its lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from samza_dagster.cluster.allocation import HostView, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.host_book import HostBook, Notice
+
+# A host that refused although it seemed to have room is asked again after this.
+_ASK_AGAIN_S = 0.5
+
+
+class SendCommand(Protocol):
+    """Queues a command for a host's agent."""
+
+    def __call__(self, host: str, kind: str, /, **fields: object) -> None:
+        """`fields` as the protocol names them."""
+        ...
+
+
+@dataclass
+class _Pending:
+    ask: ResourceAsk
+    deadline: float
+    asked_of: str | None = None
+    again_at: dict[str, float] = field(default_factory=dict[str, float])
+    refusals: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class ResourceRequests:
+    """All requests of one coordinator's term. Times are the cluster's clock, in seconds."""
+
+    def __init__(
+        self,
+        books: Mapping[str, HostBook],
+        *,
+        send: SendCommand,
+        notify: Callable[[Notice], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._books = books
+        self._send = send
+        self._notify = notify
+        self._clock = clock
+        self._pending: dict[str, _Pending] = {}
+        self._held: dict[str, str] = {}
+        self._used_by: dict[str, str] = {}
+        # Ended here; an agent may still hold it, from before it was lost or by a late command.
+        self._ended: set[str] = set()
+
+    def request(self, ask: ResourceAsk) -> None:
+        """Begins, or tells again what is already held."""
+        request_id = ask.request_id
+        held = self._held.get(request_id)
+        if held is not None:
+            self._notify(lambda to: to.on_resource_allocated(request_id, held))
+        elif request_id not in self._pending:
+            self._ended.discard(request_id)
+            self._pending[request_id] = _Pending(ask, self._clock() + ask.expires_in_s)
+            for book in self._books.values():
+                if book.is_registered:
+                    self.reconcile(book)
+            self.place()
+
+    def release(self, request_id: str) -> None:
+        """Ends it, and has every host give it back that holds it or may come to."""
+        pending = self._pending.pop(request_id, None)
+        hosts = {b.host for b in self._books.values() if request_id in b.reservations}
+        hosts |= {h for h in (self._held.pop(request_id, None), pending and pending.asked_of) if h}
+        self._ended.add(request_id)
+        for host in sorted(hosts):
+            self._send(host, "release", request_id=request_id)
+        self.place()
+
+    def started(self, request_id: str, execution_id: str) -> None:
+        """The incarnation will use it: its end ends the request."""
+        self._used_by[execution_id] = request_id
+
+    def container_ended(self, execution_id: str) -> None:
+        """What it used is free again."""
+        request_id = self._used_by.pop(execution_id, None)
+        if request_id is not None:
+            self._held.pop(request_id, None)
+
+    def answered(self, host: str, request_id: str, *, ok: bool, why: str) -> None:
+        """An agent held it, or refused."""
+        pending = self._pending.get(request_id)
+        if pending is None or pending.asked_of != host:
+            return  # released or expired meanwhile: the release is behind it in the queue
+        pending.asked_of = None
+        if ok:
+            self._hold(request_id, host)
+        else:
+            pending.refusals[host] = why
+            pending.again_at[host] = self._clock() + _ASK_AGAIN_S
+
+    def reconcile(self, book: HostBook) -> None:
+        """Takes up unused reservations that an earlier leader made, gives back what has ended."""
+        releasing = {c["request_id"] for c in book.commands.values() if c["kind"] == "release"}
+        for request_id, used_by in book.reservations.items():
+            if used_by is not None or request_id in releasing:
+                continue
+            pending = self._pending.get(request_id)
+            if pending is not None and pending.asked_of is None:
+                if _is_candidate(pending.ask, book.host):
+                    self._hold(request_id, book.host)
+            elif request_id in self._ended or self._held.get(request_id, book.host) != book.host:
+                self._send(book.host, "release", request_id=request_id)
+
+    def place(self) -> None:
+        """Asks a host for every request that isn't asked of one yet and finds room."""
+        now = self._clock()
+        for request_id, pending in self._pending.items():
+            if pending.asked_of is not None:
+                continue
+            views = [
+                v for v in self._views(now).values() if pending.again_at.get(v.host, 0.0) <= now
+            ]
+            chosen = choose_host(pending.ask, views)
+            if chosen is not None:
+                pending.asked_of = chosen
+                ask = pending.ask
+                self._send(
+                    chosen,
+                    "reserve",
+                    request_id=request_id,
+                    memory_mb=ask.memory_mb,
+                    cores=ask.cores,
+                )
+
+    def expire(self) -> None:
+        """Ends what is past its time, with an explanation."""
+        now = self._clock()
+        for request_id, pending in list(self._pending.items()):
+            if pending.deadline <= now:
+                del self._pending[request_id]
+                self._ended.add(request_id)
+                why = explain(pending.ask, self._views(now), pending.refusals)
+                if pending.asked_of is not None:
+                    self._send(pending.asked_of, "release", request_id=request_id)
+                self._notify(_expired(request_id, why))
+
+    def host_lost(self, host: str) -> None:
+        """Asks anew, elsewhere, for what was asked of it."""
+        for pending in self._pending.values():
+            if pending.asked_of == host:
+                pending.asked_of = None
+
+    def deadlines(self) -> Iterator[float]:
+        """When `expire` or `place` is due."""
+        now = self._clock()
+        for pending in self._pending.values():
+            yield pending.deadline
+            yield from (at for at in pending.again_at.values() if at > now)
+
+    def _views(self, now: float) -> dict[str, HostView]:
+        return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
+
+    def _hold(self, request_id: str, host: str) -> None:
+        del self._pending[request_id]
+        self._held[request_id] = host
+        self._notify(lambda to: to.on_resource_allocated(request_id, host))
+
+
+def _expired(request_id: str, why: str) -> Notice:
+    return lambda to: to.on_request_expired(request_id, why)
+
+
+def _is_candidate(ask: ResourceAsk, host: str) -> bool:
+    return host not in ask.excluded_hosts and ask.host in (None, host)

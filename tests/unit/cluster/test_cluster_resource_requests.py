@@ -1,0 +1,153 @@
+"""Requests for a resource, with a clock that only the test moves and agents that it plays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from samza_dagster.cluster.agent_messages import parse_sync
+from samza_dagster.cluster.allocation import ResourceAsk
+from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.resource_requests import ResourceRequests
+
+pytestmark = pytest.mark.unit
+
+
+class Cluster:
+    """Books, commands sent and callbacks made."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.books: dict[str, HostBook] = {}
+        self.sent: list[tuple[str, str, str]] = []
+        self.told: list[tuple[str, tuple[Any, ...]]] = []
+        self.requests = ResourceRequests(
+            self.books,
+            send=self._send,
+            notify=lambda notice: notice(self),  # pyright: ignore[reportArgumentType]
+            clock=lambda: self.now,
+        )
+
+    def _send(self, host: str, kind: str, /, **fields: Any) -> None:
+        self.sent.append((host, kind, fields["request_id"]))
+        self.books[host].commands[str(len(self.sent))] = {"kind": kind, **fields}
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.told.append((name, arguments))
+
+    def report(self, host: str, free: int = 1000, held: tuple[str, ...] = ()) -> None:
+        book = self.books.setdefault(host, HostBook(host))
+        book.commands.clear()
+        resources = {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9}
+        reservations = [{"request_id": r, "memory_mb": 1, "cores": 1} for r in held]
+        message: dict[str, Any] = {
+            "version": 1,
+            "host": host,
+            "boot_id": "b",
+            "instance": "i",
+            "sequence": book.sequence + 1,
+            "resources": resources,
+            "reservations": reservations,
+        }
+        book.take(parse_sync(json.dumps(message).encode()))
+        self.requests.reconcile(book)
+        self.requests.place()
+
+    def ask(self, request_id: str, host: str | None = None, *excluded: str) -> None:
+        self.requests.request(ResourceAsk(request_id, host, excluded, 400, 1, 10.0))
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def test_a_request_waits_for_a_host_and_is_asked_of_one_at_a_time(cluster: Cluster) -> None:
+    """Before any host has registered, then of the freest, not again until it has answered."""
+    cluster.ask("r")
+    assert cluster.sent == []
+    cluster.report("a")
+    cluster.report("b")
+    assert cluster.sent == [("a", "reserve", "r")]
+    cluster.requests.answered("a", "r", ok=True, why="")
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+
+
+def test_a_refusal_leads_elsewhere_and_the_same_host_is_asked_again_later(cluster: Cluster) -> None:
+    """Without a storm of questions to a host that says no although it seems to have room."""
+    cluster.report("a", free=900)
+    cluster.report("b", free=800)
+    cluster.ask("r")
+    cluster.requests.answered("a", "r", ok=False, why="disk full")
+    cluster.requests.place()
+    cluster.requests.answered("b", "r", ok=False, why="full")
+    cluster.books["a"].commands.clear()
+    cluster.requests.place()
+    assert [host for host, _, _ in cluster.sent] == ["a", "b"]
+    cluster.now = 1.0
+    cluster.requests.place()
+    assert [host for host, _, _ in cluster.sent] == ["a", "b", "a"]
+
+
+def test_an_answer_after_the_expiry_allocates_nothing_and_is_given_back(cluster: Cluster) -> None:
+    """The release is queued behind the reserve, so nothing stays held."""
+    cluster.report("a")
+    cluster.ask("r")
+    cluster.now = 10.0
+    cluster.requests.expire()
+    cluster.requests.answered("a", "r", ok=True, why="")
+    assert cluster.sent == [("a", "reserve", "r"), ("a", "release", "r")]
+    assert [name for name, _ in cluster.told] == ["on_request_expired"]
+
+
+def test_what_an_earlier_leader_reserved_is_taken_up(cluster: Cluster) -> None:
+    """Asked before or after the host registers: held at once, nothing asked twice."""
+    cluster.ask("before")
+    cluster.report("a", free=0, held=("before", "after"))
+    cluster.ask("after")
+    assert [arguments for _, arguments in cluster.told] == [("before", "a"), ("after", "a")]
+    assert cluster.sent == []
+
+
+def test_a_reservation_that_ended_here_is_given_back_by_a_host_that_returns(
+    cluster: Cluster,
+) -> None:
+    """Released while its host was away, or held by another one meanwhile; and asked only once."""
+    cluster.ask("moved")
+    cluster.report("b")
+    cluster.requests.answered("b", "moved", ok=True, why="")
+    cluster.requests.release("gone")
+    cluster.report("a", held=("moved", "gone", "unknown"))
+    assert sorted(cluster.sent[1:]) == [("a", "release", "gone"), ("a", "release", "moved")]
+    cluster.requests.reconcile(cluster.books["a"])
+    assert len(cluster.sent) == 3
+
+
+def test_what_was_asked_of_a_lost_host_is_asked_elsewhere(cluster: Cluster) -> None:
+    """And a request for that host alone waits for it until its time is up."""
+    cluster.report("a", free=900)
+    cluster.report("b", free=800)
+    cluster.ask("any")
+    cluster.ask("only", "a")
+    cluster.books["a"].lose()
+    cluster.requests.host_lost("a")
+    cluster.requests.place()
+    assert cluster.sent[-1] == ("b", "reserve", "any")
+    cluster.now = 10.0
+    cluster.requests.answered("b", "any", ok=True, why="")
+    cluster.requests.expire()
+    assert "a: lost, no word for 10.0 s" in cluster.told[-1][1][1]
+
+
+def test_the_end_of_a_container_ends_what_it_used(cluster: Cluster) -> None:
+    """The same request id asked again is a new request, not a memory of the old one."""
+    cluster.report("a")
+    cluster.ask("r")
+    cluster.requests.answered("a", "r", ok=True, why="")
+    cluster.requests.started("r", "e1")
+    cluster.requests.container_ended("e1")
+    cluster.report("a")
+    cluster.ask("r")
+    assert cluster.sent == [("a", "reserve", "r"), ("a", "reserve", "r")]
