@@ -1,0 +1,128 @@
+"""A process is known by id, start time and boot: only the very one is ever ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.process import ProcessRecord, interrupts_deferred, spawn
+
+pytestmark = pytest.mark.unit
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+def _python(code: str, tmp_path: Path) -> ProcessRecord:
+    return spawn("test", [sys.executable, "-c", code], log=tmp_path / "log")
+
+
+def _wait_for_log(tmp_path: Path, text: str) -> None:
+    deadline = time.monotonic() + 10
+    while text not in (tmp_path / "log").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_ends_by_sigterm_and_is_seen_dead(tmp_path: Path) -> None:
+    """The usual way; a dead child doesn't count as alive while it is a zombie."""
+    record = _python("import time; time.sleep(60)", tmp_path)
+    assert record.is_alive
+    assert record.stop(grace_s=10)
+    assert not record.is_alive
+
+
+def test_sigkill_ends_one_that_ignores_sigterm(tmp_path: Path) -> None:
+    """And the answer says that it didn't end by itself."""
+    record = _python(STUBBORN, tmp_path)
+    _wait_for_log(tmp_path, "up")
+    assert not record.stop(grace_s=0.1)
+    assert not record.is_alive
+
+
+def test_a_later_process_with_the_same_id_is_left_alone(tmp_path: Path) -> None:
+    """The start time differs: it is a stranger."""
+    record = _python("import time; time.sleep(60)", tmp_path)
+    stranger = dataclasses.replace(record, start_ticks=record.start_ticks - 1)
+    assert not stranger.is_alive
+    assert not stranger.send(signal.SIGKILL)
+    assert stranger.stop()
+    assert record.is_alive
+    record.stop()
+
+
+def test_a_record_of_another_boot_names_nobody() -> None:
+    """After a reboot the same numbers mean nothing."""
+    own = ProcessRecord.of("self", os.getpid())
+    assert own.is_alive
+    assert not dataclasses.replace(own, boot="another").is_alive
+
+
+def test_survives_its_way_through_json() -> None:
+    """What is read back is the same process."""
+    own = ProcessRecord.of("self", os.getpid())
+    assert ProcessRecord.from_json(own.to_json()) == own
+    with pytest.raises(InvalidInput, match="start_ticks"):
+        ProcessRecord.from_json({"role": "x", "pid": 1})
+
+
+def test_stops_many_at_the_same_time(tmp_path: Path) -> None:
+    """One that is slow to go costs its grace once, not once for each."""
+    records = [_python(STUBBORN, tmp_path) for _ in range(3)]
+    _wait_for_log(tmp_path, "up\nup\nup")
+    started = time.monotonic()
+    process.stop_all(records, grace_s=0.5)
+    assert time.monotonic() - started < 3
+    assert not any(record.is_alive for record in records)
+
+
+def test_tells_the_record_before_a_ctrl_c_comes_in_between(tmp_path: Path) -> None:
+    """A process that was started is always on record."""
+    told: list[ProcessRecord] = []
+
+    def tell(record: ProcessRecord) -> None:
+        signal.raise_signal(signal.SIGINT)
+        told.append(record)
+
+    with pytest.raises(KeyboardInterrupt):
+        spawn(
+            "test",
+            [sys.executable, "-c", "import time; time.sleep(60)"],
+            log=tmp_path / "log",
+            on_spawn=tell,
+        )
+    assert len(told) == 1
+    told[0].stop()
+
+
+def test_a_deferred_interrupt_comes_after_the_block() -> None:
+    """It is late, not lost."""
+    steps: list[str] = []
+
+    def interrupted() -> None:
+        with interrupts_deferred():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert steps == ["went on"]
+
+
+def test_names_a_program_that_is_not_there(tmp_path: Path) -> None:
+    """Instead of a traceback."""
+    with pytest.raises(MissingPrerequisite, match="no-such-program"):
+        spawn("test", ["/no-such-program"], log=tmp_path / "log")
+
+
+def test_a_process_that_has_ended_can_not_be_recorded() -> None:
+    """No record of nobody."""
+    with pytest.raises(ActionFailed):
+        ProcessRecord.of("gone", 2**22 + 1)
