@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.config import DAY_S
@@ -17,8 +17,8 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.sensors import placement_responses_sensor
 from samza_dagster.orchestration.snapshot_assets import (
     placement_history_spec,
-    snapshot_asset_definitions,
     snapshot_assets_job,
+    take_snapshot,
 )
 from samza_dagster.orchestration.snapshot_store import SnapshotStore
 
@@ -66,7 +66,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     def from_file(cls, path: Path | str) -> Self:
         """The component of a YAML file with `type` and `attributes`, as in a `defs.yaml`.
 
-        Raises `InvalidInput` when the file describes another component.
+        Raises `InvalidInput` when the file describes another component, or an attribute
+        is unknown or out of its bounds.
         """
         import yaml
 
@@ -78,7 +79,14 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 seen=f"type {document.get('type')!r}",
                 fix=f"type: {TYPE}, and attributes",
             )
-        return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+        try:
+            return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise InvalidInput(
+                f"the attributes of the component in {path}", seen=f"{field}: {first['msg']}"
+            ) from error
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """All definitions of the job."""
@@ -104,7 +112,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     def build_assets(self) -> list[Any]:
         """Snapshots of locality and lag, and the history of placement."""
-        return [*snapshot_asset_definitions(), placement_history_spec(self.job)]
+        return [take_snapshot, placement_history_spec(self.job)]
 
     def build_resources(self) -> dict[str, Any]:
         """Connection, policies and the place where snapshots are kept."""

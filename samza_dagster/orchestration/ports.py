@@ -184,8 +184,8 @@ class Placement(Protocol):
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
-    ) -> object:
-        """Writes a request; the same uuid again writes nothing new."""
+    ) -> PlacementRequest:
+        """Writes a request; the same uuid again writes nothing new. The request as it stands."""
         ...
 
     def request(self, uuid: str) -> PlacementRequest | None:

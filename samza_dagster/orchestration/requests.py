@@ -44,7 +44,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Moment:
-    """One status as it was read; `at_ms` by the coordinator's clock, ms since the epoch."""
+    """One status as it was read; `at_ms` by the coordinator's clock, ms since the epoch.
+
+    `since_request_ms` counts from the request's own time; for a request that an earlier
+    run made and that was answered since, from the first status seen.
+    """
 
     step: str
     uuid: str
@@ -111,7 +115,6 @@ def follow(
     request_expiry_s: float,
     timeout_s: float,
     on_moment: Callable[[Moment], None],
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Asks, unless it was asked before, and follows to the terminal response.
@@ -120,33 +123,33 @@ def follow(
     `DeadlineExceeded` after `timeout_s`; the coordinator goes on then.
     """
     started = monotonic()
-    asked_ms = now_ms()
     moments: list[Moment] = []
+    asked_ms: int | None = None
 
     def see(response: PlacementResponse) -> None:
-        base = asked_ms if asked.destination is None else _first_at(moments, response)
+        first = moments[0].at_ms if moments else response.timestamp
         moment = Moment(
             step=step,
             uuid=asked.uuid,
             status=response.status_code.value,
             message=response.response_message,
             at_ms=response.timestamp,
-            since_request_ms=max(0, response.timestamp - base),
+            since_request_ms=max(0, response.timestamp - (asked_ms or first)),
         )
         if moments and (moments[-1].status, moments[-1].message) == (moment.status, moment.message):
             return
         moments.append(moment)
         on_moment(moment)
 
-    if asked.response is not None:
-        see(asked.response)
-    if asked.response is not None and asked.succeeded:
-        last = asked.response
+    last = asked.response
+    if last is None:
+        request = client.place(
+            processor_id, destination, request_expiry_s=request_expiry_s, uuid=asked.uuid
+        )
+        asked_ms = request.timestamp
     else:
-        if asked.response is None:
-            client.place(
-                processor_id, destination, request_expiry_s=request_expiry_s, uuid=asked.uuid
-            )
+        see(last)
+    if last is None or not asked.succeeded:
         last = client.wait(asked.uuid, timeout_s=timeout_s, on_response=see)
         see(last)
     return Outcome(
@@ -160,7 +163,3 @@ def follow(
         timeline=tuple(moments),
         asked=asked.destination is None,
     )
-
-
-def _first_at(moments: list[Moment], response: PlacementResponse) -> int:
-    return moments[0].at_ms if moments else response.timestamp

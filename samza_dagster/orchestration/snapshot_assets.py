@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -11,65 +11,68 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history import GROUP, KEY
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.snapshot_store import Rows, SnapshotStore
+from samza_dagster.orchestration.snapshot_store import Rows, SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import job_tags
 
+CHANGELOG_LAG = "changelog_lag"
 DATASETS: Mapping[str, str] = {
     "container_locality": "Where each container runs, as the coordinator stream tells it.",
     "task_locality": "Where each task runs, by the processor it is assigned to.",
-    "changelog_lag": "How many records each replica of a store is behind its changelog.",
+    CHANGELOG_LAG: "How many records each replica of a store is behind its changelog.",
 }
 LAG_CHECK = "standby_lag_within_limit"
 SHOWN_ROWS = 200
 _NOT_SHOWN = frozenset({"snapshot_time", "job_name", "job_id", "deployment_id"})
 
 
-def _snapshot_asset(dataset: str, description: str) -> dg.AssetsDefinition:
-    checks = (
-        [
-            dg.AssetCheckSpec(
-                LAG_CHECK, asset=dataset, description="No standby is further behind than lag_limit."
-            )
-        ]
-        if dataset == "changelog_lag"
-        else []
-    )
-
-    @dg.asset(
-        name=dataset,
-        description=description,
-        group_name=GROUP,
-        kinds={"spark", "kafka"},
-        check_specs=checks,
-    )
-    def snapshot(  # pyright: ignore[reportUnknownParameterType]
-        context: dg.AssetExecutionContext,
-        samza: SamzaClientResource,
-        samza_policies: PlacementPolicies,
-        snapshot_store: SnapshotStore,
-    ) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument]
-        with errors_as_failures():
-            rows = snapshot_store.take(dataset, samza)
-        context.log.info(f"{dataset}: {len(rows)} rows, kept in {snapshot_store.directory}")
-        return dg.MaterializeResult(
-            metadata=snapshot_metadata(rows, snapshot_store.snapshot_ms, snapshot_store.directory),
-            check_results=[lag_check(rows, samza_policies.lag_limit)] if checks else [],
+@dg.multi_asset(
+    name="take_snapshot",
+    specs=[
+        dg.AssetSpec(name, group_name=GROUP, description=text, kinds={"pyspark", "kafka"})
+        for name, text in DATASETS.items()
+    ],
+    check_specs=[
+        dg.AssetCheckSpec(
+            LAG_CHECK,
+            asset=CHANGELOG_LAG,
+            description="Every standby's lag is known and within lag_limit.",
+        )
+    ],
+)
+def take_snapshot(
+    context: dg.AssetExecutionContext,
+    samza: SamzaClientResource,
+    samza_policies: PlacementPolicies,
+    snapshot_store: SnapshotStore,
+) -> Iterator[dg.MaterializeResult[Any]]:
+    """Takes the three at one time: none of them is ever newer than the others."""
+    with errors_as_failures():
+        taken = snapshot_store.take(samza)
+    for dataset in DATASETS:
+        context.log.info(f"{dataset}: {len(taken.rows[dataset])} rows in {taken.paths[dataset]}")
+        yield dg.MaterializeResult(
+            asset_key=dataset,
+            metadata=snapshot_metadata(taken, dataset),
+            check_results=[lag_check(taken.rows[dataset], samza_policies.lag_limit)]
+            if dataset == CHANGELOG_LAG
+            else [],
         )
 
-    return snapshot
 
-
-def snapshot_metadata(rows: Rows, snapshot_ms: int, directory: str) -> dict[str, Any]:
-    """What the UI shows of a snapshot; the lags are plotted over time."""
+def snapshot_metadata(taken: TakenSnapshot, dataset: str) -> dict[str, Any]:
+    """What the UI shows of a dataset; its numbers are plotted over time."""
+    rows = taken.rows[dataset]
     columns = [name for name in rows[0] if name not in _NOT_SHOWN] if rows else []
     metadata: dict[str, Any] = {
         "dagster/row_count": len(rows),
-        "snapshot_time": dg.MetadataValue.timestamp(snapshot_ms / 1000),
-        "path": dg.PathMetadataValue(directory),
+        "snapshot_time": dg.MetadataValue.timestamp(taken.snapshot_ms / 1000),
+        "path": dg.PathMetadataValue(taken.paths[dataset]),
         "rows": table(rows[:SHOWN_ROWS], columns),
+        "seconds": dict(taken.seconds),
+        "unreadable_records": taken.unreadable_records,
     }
-    if rows and "lag_records" in rows[0]:
+    if dataset == CHANGELOG_LAG:
         metadata["max_lag_records"] = max(_lags(rows), default=0)
         metadata["max_standby_lag_records"] = max(_lags(rows, "Standby"), default=0)
         metadata["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
@@ -81,6 +84,7 @@ def lag_check(rows: Rows, limit: int) -> dg.AssetCheckResult:
     standbys = [row for row in rows if row["mode"] == "Standby"]
     behind = [row for row in standbys if row["lag_records"] is None or row["lag_records"] > limit]
     return dg.AssetCheckResult(
+        asset_key=CHANGELOG_LAG,
         check_name=LAG_CHECK,
         passed=not behind,
         severity=dg.AssetCheckSeverity.WARN,
@@ -88,7 +92,8 @@ def lag_check(rows: Rows, limit: int) -> dg.AssetCheckResult:
             "lag_limit": limit,
             "max_standby_lag_records": max(_lags(rows, "Standby"), default=0),
             "behind_or_unknown": table(
-                behind, ("processor_id", "task_name", "store", "host", "lag_records")
+                behind,
+                ("processor_id", "task_name", "store", "host", "lag_records", "unknown_because"),
             ),
         },
     )
@@ -110,11 +115,6 @@ def placement_history_spec(job: str) -> dg.AssetSpec:
         description=f"Every outcome of a placement request of {job}, whoever asked.",
         kinds={"kafka"},
     )
-
-
-def snapshot_asset_definitions() -> list[dg.AssetsDefinition]:
-    """The three snapshot assets."""
-    return [_snapshot_asset(name, text) for name, text in DATASETS.items()]
 
 
 def snapshot_assets_job(job: str) -> Any:

@@ -1,68 +1,74 @@
-"""The resource behind the snapshot assets: one Spark session and one snapshot time a run."""
+"""The resource behind the snapshot assets: takes one snapshot with Spark and keeps it as Parquet."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from samza_dagster.orchestration.resource import SamzaClientResource
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Rows = Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class TakenSnapshot:
+    """The rows of a snapshot by dataset, where each dataset is kept, and what it cost."""
+
+    snapshot_ms: int
+    rows: Mapping[str, Rows]
+    paths: Mapping[str, str]
+    seconds: Mapping[str, float]
+    unreadable_records: int = 0
+
+
 class SnapshotStore(dg.ConfigurableResource[object]):
-    """Where snapshots are kept as Parquet, and the Spark session that takes them."""
+    """Where snapshots are kept, and the Spark that takes them."""
 
     path: str = Field(
         default="",
-        description="Directory or URL of the tables. Empty: snapshots/ below DAGSTER_HOME.",
+        description="Directory of the tables. Empty: snapshots/ below DAGSTER_HOME.",
     )
     spark_master: str = Field(default="local[2]", description="Spark's master URL.")
 
-    _spark: SparkSession | None = PrivateAttr(default=None)
-    _snapshot_ms: int = PrivateAttr(default=0)
-
     @property
-    def directory(self) -> str:
+    def directory(self) -> Path:
         """Where the tables are."""
-        home = os.environ.get("DAGSTER_HOME") or str(Path.home() / ".samza_dagster")
-        return self.path or str(Path(home) / "snapshots")
+        home = os.environ.get("DAGSTER_HOME")
+        base = Path(home) if home else Path.home() / ".samza_dagster"
+        return Path(self.path) if self.path else base / "snapshots"
 
-    @property
-    def snapshot_ms(self) -> int:
-        """The time of this run's snapshot, ms since the epoch: the same for all its tables."""
-        if not self._snapshot_ms:
-            self._snapshot_ms = time.time_ns() // 1_000_000
-        return self._snapshot_ms
+    def take(self, samza: SamzaClientResource) -> TakenSnapshot:
+        """Takes a snapshot now, keeps it under its time and returns its rows.
 
-    def take(self, dataset: str, samza: SamzaClientResource) -> Rows:
-        """Computes one dataset, keeps it under its snapshot time and returns its rows."""
-        from samza_dagster import snapshots
+        One Spark session, ended with it. Raises `MissingPrerequisite` without the extra
+        `spark` or a JDK, `Unreachable` and `InvalidInput` as the connection does.
+        """
+        from samza_dagster.snapshots import compute_snapshot, connector_jars, spark_session
+        from samza_dagster.snapshots.schemas import DATASETS
+        from samza_dagster.snapshots.tables import SnapshotTables
 
-        compute: Callable[..., Rows] = getattr(snapshots, dataset)
-        rows = compute(samza.connection(), self._session())
-        snapshots.store(rows, dataset, self.directory, self.snapshot_ms)
-        return rows
-
-    def _session(self) -> SparkSession:
-        spark = self._spark
-        if spark is None:
-            from samza_dagster import snapshots
-
-            spark = self._spark = snapshots.spark_session(self.spark_master)
-        return spark
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Ends the Spark session of the run, if there was one."""
-        spark, self._spark = self._spark, None
-        if spark is not None:
+        started = time.monotonic()
+        spark = spark_session(connector_jars(), self.spark_master)
+        session_s = time.monotonic() - started
+        try:
+            snapshot = compute_snapshot(
+                samza.connection(), spark, snapshot_time_ms=time.time_ns() // 1_000_000
+            )
+            tables = SnapshotTables(self.directory)
+            tables.write(snapshot)
+            return TakenSnapshot(
+                snapshot_ms=snapshot.snapshot_time_ms,
+                rows={dataset: snapshot.rows(dataset) for dataset in DATASETS},
+                paths={dataset: str(tables.dataset_path(dataset)) for dataset in DATASETS},
+                seconds={"session": round(session_s, 3), **snapshot.seconds},
+                unreadable_records=snapshot.malformed_keys + snapshot.malformed_values,
+            )
+        finally:
             spark.stop()

@@ -63,7 +63,7 @@ def timeline_markdown(moments: Sequence[Moment]) -> str:
     """The same for a reader: the Dagster UI opens tables only in a dialog."""
     lines = ["| step | status | message | ms since request |", "|---|---|---|---|"]
     lines += [
-        f"| {m.step} | {m.status} | {m.message.replace('|', '/')} | {m.since_request_ms:,} |"
+        f"| {m.step} | {m.status} | {' '.join(m.message.replace('|', '/').split())} | {m.since_request_ms:,} |"
         for m in moments
     ]
     return "\n".join(lines)

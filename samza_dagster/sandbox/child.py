@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 _RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE)
 _POLL_S = 0.05
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
 
 @dataclass
@@ -92,13 +94,14 @@ class Child:
         if self.group_alive():
             os.killpg(self.pid, signal.SIGKILL)
 
-    def last_lines(self, count: int = 20) -> str:
-        """The end of its log."""
+    def errors(self, last: int = 5) -> str:
+        """The exceptions in the end of its log, first cause first, or else its last lines."""
         try:
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return ""
-        return "\n".join(lines[-count:])
+        found = [line for line in lines[-200:] if _EXCEPTION.match(line)]
+        return "\n".join(found[-last:] or lines[-last:])
 
 
 def _fields(pid: str) -> list[str] | None:

@@ -151,7 +151,7 @@ class DagsterStack:
                 if child.exit_status() is not None:
                     raise ActionFailed(
                         f"start Dagster's {child.name}",
-                        seen=f"it ended with {child.exit_status()}\n{child.last_lines()}",
+                        seen=f"it ended with {child.exit_status()}\n{child.errors()}",
                         fix=f"the cause is in {child.log}",
                     )
             try:
@@ -205,9 +205,7 @@ class DagsterStack:
         """Asks for a run to be cancelled."""
         graphql.ask(self.url, graphql.TERMINATE, {"runId": run_id})
 
-    def wait(
-        self, run_id: str, on_event: OnEvent | None = None, *, timeout_s: float = 300
-    ) -> str:
+    def wait(self, run_id: str, on_event: OnEvent | None = None, *, timeout_s: float = 300) -> str:
         """The final status of a run: SUCCESS, FAILURE or CANCELED.
 
         `on_event` gets each event once, in order: `__typename`, `message`, `timestamp`
@@ -337,7 +335,9 @@ def read_workspace(path: Path) -> tuple[Path, str]:
             seen=f"{type(error).__name__}: {error}",
             fix="load_from with one python_file",
         ) from error
-    settings = cast("dict[str, Any]", target) if isinstance(target, dict) else {"relative_path": target}
+    settings = (
+        cast("dict[str, Any]", target) if isinstance(target, dict) else {"relative_path": target}
+    )
     file = (path.parent / str(settings["relative_path"])).resolve()
     return file, str(settings.get("location_name") or file.name)
 

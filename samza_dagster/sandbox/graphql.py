@@ -87,7 +87,7 @@ def not_ready(data: Mapping[str, Any]) -> str:
     if not entries:
         return "no code location yet"
     for entry in entries:
-        found = entry.get("locationOrLoadError") or {}
+        found = cast("dict[str, Any]", entry.get("locationOrLoadError") or {})
         if found.get("__typename") == "PythonError":
             return f"location {entry['name']}: {found['message']}"
         if entry["loadStatus"] != "LOADED" or found.get("__typename") != "RepositoryLocation":

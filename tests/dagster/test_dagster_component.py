@@ -1,0 +1,164 @@
+"""The component from YAML, what `definitions.py` loads, and what loading it costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from samza_dagster import SamzaJobComponent
+from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+
+pytestmark = pytest.mark.dagster
+ROOT = Path(__file__).resolve().parents[2]
+YAML = """
+type: samza_dagster.SamzaJobComponent
+attributes:
+  bootstrap_servers: "{{ env('TEST_SERVERS', 'fallback:9092') }}"
+  app_name: wordcount
+  app_id: "{{ env('TEST_JOB_ID', '7') }}"
+  client_config: {security.protocol: SASL_SSL, socket.timeout.ms: 5000}
+  client_config_env: {sasl.password: TEST_SASL_PASSWORD}
+  hosts: [host-1, host-2]
+  policies: {timeout_s: 42, sensor_interval_s: 30, lag_limit: 5}
+"""
+MEASURE = """
+import json, sys, time
+start = time.perf_counter()
+import dagster
+imported = time.perf_counter()
+import definitions
+definitions.defs.get_repository_def()
+loaded = time.perf_counter()
+heavy = [m for m in ("pyspark", "confluent_kafka", "pandas", "dagster_pyspark") if m in sys.modules]
+print(json.dumps({"dagster": imported - start, "ours": loaded - imported, "heavy": heavy}))
+"""
+
+
+def component(tmp_path: Path, text: str = YAML) -> SamzaJobComponent:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return SamzaJobComponent.from_file(path)
+
+
+def test_values_come_from_the_environment_with_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same YAML serves every environment."""
+    assert component(tmp_path).bootstrap_servers == "fallback:9092"
+    monkeypatch.setenv("TEST_SERVERS", "broker-1:9092")
+    made = component(tmp_path)
+    assert made.bootstrap_servers == "broker-1:9092"
+    assert made.job == "wordcount/7"
+
+
+def test_attributes_reach_resources_and_sensor(tmp_path: Path) -> None:
+    """Connection, policies and interval as written."""
+    definitions = dg.build_defs_for_component(component(tmp_path))
+    resources = definitions.resources or {}
+    samza, policies = resources["samza"], resources["samza_policies"]
+    assert isinstance(samza, SamzaClientResource)
+    assert isinstance(policies, PlacementPolicies)
+    assert samza.client_config == {"security.protocol": "SASL_SSL", "socket.timeout.ms": "5000"}
+    assert (policies.timeout_s, policies.lag_limit) == (42, 5)
+    assert policies.hosts == ["host-1", "host-2"]
+    assert definitions.resolve_sensor_def("placement_responses").minimum_interval_seconds == 30
+
+
+def test_secrets_are_read_from_the_environment_when_a_client_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The definitions, which the UI shows, hold the variable's name alone."""
+    samza = component(tmp_path).build_resources()["samza"]
+    assert "hunter2" not in repr(samza)
+    with pytest.raises(InvalidInput, match="TEST_SASL_PASSWORD is not set"):
+        samza.settings()
+    monkeypatch.setenv("TEST_SASL_PASSWORD", "hunter2")
+    assert samza.settings()["sasl.password"] == "hunter2"
+
+
+def test_a_secret_in_plain_config_is_refused(tmp_path: Path) -> None:
+    """The refusal says where it belongs."""
+    text = YAML.replace("security.protocol: SASL_SSL", "sasl.password: hunter2")
+    with pytest.raises(InvalidInput, match="client_config_env") as refused:
+        component(tmp_path, text).build_resources()["samza"].settings()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_policy_out_of_bounds_is_refused_at_load(tmp_path: Path) -> None:
+    """A typing error in the YAML doesn't wait for the first run."""
+    with pytest.raises(InvalidInput, match=r"timeout_s.*greater than or equal to 1"):
+        component(tmp_path, YAML.replace("timeout_s: 42", "timeout_s: 0"))
+
+
+def test_another_component_s_file_is_refused(tmp_path: Path) -> None:
+    """The file names its component as a `defs.yaml` does."""
+    with pytest.raises(InvalidInput, match=r"type: samza_dagster\.SamzaJobComponent"):
+        component(tmp_path, "type: other.Component\nattributes: {}\n")
+
+
+def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> None:
+    """`type: samza_dagster.SamzaJobComponent` works in Dagster's own project layout."""
+    package = tmp_path / "a_project"
+    (package / "defs" / "job").mkdir(parents=True)
+    for directory in (package, package / "defs"):
+        (directory / "__init__.py").touch()
+    (package / "defs" / "job" / "defs.yaml").write_text(YAML)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "a_project"\n'
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        definitions = dg.load_from_defs_folder(path_within_project=package / "defs" / "job")
+        names = {job.name for job in definitions.get_repository_def().get_all_jobs()}
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert {"move_with_standby", "snapshot_assets"} <= names
+
+
+def test_build_methods_can_be_overridden() -> None:
+    """A subclass changes one part and keeps the rest."""
+
+    class Quiet(SamzaJobComponent):
+        def build_sensors(self) -> list[dg.SensorDefinition]:
+            return []
+
+    made = Quiet(bootstrap_servers="here:9092", app_name="demo")
+    definitions = dg.build_defs_for_component(made)
+    assert list(definitions.sensors or []) == []
+    assert definitions.get_job_def("move_container").tags["samza/job"] == "demo/1"
+
+
+def test_definitions_load_quickly_and_without_heavy_modules() -> None:
+    """Every run's start pays for what `definitions.py` imports: at most 0.5 s on top of Dagster.
+
+    On a busy machine all imports are slow: the bound then is a third of Dagster's own.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    measured = json.loads(done.stdout.splitlines()[-1])
+    assert measured["heavy"] == []
+    assert measured["ours"] <= max(0.5, measured["dagster"] / 3), measured
+
+
+def test_importing_the_package_imports_no_dagster() -> None:
+    """The command line and the agent start without it."""
+    code = "import samza_dagster, sys; print('dagster' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_the_workspace_points_at_the_definitions() -> None:
+    """What `dagster dev -w workspace.yaml` finds."""
+    (entry,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    assert (ROOT / entry["python_file"]["relative_path"]).is_file()

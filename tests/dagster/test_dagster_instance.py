@@ -1,0 +1,87 @@
+"""The embedded instance: accepted by Dagster, and its queue keeps one run per container group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from samza_dagster.orchestration.instance import write_instance
+from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.run_coordinator import ContainerGroupRunCoordinator
+from samza_dagster.orchestration.tags import job_tags
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    home = tmp_path_factory.mktemp("home")
+    write_instance(home)
+    with dg.DagsterInstance.from_config(str(home)) as made:
+        yield made
+
+
+def submit(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+    """What the queue holds after submission."""
+    return instance.run_coordinator.submit_run(dg.SubmitRunContext(run, workspace=None))  # pyright: ignore[reportArgumentType]
+
+
+def submitted(instance: dg.DagsterInstance, **config: Any) -> dict[str, str]:
+    """Tags of a run as the queue sees them, submitted without any given by hand."""
+    job = next(j for j in placement_jobs("demo/1") if j.name == "move_container")
+    run = instance.create_run_for_job(
+        job,
+        run_config={"ops": {"plan_move_container": {"config": config}}},
+        tags=job_tags("demo/1", job.name),
+        status=dg.DagsterRunStatus.STARTING,  # a new one needs a code location to be queued
+    )
+    return {k: v for k, v in submit(instance, run).tags.items() if k.startswith("samza/")}
+
+
+def test_dagster_accepts_the_settings(instance: dg.DagsterInstance) -> None:
+    """Limits, queue, sensors and monitoring as written; no telemetry."""
+    assert isinstance(instance.run_coordinator, ContainerGroupRunCoordinator)
+    queue = instance.get_concurrency_config().run_queue_config
+    assert queue is not None
+    assert next(iter(queue.tag_concurrency_limits)) == {
+        "key": "samza/container-group",
+        "value": {"applyLimitPerUniqueValue": True},
+        "limit": 1,
+    }
+    assert instance.run_coordinator.dequeue_interval_seconds == 1
+    assert not instance.telemetry_enabled
+    assert not instance.nux_enabled
+    assert instance.run_monitoring_enabled
+    assert instance.get_sensor_settings()["use_threads"]
+
+
+def test_a_run_is_queued_with_its_group_whoever_launched_it(instance: dg.DagsterInstance) -> None:
+    """Nothing was tagged by hand: an active and its standby share the group's value."""
+    tags = submitted(instance, processor="0-0", destination="host-1", reason="drain")
+    assert tags["samza/container-group"] == "demo/1/0"
+    assert tags["samza/why"] == "drain"
+    assert (
+        submitted(instance, processor="0", destination="host-2")["samza/container-group"]
+        == tags["samza/container-group"]
+    )
+
+
+def test_a_tag_by_hand_does_not_hide_the_container(instance: dg.DagsterInstance) -> None:
+    """The config decides what is touched, so it decides the limit."""
+    job = next(j for j in placement_jobs("demo/1") if j.name == "restart_container")
+    run = instance.create_run_for_job(
+        job,
+        run_config={"ops": {"plan_restart_container": {"config": {"processor": "1"}}}},
+        tags={"samza/job": "demo/1", "samza/action": "x", "samza/container-group": "other"},
+        status=dg.DagsterRunStatus.STARTING,
+    )
+    assert submit(instance, run).tags["samza/container-group"] == "demo/1/1"
+
+
+def test_an_existing_home_is_made_where_needed(tmp_path: Path) -> None:
+    """The first start has no directory yet."""
+    assert write_instance(tmp_path / "a" / "b").is_file()

@@ -1,0 +1,280 @@
+"""The placement jobs, in process, over a world that answers as a coordinator does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import World, fake_definitions, too_late
+
+from samza_dagster.client.views import HostView
+from samza_dagster.model import StatusCode
+from samza_dagster.orchestration.requests import request_uuid
+
+pytestmark = pytest.mark.dagster
+PLAN_OPS = {
+    "move_with_standby": "plan_move_with_standby",
+    "move_container": "plan_move_container",
+    "restart_container": "plan_restart_container",
+}
+
+
+def run(
+    name: str, job: str, instance: dg.DagsterInstance, **config: Any
+) -> dg.ExecuteInProcessResult:
+    return (
+        fake_definitions(name)
+        .get_job_def(job)
+        .execute_in_process(
+            run_config={"ops": {PLAN_OPS[job]: {"config": config}}},
+            instance=instance,
+            raise_on_error=False,
+        )
+    )
+
+
+def failure(result: dg.ExecuteInProcessResult, op: str) -> tuple[str, dict[str, Any]]:
+    data = result.failure_data_for_node(op)
+    assert data is not None
+    assert data.user_failure_data is not None, data.error
+    metadata = {k: v.value for k, v in data.user_failure_data.metadata.items()}
+    return str(data.user_failure_data.description), metadata
+
+
+def output_metadata(result: dg.ExecuteInProcessResult, op: str) -> dict[str, Any]:
+    (event,) = [e for e in result.events_for_node(op) if e.is_successful_output]
+    return {k: v.value for k, v in event.step_output_data.metadata.items()}
+
+
+def test_the_standby_leaves_first_then_the_active_takes_its_place(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The order of requests, with the host of most free memory for the standby."""
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    assert result.success
+    assert world.asked == [("0-0", "host-2"), ("0", "host-3")]
+    assert world.at == {"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"}
+    assert result.output_for_node("verify_placement") == "host-3"
+
+
+def test_requests_carry_ids_of_the_root_run_and_the_policy_s_expiry(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Whoever knows the run knows the requests."""
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    assert list(world.requests) == [
+        request_uuid(result.run_id, "relocate_standby", 0),
+        request_uuid(result.run_id, "move", 0),
+    ]
+    assert {r.request_expiry for r in world.requests.values()} == {120_000}
+
+
+def test_metadata_tells_the_map_the_timeline_and_the_seconds(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """What an operator sees at the end of a run, in Markdown and as tables."""
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    shown = output_metadata(result, "verify_placement")
+    assert (
+        "| host-3 | 0-0 standby running | **0 active running** |" in shown["hosts_and_containers"]
+    )
+    rows = {r.data["host"]: r.data for r in shown["hosts_and_containers_table"].records}
+    assert rows["host-1"]["after"] == "-"
+    assert rows["host-4"]["changed"] is False
+    timeline = [(r.data["step"], r.data["status"]) for r in shown["timeline_table"].records]
+    steps = ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
+    assert timeline == [(s, t) for s in ("relocate_standby", "move") for t in steps]
+    assert shown["move_stop_and_start_seconds"] == pytest.approx(0.25)
+    assert shown["verified"] == "it has checked in and processes"
+
+
+def test_processing_is_asked_from_the_moment_of_success(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Progress that the container made before its move doesn't count."""
+    run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    (answers,) = world.answers.values()
+    assert world.after_ms == answers[-1].timestamp
+
+
+def test_a_container_that_does_not_process_fails_the_run(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """SUCCEEDED isn't the end: started isn't yet processing."""
+    world.processes = False
+    result = run(
+        request.node.name,
+        "move_container",
+        instance,
+        processor="0",
+        destination="host-2",
+        verify_timeout_s=1,
+    )
+    text, metadata = failure(result, "verify_placement")
+    assert "processes within 1 s" in text
+    assert "verify_timeout_s 0" in metadata["fix"]
+
+
+def test_a_standby_is_moved_without_waiting_for_it_to_process(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """A standby never processes input."""
+    world.processes = False
+    result = run(
+        request.node.name, "move_container", instance, processor="0-0", destination="host-4"
+    )
+    assert result.success
+    assert world.asked == [("0-0", "host-4")]
+
+
+def test_a_restart_asks_for_the_host_last_seen(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The destination is Samza's word; the container stays where it was."""
+    result = run(request.node.name, "restart_container", instance, processor="1")
+    assert result.success
+    assert world.asked == [("1", "LAST_SEEN")]
+    assert world.at["1"] == "host-2"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (StatusCode.FAILED, "request for resources to ClusterManager expired"),
+        (StatusCode.BAD_REQUEST, "BAD_REQUEST reason: container is already being moved"),
+    ],
+)
+def test_what_the_coordinator_says_is_the_failure_s_text(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    status: StatusCode,
+    text: str,
+) -> None:
+    """FAILED and BAD_REQUEST fail the op with the text, the timeline and the map."""
+    world.ends = [(status, text)]
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    described, metadata = failure(result, "move_standby_away")
+    assert described == f"relocate_standby: {status.value}: {text}"
+    assert metadata["status"] == status.value
+    assert metadata["timeline_table"].records[-1].data["message"] == text
+    assert world.asked == [("0-0", "host-2")]
+    assert world.at["0"] == "host-1"
+
+
+@pytest.mark.parametrize("job", list(PLAN_OPS))
+def test_a_dry_run_writes_nothing_and_prints_the_plan(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
+) -> None:
+    """Every job has it; the ops that act are skipped."""
+    more = {"destination": "host-2"} if job == "move_container" else {}
+    result = run(request.node.name, job, instance, processor="0", dry_run=True, **more)
+    assert result.success
+    assert world.requests == {}
+    text = result.output_for_node(PLAN_OPS[job], "preview")
+    assert "| host-4 | " in text
+    assert not any(e.is_step_start and "place" in str(e.step_key) for e in result.all_events)
+
+
+def test_a_dry_run_names_the_host_that_the_standby_would_go_to(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The plan is what a run would do."""
+    result = run(request.node.name, "move_with_standby", instance, processor="0", dry_run=True)
+    text = result.output_for_node("plan_move_with_standby", "preview")
+    assert "1. standby `0-0` leaves `host-3` for `host-2`" in text
+    assert "2. `0` on `host-1`: reserve `host-3`" in text
+
+
+def test_an_unknown_processor_is_never_asked_for(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """It would stop the placement thread of Samza's own Application Master."""
+    result = run(request.node.name, "move_with_standby", instance, processor="7")
+    text, metadata = failure(result, "plan_move_with_standby")
+    assert "'7'" in text
+    assert metadata["seen"] == "processors 0, 0-0, 1, 1-0"
+    assert world.requests == {}
+
+
+def test_an_illegal_destination_is_refused_before_anything_is_asked(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """An active and its standby never share a host."""
+    result = run(request.node.name, "move_container", instance, processor="0", destination="host-3")
+    text, _ = failure(result, "plan_move_container")
+    assert "0-0 is on host-3" in text
+    assert world.requests == {}
+
+
+def test_without_a_host_for_the_standby_nothing_is_asked(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The refusal names the rule that each host breaks."""
+    world.hosts = {
+        "host-1": world.hosts["host-1"],
+        "host-3": world.hosts["host-3"],
+        "host-2": HostView("host-2", "lost"),
+    }
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    _, metadata = failure(result, "plan_move_with_standby")
+    assert metadata["seen"] == "host-1 is the source; host-2 is lost; host-3 is the destination"
+    assert world.requests == {}
+
+
+def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Giving up watching isn't cancelling."""
+    world.breaks_once = too_late()
+    result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    text, metadata = failure(result, "place_container")
+    assert "the coordinator goes on with it: re-execute this run" in text
+    assert metadata["request"] == request_uuid(result.run_id, "move", 0)
+
+
+def test_a_cancelled_run_says_what_is_in_flight(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The log of a cancelled run names the request that the coordinator goes on with."""
+    world.breaks_once = dg.DagsterExecutionInterruptedError()
+    result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    assert not result.success
+    log = " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
+    assert request_uuid(result.run_id, "move", 0) in log
+    assert "cancelled while request" in log
+
+
+def test_a_run_is_tagged_with_its_container_group_who_and_why(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Also on an instance whose run coordinator isn't ours: late, by the first op."""
+    result = run(
+        request.node.name,
+        "move_container",
+        instance,
+        processor="0-0",
+        destination="host-4",
+        reason="disk is full",
+        ticket="OPS-1",
+        requested_by="kim",
+    )
+    run_tags = instance.get_run_by_id(result.run_id)
+    assert run_tags is not None
+    assert {k: v for k, v in run_tags.tags.items() if k.startswith("samza/")} == {
+        "samza/job": "demo/1",
+        "samza/action": "move_container",
+        "samza/container-group": "demo/1/0",
+        "samza/why": "disk is full",
+        "samza/ticket": "OPS-1",
+        "samza/who": "kim",
+    }
+
+
+def test_one_client_serves_a_run_and_is_closed_with_it(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Four ops, one connection."""
+    run(request.node.name, "move_with_standby", instance, processor="0")
+    assert (world.opened, world.closed) == (1, 1)

@@ -1,0 +1,157 @@
+"""The sensor `placement_responses` over the real client and a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import dagster as dg
+import pytest
+
+from samza_dagster.client import PlacementClient
+from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.orchestration.history import KEY, MOST_IN_A_TICK
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.sensors import placement_responses_sensor
+
+pytestmark = pytest.mark.dagster
+STORES: dict[str, MemoryMetadataStore] = {}
+
+
+class MemorySamza(SamzaClientResource):
+    """The resource with its stream in memory."""
+
+    def open_client(self) -> PlacementClient:
+        return PlacementClient.over(STORES[self.bootstrap_servers], job_name="demo")
+
+
+class Stream:
+    """A coordinator stream, the sensor on it, and the instance that keeps its events."""
+
+    def __init__(self, store: MemoryMetadataStore, instance: dg.DagsterInstance) -> None:
+        self.store = store
+        self.placement = ContainerPlacementMetadataStore(store)
+        self.instance = instance
+        self.cursor: str | None = None
+        self.said = ""
+
+    def respond(self, number: int, status: StatusCode = StatusCode.SUCCEEDED) -> None:
+        self.placement.write_response(
+            PlacementResponse(
+                uuid=str(UUID(int=number)),
+                deployment_id="run-1",
+                processor_id="0",
+                destination_host="host-2",
+                status_code=status,
+                timestamp=1_700_000_000_000 + number,
+                response_message="text",
+            )
+        )
+
+    def tick(self, *, lost: bool = False) -> list[int]:
+        """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
+        samza = MemorySamza(bootstrap_servers="here", job_name="demo")
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"samza": samza}
+        ) as context:
+            result = placement_responses_sensor()(context)
+        assert isinstance(result, dg.SensorResult)
+        for event in result.asset_events or []:
+            self.instance.report_runless_asset_event(event)
+        if not lost:
+            self.cursor = result.cursor
+        self.said = result.skip_reason.skip_message or "" if result.skip_reason else ""
+        return [UUID(str(e.metadata["request"].value)).int for e in result.asset_events or []]
+
+
+@pytest.fixture
+def stream() -> Iterator[Stream]:
+    STORES["here"] = MemoryMetadataStore()
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Stream(STORES["here"], instance)
+    STORES.clear()
+
+
+def test_a_fresh_cursor_starts_from_now(stream: Stream) -> None:
+    """History isn't replayed as news."""
+    stream.respond(1)
+    assert stream.tick() == []
+    stream.respond(2)
+    assert stream.tick() == [2]
+
+
+def test_only_outcomes_become_events(stream: Stream) -> None:
+    """A status on the way is none."""
+    stream.tick()
+    for status in (StatusCode.IN_PROGRESS, StatusCode.FAILED):
+        stream.respond(1, status)
+    stream.respond(2, StatusCode.BAD_REQUEST)
+    stream.respond(3, StatusCode.ACCEPTED)
+    assert stream.tick() == [1, 2]
+
+
+def test_a_tick_without_news_records_nothing(stream: Stream) -> None:
+    """Two ticks on one outcome record it once."""
+    stream.tick()
+    stream.respond(1)
+    assert stream.tick() == [1]
+    assert stream.tick() == []
+
+
+def test_a_tick_whose_cursor_was_lost_records_nothing_twice(stream: Stream) -> None:
+    """Dagster keeps a tick's events before its cursor: a crash between repeats the tick."""
+    stream.tick()
+    stream.respond(1)
+    assert stream.tick(lost=True) == [1]
+    assert stream.tick() == []
+
+
+def test_an_outcome_that_a_new_leader_writes_again_is_one_event(stream: Stream) -> None:
+    """The next leader writes the last response again."""
+    stream.tick()
+    stream.respond(1)
+    stream.respond(1)
+    assert stream.tick() == [1]
+    stream.respond(1)
+    assert stream.tick() == []
+
+
+def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(stream: Stream) -> None:
+    """A burst is spread over ticks, in order, and nothing is dropped."""
+    stream.tick()
+    for number in range(1000):
+        stream.respond(number)
+    ticks = [stream.tick() for _ in range(6)]
+    assert [len(t) for t in ticks] == [MOST_IN_A_TICK] * 5 + [0]
+    assert [n for t in ticks for n in t] == list(range(1000))
+
+
+def test_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
+    """A cursor beyond the end belongs to a stream that is gone."""
+    stream.tick()
+    for number in range(5):
+        stream.respond(number)
+    stream.tick()
+    STORES["here"] = MemoryMetadataStore()
+    assert stream.tick() == []
+    assert "made anew" in stream.said
+    Stream(STORES["here"], stream.instance).respond(7)
+    assert stream.tick() == [7]
+
+
+def test_an_event_carries_what_happened(stream: Stream) -> None:
+    """The history of a container is read from the asset alone."""
+    stream.tick()
+    stream.respond(9, StatusCode.FAILED)
+    stream.tick()
+    event = stream.instance.get_latest_materialization_event(KEY)
+    assert event is not None
+    kept = event.asset_materialization
+    assert kept is not None
+    metadata = {k: v.value for k, v in kept.metadata.items()}
+    assert metadata["container_group"] == "demo/1/0"
+    assert metadata["status"] == "FAILED"
+    assert metadata["succeeded"] == 0
+    assert metadata["message"] == "text"

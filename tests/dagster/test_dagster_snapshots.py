@@ -1,0 +1,109 @@
+"""The snapshot assets over rows as Spark gives them; Spark itself has its own level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.snapshot_assets import snapshot_assets_job, take_snapshot
+from samza_dagster.orchestration.snapshot_store import SnapshotStore, TakenSnapshot
+
+pytestmark = pytest.mark.dagster
+NOW_MS = 1_700_000_000_000
+
+
+def lag_row(processor: str, lag: int | None) -> dict[str, Any]:
+    return {
+        "snapshot_time": NOW_MS,
+        "job_name": "demo",
+        "store": "joiner-state",
+        "processor_id": processor,
+        "task_name": f"task of {processor}",
+        "mode": "Standby" if "-" in processor else "Active",
+        "host": "host-1",
+        "lag_records": lag,
+        "unknown_because": None if lag is not None else "no-observation",
+    }
+
+
+class FixedStore(SnapshotStore):
+    """Rows instead of Spark; `lags` as `processor=lag`, empty for unknown; none: no broker."""
+
+    lags: list[str]
+
+    def take(self, samza: SamzaClientResource) -> TakenSnapshot:
+        if not self.lags:
+            raise Unreachable("a snapshot", seen="no broker", fix="start it")
+        pairs = (text.split("=") for text in self.lags)
+        lag = [lag_row(p, int(value) if value else None) for p, value in pairs]
+        place = [{"snapshot_time": NOW_MS, "processor_id": "0", "host": "host-1"}]
+        rows = {"container_locality": place, "task_locality": [], "changelog_lag": lag}
+        return TakenSnapshot(NOW_MS, rows, dict.fromkeys(rows, "/data"), {"lag": 0.5})
+
+
+def materialize(*lags: str) -> dg.ExecuteInProcessResult:
+    definitions = dg.Definitions(
+        assets=[take_snapshot],
+        jobs=[snapshot_assets_job("demo/1")],
+        resources={
+            "samza": SamzaClientResource(bootstrap_servers="here:9092", job_name="demo"),
+            "samza_policies": PlacementPolicies(lag_limit=100),
+            "snapshot_store": FixedStore(lags=list(lags)),
+        },
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        return definitions.resolve_job_def("snapshot_assets").execute_in_process(
+            instance=instance, raise_on_error=False
+        )
+
+
+def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
+    (event,) = [
+        e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(asset)
+    ]
+    return {k: v.value for k, v in event.materialization.metadata.items()}
+
+
+def test_one_run_materializes_all_three_at_one_time() -> None:
+    """Rows, their count, the time and what it took."""
+    result = materialize("0=0", "0-0=30")
+    times = {
+        metadata(result, name)["snapshot_time"]
+        for name in ("container_locality", "task_locality", "changelog_lag")
+    }
+    assert times == {NOW_MS / 1000}
+    shown = metadata(result, "container_locality")
+    assert shown["dagster/row_count"] == 1
+    assert shown["rows"].records[0].data == {"processor_id": "0", "host": "host-1"}
+    assert metadata(result, "task_locality")["dagster/row_count"] == 0
+
+
+def test_lag_is_numeric_so_that_it_is_plotted() -> None:
+    """All replicas, the standbys alone, and how many are unknown."""
+    shown = metadata(materialize("0=500", "0-0=30", "1-0="), "changelog_lag")
+    assert shown["max_lag_records"] == 500
+    assert shown["max_standby_lag_records"] == 30
+    assert shown["unknown_lags"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lags", "passed"),
+    [(("0-0=100",), True), (("0-0=101",), False), (("0-0=",), False), (("0=900",), True)],
+)
+def test_the_check_holds_standbys_to_the_limit(lags: tuple[str, ...], passed: bool) -> None:
+    """An unknown lag isn't a small one; an active's lag isn't the check's."""
+    (check,) = materialize(*lags).get_asset_check_evaluations()
+    assert check.passed is passed
+
+
+def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
+    """What was seen and what to do."""
+    data = materialize().failure_data_for_node("take_snapshot")
+    assert data is not None
+    assert data.user_failure_data is not None
+    assert "no broker" in str(data.user_failure_data.description)

@@ -1,0 +1,97 @@
+"""A real Dagster: three processes, launched over GraphQL, ended by their recorded ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from samza_dagster.errors import ActionFailed, InvalidInput
+from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
+
+pytestmark = pytest.mark.e2e
+DEFINITIONS = """
+import dagster as dg
+
+class Greeting(dg.Config):
+    processor: str
+
+@dg.op
+def greet(context: dg.OpExecutionContext, config: Greeting) -> None:
+    context.log.info(f"hello {config.processor}")
+
+@dg.job(executor_def=dg.in_process_executor, tags={"samza/job": "demo/1", "samza/action": "greet"})
+def greet_job():
+    greet()
+
+defs = dg.Definitions(jobs=[greet_job])
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterStack]:
+    directory = tmp_path_factory.mktemp("stack")
+    (directory / "greetings.py").write_text(DEFINITIONS)
+    made = DagsterStack(directory / "home", directory / "greetings.py")
+    made.start(timeout_s=150)
+    yield made
+    made.stop()
+
+
+def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
+    """GraphQL in, events out, and the queue saw the container group."""
+    seen: list[str] = []
+    run_id = stack.launch("greet_job", {"ops": {"greet": {"config": {"processor": "0-0"}}}})
+    status = stack.wait(run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90)
+    assert status == "SUCCESS"
+    assert seen.count("hello 0-0") == 1
+    with dg.DagsterInstance.from_config(str(stack.home)) as instance:
+        run = instance.get_run_by_id(run_id)
+    assert run is not None
+    assert run.tags["samza/container-group"] == "demo/1/0"
+
+
+def test_a_config_that_dagster_refuses_is_told(stack: DagsterStack) -> None:
+    """The reason, not a status code."""
+    with pytest.raises(InvalidInput, match="processor"):
+        stack.launch("greet_job", {"ops": {"greet": {"config": {"proc": "0"}}}})
+    with pytest.raises(InvalidInput, match="absent_job"):
+        stack.launch("absent_job")
+
+
+def test_a_second_stack_on_the_same_home_is_refused(stack: DagsterStack, tmp_path: Path) -> None:
+    """Two daemons on one home would take each other's runs."""
+    file = tmp_path / "greetings.py"
+    file.write_text(DEFINITIONS)
+    with pytest.raises(InvalidInput, match="stop that one first"):
+        DagsterStack(stack.home, file).start()
+    assert recorded(stack.home)
+
+
+def test_another_process_ends_it_by_the_record(stack: DagsterStack) -> None:
+    """All three groups are gone, and a second stop has nothing to do."""
+    groups = recorded(stack.home)
+    assert len(groups) == 3
+    assert DagsterStack.stop_recorded(stack.home)
+    assert not any(group.group_alive() for group in groups)
+    assert not (stack.home / RECORD).exists()
+    assert not DagsterStack.stop_recorded(stack.home)
+
+
+def test_definitions_that_cannot_be_loaded_leave_nothing_running(tmp_path: Path) -> None:
+    """The error carries the log's end."""
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise RuntimeError('not loadable')\n")
+    made = DagsterStack(tmp_path / "home", broken)
+    with pytest.raises(ActionFailed, match="not loadable"):
+        made.start(timeout_s=60)
+    assert made.pids == {}
+
+
+def test_a_record_that_cannot_be_read_is_no_stack(tmp_path: Path) -> None:
+    """A half-written or foreign file isn't a process id."""
+    (tmp_path / RECORD).write_text(json.dumps({"processes": [{"pid": "x"}]}))
+    assert recorded(tmp_path) == []

@@ -1,0 +1,76 @@
+"""What a run shows: maps, timelines, seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.requests import Moment, Outcome
+from samza_dagster.orchestration.tables import (
+    map_markdown,
+    map_table,
+    phase_seconds,
+    table,
+    timeline_markdown,
+)
+
+pytestmark = pytest.mark.unit
+BEFORE = (HostRow("a", "alive", ("0 active",)), HostRow("b", "alive", ()))
+AFTER = (HostRow("b", "alive", ("0 active",)), HostRow("c", "alive", ()))
+
+
+def moment(message: str, ms: int) -> Moment:
+    return Moment("move", "u", "IN_PROGRESS", message, 0, ms)
+
+
+def outcome(*moments: Moment) -> Outcome:
+    return Outcome("move", "u", 0, "SUCCEEDED", "", "b", 1.0, moments)
+
+
+def test_the_map_marks_what_changed() -> None:
+    """A host that came or went is a row too."""
+    assert map_markdown(BEFORE, AFTER).splitlines()[2:] == [
+        "| a | 0 active | **-** |",
+        "| b | - | **0 active** |",
+        "| c | - | - |",
+    ]
+    assert [r.data["changed"] for r in map_table(BEFORE, AFTER).records] == [True, True, False]
+
+
+def test_phases_split_where_the_stop_begins() -> None:
+    """Seconds without a container count from there."""
+    seconds = phase_seconds(
+        outcome(
+            moment("Preferred Resources requested", 100),
+            moment("Active container stop in progress", 1500),
+            moment("Successfully completed", 9000),
+        )
+    )
+    assert seconds == {
+        "move_seconds": 9.0,
+        "move_reserve_seconds": 1.5,
+        "move_stop_and_start_seconds": 7.5,
+    }
+
+
+def test_a_request_without_a_stop_has_one_phase() -> None:
+    """BAD_REQUEST, or an expired reservation: the container was untouched."""
+    assert phase_seconds(outcome(moment("expired", 500))) == {"move_seconds": 0.5}
+    assert phase_seconds(outcome()) == {}
+
+
+def test_a_message_cannot_break_the_table() -> None:
+    """A pipe or a line break in a coordinator's text stays in its cell."""
+    lines = timeline_markdown([moment("a | b\nc", 1)]).splitlines()
+    assert len(lines) == 3
+    assert lines[2].count("|") == 5
+
+
+def test_table_columns_have_the_type_of_their_values() -> None:
+    """Numbers are sorted as numbers in the UI."""
+    made = table(
+        [{"a": 1, "b": None, "c": True, "d": [1]}, {"a": 2, "b": 0.5, "c": False}],
+        ("a", "b", "c", "d"),
+    )
+    assert [c.type for c in made.schema.columns] == ["int", "float", "bool", "string"]
+    assert made.records[0].data["d"] == "[1]"

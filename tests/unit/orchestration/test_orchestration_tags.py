@@ -1,0 +1,68 @@
+"""Run tags implied by a run's config, and request ids implied by a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+
+pytestmark = pytest.mark.unit
+TAGS = job_tags("demo/1", "move_container")
+
+
+def config(**fields: Any) -> dict[str, Any]:
+    return {"ops": {"plan_move_container": {"config": fields}}}
+
+
+def test_an_active_and_its_standbys_share_a_group() -> None:
+    """The limit holds for all of them together."""
+    groups = {tags_from_run_config(config(processor=p), TAGS)[GROUP] for p in ("3", "3-0", "3-1")}
+    assert groups == {"demo/1/3"}
+
+
+def test_empty_reasons_are_no_tags() -> None:
+    """Only what was said."""
+    assert tags_from_run_config(config(processor="1", reason="", ticket="T"), TAGS) == {
+        GROUP: "demo/1/1",
+        "samza/ticket": "T",
+    }
+
+
+def test_other_runs_are_left_alone() -> None:
+    """A job of someone else's may have an op config with a processor in it."""
+    assert tags_from_run_config(config(processor="1"), {}) == {}
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["ops", "config", "processor", "x"]), inner, max_size=3
+            )
+        ),
+    )
+)
+def test_a_malformed_config_never_stops_a_submission(anything: Any) -> None:
+    """Dagster refuses it later, with its own message."""
+    tags_from_run_config(anything, TAGS)
+
+
+@given(st.uuids(), st.sampled_from(["move", "relocate_standby"]), st.integers(0, 50))
+def test_a_request_s_id_depends_on_run_step_and_attempt(run: Any, step: str, attempt: int) -> None:
+    """The same always, and another for each."""
+    asked = request_uuid(str(run), step, attempt)
+    assert asked == request_uuid(str(run), step, attempt)
+    others = {
+        request_uuid(str(run), step, attempt + 1),
+        request_uuid(str(run), step + "x", attempt),
+        request_uuid(str(run) + "x", step, attempt),
+    }
+    assert asked not in others
+    assert len(others) == 3
