@@ -27,8 +27,10 @@ class Level:
     commands: tuple[tuple[str, ...], ...]
 
 
-def _pytest(marker: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "pytest", "-q", "-m", marker, "--durations=5")
+def _pytest(marker: str, *, workers: int = 0) -> tuple[str, ...]:
+    """`workers`: for levels that mostly wait for other processes; a file stays on one."""
+    parallel = ("-n", str(workers), "--dist", "loadfile") if workers else ()
+    return (sys.executable, "-m", "pytest", "-q", "-m", marker, "--durations=5", *parallel)
 
 
 LEVELS = (
@@ -43,7 +45,7 @@ LEVELS = (
         ),
     ),
     Level("unit", 60, (_pytest("unit"),)),
-    Level("contract", 180, (_pytest("contract"),)),
+    Level("contract", 180, (_pytest("contract", workers=3),)),
     Level("dagster", 60, (_pytest("dagster"),)),
     Level("spark", 75, (_pytest("spark"),)),
     Level("integration", 240, (_pytest("integration"),)),

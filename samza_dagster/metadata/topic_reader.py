@@ -100,7 +100,9 @@ class TopicEnd:
 class TopicReader:
     """Reads a topic forward from its start, as far as it is asked to. Not thread-safe."""
 
-    def __init__(self, cluster: KafkaCluster, topic: str, *, committed_only: bool) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, *, committed_only: bool, start: int = 0
+    ) -> None:
         from confluent_kafka import TopicPartition
 
         self._cluster = cluster
@@ -108,8 +110,8 @@ class TopicReader:
         self._consumer = cluster.reader(committed_only=committed_only)
         # Offset 0, not "beginning": that would be asked of the broker, after half a second.
         # Where the log begins later, the client's reset to the earliest offset finds it.
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
-        self.position = 0
+        self._consumer.assign([TopicPartition(topic, 0, start)])
+        self.position = start
 
     def read_until(
         self, end: int, on_record: Callable[[TopicRecord], None], deadline_s: float

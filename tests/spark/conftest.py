@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,21 +17,6 @@ from samza_dagster.snapshots.session import spark_session
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
 DEADLINE_S = 30.0
-
-
-@pytest.fixture(scope="session")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The broker: the one that SAMZA_DAGSTER_TEST_BOOTSTRAP names, else the sandbox's."""
-    running = os.environ.get("SAMZA_DAGSTER_TEST_BOOTSTRAP")
-    if running:
-        yield running
-        return
-    start_broker = importlib.import_module("samza_dagster.sandbox.broker").start_broker
-    broker = start_broker(tmp_path_factory.mktemp("broker"))
-    try:
-        yield broker.bootstrap_servers
-    finally:
-        broker.close()
 
 
 @pytest.fixture(scope="session")
@@ -134,8 +117,8 @@ class Topics:
 
 
 @pytest.fixture(scope="session")
-def topics(bootstrap: str) -> Topics:
-    return Topics(bootstrap)
+def topics(bootstrap_servers: str) -> Topics:
+    return Topics(bootstrap_servers)
 
 
 def recorded(name: str) -> list[tuple[str | None, str | None, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import uuid
@@ -26,19 +25,9 @@ from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import checkpoint_topic
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST, RESPONSE
 
-RUNNING = "SAMZA_DAGSTER_TEST_BOOTSTRAP"
 VECTORS = Path(__file__).parents[2] / "unit" / "client" / "vectors"
 HOSTS = {"0": "nm1", "1": "nm2", "0-0": "nm3", "1-0": "nm4"}
 AUTHOR = Author("nm3", "samza", 1_795_264_662_000)
-
-
-@pytest.fixture(scope="session")
-def bootstrap_servers() -> str:
-    """Of a broker that runs already."""
-    running = os.environ.get(RUNNING)
-    if not running:
-        pytest.fail(f"set {RUNNING} to a running broker")
-    return running
 
 
 @dataclass

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from samza_dagster.client.placement_client import PlacementClient
 
+from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE

@@ -18,12 +18,13 @@ from samza_dagster.metadata import (
     StateWriter,
     ensure_topic,
 )
+from samza_dagster.sandbox.broker import start_broker
 
 pytestmark = pytest.mark.contract
 
 
 def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
-    tmp_path: Path, start_broker: Callable[[Path], object]
+    tmp_path: Path,
 ) -> None:
     """While it is away calls end with Unreachable; after that nothing was lost and nobody fenced."""
     broker = start_broker(tmp_path / "broker")
@@ -49,7 +50,7 @@ def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
             writer.commit([("state", b"job", b'{"version":1,"n":2}')])
         assert writer.pending
 
-        broker = start_broker(tmp_path / "broker")
+        broker.start()
         _until_reachable(lambda: store.put("n", "k", b"after"))
         assert store.get("n", "k") == b"after"
         assert seen.get(timeout=15).value == b"after"

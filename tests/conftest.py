@@ -1,0 +1,28 @@
+"""What all levels share: one broker a session, and Hypothesis without a deadline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from samza_dagster.sandbox.broker import start_broker
+
+RUNNING = "SAMZA_DAGSTER_TEST_BOOTSTRAP"
+
+# Times on a shared machine say nothing about a property.
+settings.register_profile("samza_dagster", deadline=None)
+settings.load_profile("samza_dagster")
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Kafka broker on a free port; SAMZA_DAGSTER_TEST_BOOTSTRAP names one that runs."""
+    if running := os.environ.get(RUNNING):
+        yield running
+        return
+    broker = start_broker(tmp_path_factory.mktemp("broker"))
+    yield broker.bootstrap_servers
+    broker.close()
