@@ -45,7 +45,9 @@ class Finding(NamedTuple):
 def examine(
     found: Incarnation, *, boot_id: str, lease_left_s: Optional[float], now: float
 ) -> Optional[Finding]:
-    """What is new, None when nothing is. `now` is monotonic; no lease at all is None.
+    """What is new, None when nothing is. `now` is monotonic.
+
+    `lease_left_s` None is a lease that the agent doesn't know: its wardens may know one.
 
     Kills what should be dead and isn't; its death is found by a later look.
     """
@@ -55,7 +57,7 @@ def examine(
     assert found.container is not None
     if found.warden.name.boot_id != boot_id:
         return _dead(found, "the host was started anew")
-    # The order matters: an end that is written before a dead warden is seen isn't missed.
+    # In this order: a dead warden wrote its end before it died, so the end is looked for after.
     warden_dead = found.warden.is_dead()
     container_dead = found.container.is_dead()
     if container_dead and found.read_end() is not None:
@@ -122,7 +124,7 @@ def _second_killer(
 ) -> Optional[Finding]:
     assert found.warden is not None
     assert found.container is not None
-    overdue = lease_left_s is None or lease_left_s <= -WARDEN_MARGIN_S
+    overdue = lease_left_s is not None and lease_left_s <= -WARDEN_MARGIN_S
     if overdue or (found.kill_at is not None and found.kill_at <= now):
         LOG.warning(
             "%s: killing its group: %s",

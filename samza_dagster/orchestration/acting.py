@@ -105,8 +105,8 @@ def verify_placement(
     context.add_output_metadata(
         {
             **map_metadata(plan.before, after),
-            "timeline": dg.MetadataValue.md(timeline_markdown(moments)),
             "timeline_table": timeline_table(moments),
+            "timeline": dg.MetadataValue.md(timeline_markdown(moments)),
             **seconds,
             "verify_seconds": time.monotonic() - started,
             "verified": verified,

@@ -122,8 +122,8 @@ def request_metadata(uuid: str, moments: Sequence[Moment]) -> Metadata:
     """What every step shows of its request."""
     return {
         "request": uuid,
+        "timeline_table": timeline_table(moments),  # tables are shown at once, Markdown on a click
         "timeline": dg.MetadataValue.md(timeline_markdown(moments)),
-        "timeline_table": timeline_table(moments),
     }
 
 
@@ -141,6 +141,6 @@ def outcome_metadata(outcome: Outcome) -> Metadata:
 def map_metadata(before: Sequence[HostRow], after: Sequence[HostRow]) -> Metadata:
     """The map of hosts and containers before and after."""
     return {
-        "hosts_and_containers": dg.MetadataValue.md(map_markdown(before, after)),
         "hosts_and_containers_table": map_table(before, after),
+        "hosts_and_containers": dg.MetadataValue.md(map_markdown(before, after)),
     }

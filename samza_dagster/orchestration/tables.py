@@ -60,7 +60,7 @@ def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
 
 
 def timeline_markdown(moments: Sequence[Moment]) -> str:
-    """The same for a reader: the Dagster UI opens tables only in a dialog."""
+    """The same as Markdown, which the Dagster UI shows on a click and a report can quote."""
     lines = ["| step | status | message | ms since request |", "|---|---|---|---|"]
     lines += [
         f"| {m.step} | {m.status} | {' '.join(m.message.replace('|', '/').split())} | {m.since_request_ms:,} |"

@@ -8,13 +8,94 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.contract.agent.rig import TOKEN, Rig, eventually, launch, lives, start
+from tests.contract.agent.rig import TOKEN, Rig, eventually, launch, lives, rig, start
 
 pytestmark = pytest.mark.contract
+
+Waiting = dict[Callable[[Rig], None], "Future[None]"]
+
+
+def warden_is_stopped(job: Rig) -> None:
+    cluster, seen = job.cluster()
+    agent = job.agent("host-1")
+    pid = start(cluster, seen, "host-1", launch("e1", grace_s=0.2))
+    seen.wait("on_container_checked_in", "e1")
+    os.kill(agent.warden_pid("e1"), signal.SIGSTOP)
+    cluster.stop_container("e1", "host-1")
+    assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", None)
+    assert not lives(pid)
+
+
+def lease_ends(job: Rig) -> None:
+    cluster, seen = job.cluster(lease_s=2.0)
+    agent = job.agent("host-1")
+    pid = start(cluster, seen, "host-1", launch("e1", "forks"))
+    seen.wait("on_container_checked_in", "e1")
+    child = int((agent.incarnation("e1") / "work" / "grandchild").read_text())
+    time.sleep(2.5)  # longer than a lease: renewals reach the warden
+    assert lives(pid)
+    cluster.close()
+    agent.kill_9()
+    gone = time.monotonic()
+    eventually(lambda: not lives(pid) and not lives(child), "both are dead", within_s=5)
+    assert 0.9 < time.monotonic() - gone < 2.5
+    end = agent.incarnation("e1") / "exit.json"
+    eventually(end.exists, "the end is written")
+    assert json.loads(end.read_text())["how"] == "lease ended"
+
+
+def host_is_lost(job: Rig) -> None:
+    cluster, seen = job.cluster(lease_s=1.0)
+    agent = job.agent("host-1")
+    pid = start(cluster, seen, "host-1", launch("e1"))
+    seen.wait("on_container_checked_in", "e1")
+    agent.process.send_signal(signal.SIGSTOP)
+    assert seen.wait("on_host_lost") == ("host-1",)
+    assert cluster.hosts() == ()
+    eventually(lambda: not lives(pid), "the lease has ended", within_s=2)
+    cluster.start_container("r9", "host-1", launch("late"))
+    agent.process.send_signal(signal.SIGCONT)
+    assert seen.wait("on_container_stopped", "e1")[2] == 137
+    assert len(seen.named("on_host_registered")) == 2
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
+    """Scenarios that mostly wait for time to pass run beside each other, each on its own job."""
+
+    def run(scenario: Callable[[Rig], None]) -> None:
+        with rig(tmp_path_factory.mktemp(scenario.__name__)) as job:
+            scenario(job)
+
+    with ThreadPoolExecutor() as pool:
+        yield {s: pool.submit(run, s) for s in (warden_is_stopped, lease_ends, host_is_lost)}
+
+
+def test_a_stopped_warden_does_not_keep_a_dead_container_on_the_books(
+    waiting: Waiting,
+) -> None:
+    """SIGSTOP on the warden: the agent is the second killer, and confirms by itself."""
+    waiting[warden_is_stopped].result()
+
+
+def test_the_end_of_the_lease_kills_the_group_although_agent_and_coordinator_are_gone(
+    waiting: Waiting,
+) -> None:
+    """The warden alone holds the deadline: not before it, and not much later."""
+    waiting[lease_ends].result()
+
+
+def test_a_host_that_is_silent_for_longer_than_the_lease_is_lost_and_comes_back(
+    waiting: Waiting,
+) -> None:
+    """A frozen agent: its containers are dead when it is lost, and told so when it returns."""
+    waiting[host_is_lost].result()
 
 
 def test_a_new_coordinator_on_another_port_finds_every_container_untouched(job: Rig) -> None:
@@ -105,55 +186,6 @@ def test_a_killed_warden_takes_its_container_with_it(job: Rig) -> None:
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", None)
     assert not lives(pid)
     assert not lives(child)
-
-
-def test_a_stopped_warden_does_not_keep_a_dead_container_on_the_books(job: Rig) -> None:
-    """SIGSTOP on the warden: the agent is the second killer, and confirms by itself."""
-    cluster, seen = job.cluster()
-    agent = job.agent("host-1")
-    pid = start(cluster, seen, "host-1", launch("e1", grace_s=0.2))
-    seen.wait("on_container_checked_in", "e1")
-    os.kill(agent.warden_pid("e1"), signal.SIGSTOP)
-    cluster.stop_container("e1", "host-1")
-    assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", None)
-    assert not lives(pid)
-
-
-def test_the_end_of_the_lease_kills_the_group_although_agent_and_coordinator_are_gone(
-    job: Rig,
-) -> None:
-    """The warden alone holds the deadline: not before it, and not much later."""
-    cluster, seen = job.cluster(lease_s=2.0)
-    agent = job.agent("host-1")
-    pid = start(cluster, seen, "host-1", launch("e1", "forks"))
-    seen.wait("on_container_checked_in", "e1")
-    child = int((agent.incarnation("e1") / "work" / "grandchild").read_text())
-    time.sleep(2.5)  # longer than a lease: renewals reach the warden
-    assert lives(pid)
-    cluster.close()
-    agent.kill_9()
-    gone = time.monotonic()
-    eventually(lambda: not lives(pid) and not lives(child), "both are dead", within_s=5)
-    assert 0.9 < time.monotonic() - gone < 2.5
-    end = agent.incarnation("e1") / "exit.json"
-    eventually(end.exists, "the end is written")
-    assert json.loads(end.read_text())["how"] == "lease ended"
-
-
-def test_a_host_that_is_silent_for_longer_than_the_lease_is_lost_and_comes_back(job: Rig) -> None:
-    """A frozen agent: its containers are dead when it is lost, and told so when it returns."""
-    cluster, seen = job.cluster(lease_s=1.0)
-    agent = job.agent("host-1")
-    pid = start(cluster, seen, "host-1", launch("e1"))
-    seen.wait("on_container_checked_in", "e1")
-    agent.process.send_signal(signal.SIGSTOP)
-    assert seen.wait("on_host_lost") == ("host-1",)
-    assert cluster.hosts() == ()
-    eventually(lambda: not lives(pid), "the lease has ended", within_s=2)
-    cluster.start_container("r9", "host-1", launch("late"))
-    agent.process.send_signal(signal.SIGCONT)
-    assert seen.wait("on_container_stopped", "e1")[2] == 137
-    assert len(seen.named("on_host_registered")) == 2
 
 
 def test_stop_all_cleans_up_after_a_killed_sandbox(job: Rig) -> None:
