@@ -87,7 +87,7 @@ def jar_paths(
     """
     if set_name not in SETS:
         raise InvalidInput(f"the jars of {set_name!r}", seen="no such set", fix=f"one of {SETS}")
-    root = (directory or artifacts_directory()).absolute()
+    root = (directory or artifacts_directory()).resolve()
     artifacts = manifest()[set_name]
     paths = tuple(root / "jars" / artifact.relative_path for artifact in artifacts)
     if not all(path.is_file() for path in paths):

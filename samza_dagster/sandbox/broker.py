@@ -79,7 +79,7 @@ class Broker:
     ) -> None:
         self.directory = directory.absolute()
         self._settings = dict(settings or {})
-        self._artifacts = artifacts or artifacts_directory()
+        self._artifacts = (artifacts or artifacts_directory()).resolve()
         self._deadline_s = deadline_s
         self._on_spawn = on_spawn
         self._clock = clock

@@ -12,7 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.errors import (
+    ActionFailed,
+    DeadlineExceeded,
+    InvalidInput,
+    Refused,
+    SamzaDagsterError,
+)
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.artifacts import Progress as ArtifactProgress
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -24,11 +30,13 @@ from samza_dagster.sandbox.hosts import SimulatedHost, host_names, stop_hosts
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import launch_template
 from samza_dagster.sandbox.load_plan import LoadPlan
+from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
 LOAD = "load"
+ABORT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -246,20 +254,36 @@ class Sandbox:
             yield
             return
         failure: list[str] = []
+        started: list[ProcessRecord] = []
+        aborted = threading.Event()
+
+        def note(record: ProcessRecord) -> None:
+            self.registry.add(record)
+            started.append(record)
+            if aborted.is_set():  # started while the rest was being ended
+                record.stop(grace_s=0.0)
+                raise ActionFailed("build the class archive", seen="the sandbox ends")
 
         def build() -> None:
             try:
-                warm_up.ensure_container_archive(on_start=self.registry.add)
+                warm_up.ensure_container_archive(self.directory / "warm-up", on_start=note)
             except SamzaDagsterError as error:
                 failure.append(str(error))
 
         builder = threading.Thread(target=build, daemon=True)
         builder.start()
-        yield
-        with phases.phase("class archive (once)") as tell:
-            builder.join()
-            if failure:
-                tell(f"not built, containers start slower: {failure[0]}")
+        try:
+            yield
+            with phases.phase("class archive (once)") as tell:
+                builder.join()
+                if failure:
+                    tell(f"not built, containers start slower: {failure[0]}")
+        except BaseException:
+            aborted.set()
+            with process.interrupts_deferred():
+                process.stop_all(started, grace_s=0.0)
+                builder.join(ABORT_S)
+            raise
 
     def _clean(self, *, keep_logs: bool = False) -> None:
         """Ends all that is on record, containers first, the broker last, and drops the data."""
@@ -269,7 +293,7 @@ class Sandbox:
         process.stop_all(early)
         stop_hosts(hosts)
         process.stop_all(self.registry.live())
-        for name in ("broker/data", *(f"hosts/{host.name}/state" for host in hosts)):
+        for name in ("broker/data", "warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from samza_dagster.sandbox import demo_job, kafka_client, process
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.class_archive import ClassArchive
-from samza_dagster.sandbox.home import artifacts_directory
+from samza_dagster.sandbox.home import artifacts_directory, sandboxes_directory
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import LaunchTemplate, launch_template
 from samza_dagster.sandbox.ports import LOOPBACK
@@ -75,40 +75,43 @@ class JobModelServer:
 
 def container_archive(artifacts: Path | None = None) -> ClassArchive:
     """The class archive of Samza containers for the Java and jars of now."""
-    root = artifacts or artifacts_directory()
+    root = (artifacts or artifacts_directory()).resolve()
     return ClassArchive.of("samza", find_java(), jar_paths("samza", directory=root), root)
 
 
 def ensure_container_archive(
-    artifacts: Path | None = None,
+    directory: Path,
     *,
+    artifacts: Path | None = None,
     deadline_s: float = 120.0,
     on_start: Callable[[ProcessRecord], None] = lambda _: None,
 ) -> ClassArchive:
     """The archive, built first where there is none: a broker, one container, 200 records.
 
-    `on_start` is told each process that this starts. Raises `DeadlineExceeded` when the
+    Works in `directory`, which is removed before and after. `on_start` is told each process that this starts. Raises `DeadlineExceeded` when the
     container processed nothing in `deadline_s`, and what `Broker.start` raises.
     """
-    root = artifacts or artifacts_directory()
+    root = (artifacts or artifacts_directory()).resolve()
     archive = container_archive(root)
     if archive.exists:
         return archive
-    with tempfile.TemporaryDirectory(prefix="samza-dagster-warm-up-") as made:
-        broker = Broker(Path(made) / "broker", artifacts=root, on_spawn=on_start)
-        try:
-            broker.start()
-            template = launch_template(
-                find_java(),
-                jar_paths("samza", directory=root),
-                hosts_file=str(Path(made) / "hosts"),
-                archive_options=archive.write_options(),
-            )
-            if _run_container(broker.bootstrap_servers, Path(made), template, deadline_s, on_start):
-                archive.accept_draft()
-        finally:
-            broker.close()
-            archive.drop_draft()
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    broker = Broker(directory / "broker", artifacts=root, on_spawn=on_start)
+    try:
+        broker.start()
+        template = launch_template(
+            find_java(),
+            jar_paths("samza", directory=root),
+            hosts_file=str(directory / "hosts"),
+            archive_options=archive.write_options(),
+        )
+        if _run_container(broker.bootstrap_servers, directory, template, deadline_s, on_start):
+            archive.accept_draft()
+    finally:
+        broker.close()
+        archive.drop_draft()
+        shutil.rmtree(directory, ignore_errors=True)
     return archive
 
 
@@ -179,7 +182,7 @@ def main() -> int:
     """Builds the archive where there is none and prints its path."""
     started = time.monotonic()
     try:
-        archive = ensure_container_archive()
+        archive = ensure_container_archive(sandboxes_directory() / ".warm-up")
     except SamzaDagsterError as error:
         print(f"samza-dagster: {error}")
         return error.exit_code

@@ -18,6 +18,7 @@ import pytest
 from samza_dagster.sandbox import demo_job, kafka_client, process, standby_lag
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.launch import launch_template
@@ -40,6 +41,7 @@ class Rig:
     servers: str
     directory: Path
     server: JobModelServer
+    archive: ClassArchive
     running: list[ProcessRecord] = field(default_factory=list[ProcessRecord])
     starts: int = 0
 
@@ -103,7 +105,8 @@ def wait_for(condition: Callable[[], bool], what: str, deadline_s: float = 60.0)
 def rig(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     create_topics(broker.bootstrap_servers, demo_job.topics(actives=1))
     server = JobModelServer(demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=1))
-    made = Rig(broker.bootstrap_servers, tmp_path_factory.mktemp("hosts"), server)
+    archive = ensure_container_archive(tmp_path_factory.mktemp("warm-up"))
+    made = Rig(broker.bootstrap_servers, tmp_path_factory.mktemp("hosts"), server, archive)
     yield made
     process.stop_all(made.running)
     server.close()
