@@ -36,7 +36,7 @@ def owns(group: Group, processor_id: str, *stages: Stage) -> Action | None:
 
 
 def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
-    """Takes a request whose group is free and whose processor runs on a legal course."""
+    """Begins to act on a request; its group is free and its processor runs."""
     processor = draft.processor(group_id, ask.processor_id)
     assert processor.incarnation is not None
     source = processor.incarnation.host

@@ -120,8 +120,8 @@ class Draft:
         execution_id = f"{self.safe_job}-{_safe(processor_id)}-{epoch:06d}"
         return Incarnation(epoch, execution_id, host, request_id)
 
-    def finish(self) -> tuple[JobState, tuple[Command, ...]]:
-        """The state after the step, and its commands."""
+    def snapshot(self) -> JobState:
+        """The state as the step has made it so far."""
         before = self._before.groups
         groups: dict[str, Group] = {}
         for group_id, group in self._groups.items():
@@ -131,18 +131,22 @@ class Draft:
             else:
                 sequence = earlier.sequence if earlier is not None else group.sequence
                 groups[group_id] = replace(group, sequence=sequence + 1)
-        state = replace(
+        return replace(
             self._before,
             deployment_id=self.deployment_id,
             groups=groups,
-            hosts=self._hosts,
+            hosts=dict(self._hosts),
             limits=self.limits,
             next_epoch=self._next_epoch,
             next_request=self._next_request,
             now_ms=self.now_ms,
             uuids=self._uuids,
         )
-        return state, tuple(self._commands)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands so far, in order."""
+        return tuple(self._commands)
 
 
 def _safe(name: str) -> str:

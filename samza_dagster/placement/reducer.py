@@ -46,8 +46,7 @@ def step(state: JobState, event: Event) -> Step:
         actions.follow(draft, group_id)
     requests.take_turns(draft)
     deploy.start_turns(draft)
-    after, commands = draft.finish()
-    return Step(after, commands)
+    return Step(draft.snapshot(), draft.commands)
 
 
 def next_deadline_ms(state: JobState) -> int | None:
@@ -169,7 +168,7 @@ def _stop_failed(draft: Draft, execution_id: str) -> None:
 
 
 def _time_passed(draft: Draft) -> None:
-    state, _ = draft.finish()
+    state = draft.snapshot()
     for request_id in deadlines.overdue_requests(state, draft.now_ms):
         _expired(draft, request_id, deadlines.NO_ANSWER)
     for group_id, processor_id in deadlines.overdue_processors(state, draft.now_ms):

@@ -18,7 +18,7 @@ def arrived(draft: Draft, ask: PlacementAsk) -> None:
     if ask.deployment_id != draft.deployment_id or _is_known(draft, ask.uuid):
         return
     draft.remember(ask.uuid)
-    state, _ = draft.finish()
+    state = draft.snapshot()
     group = group_with(state, ask.processor_id)
     if group is None:
         _refuse(draft, ask, texts.UNKNOWN_PROCESSOR)

@@ -144,6 +144,8 @@ def test_a_stopping_one_that_the_books_lack_is_dead_only_when_its_stop_is_answer
     assert world.phases()["0"] is Phase.STOPPING
     world.register("host-3")
     assert world.phases()["0"] is Phase.STOPPING
+    *_, overdue, registered = world.sent(cmd.StopContainer)
+    assert registered == overdue
     world.settle()
     assert world.where("0") == "host-1"
 

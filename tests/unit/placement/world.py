@@ -68,6 +68,9 @@ class World:
                 self._carry_out(command)
                 left = None if left is None else left - 1
         self.check()
+        if isinstance(event, ev.TimePassed):
+            due = next_deadline_ms(self.state)
+            assert due is None or due > self.state.now_ms, "a deadline that time doesn't clear"
         if crash_after is not None:
             self.crash()
 
