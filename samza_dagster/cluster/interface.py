@@ -95,7 +95,15 @@ class ClusterCallbacks(Protocol):
 
 
 class ClusterResourceManager(Protocol):
-    """Requests resources, starts and stops containers on hosts."""
+    """Requests resources, starts and stops containers on hosts.
+
+    `deposed_by` is the epoch of another coordinator that a host follows, once one does.
+    """
+
+    @property
+    def deposed_by(self) -> int | None:
+        """None while no host follows a newer coordinator."""
+        ...
 
     def start(self, callbacks: ClusterCallbacks) -> None:
         """Begins to listen for agents."""

@@ -112,6 +112,10 @@ class ResourceRequests:
                     self._hold(request_id, book.host)
             elif request_id in self._ended or self._held.get(request_id, book.host) != book.host:
                 self._send(book.host, "release", request_id=request_id)
+            elif pending is None and request_id not in self._held:
+                # An earlier leader's, whose release may have been lost: the coordinator
+                # is told of it, and gives it back if nothing needs it.
+                self._hold(request_id, book.host)
 
     def place(self) -> None:
         """Asks a host for every request that isn't asked of one yet and finds room."""

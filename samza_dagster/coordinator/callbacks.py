@@ -20,8 +20,8 @@ class ProcessBook(Protocol):
 class ClusterEvents:
     """Implements `ClusterCallbacks`: stamps the time and hands events on.
 
-    A registration is told as `HostRegistered` first and then as the state of each
-    container, so a coordinator that was away learns everything again.
+    After a registration the cluster tells the state of each container again, so a
+    coordinator that was away learns everything.
     """
 
     def __init__(
@@ -39,26 +39,8 @@ class ClusterEvents:
         self, host: HostResources, containers: tuple[ObservedContainer, ...]
     ) -> None:
         """Sees `ClusterCallbacks`."""
-        now = self._now_ms()
-        # Deaths first: they free what the registration's other facts may need.
-        for container in containers:
-            if container.state == "dead":
-                self._emit(
-                    events.ContainerStopped(
-                        now, container.execution_id, host.host, container.exit_status
-                    )
-                )
-        self._emit(
-            events.HostRegistered(now, host.host, frozenset(c.execution_id for c in containers))
-        )
-        for container in containers:
-            if container.state == "dead":
-                continue
-            self._processes.note(container.execution_id, container.pid)
-            if container.pid is not None:
-                self._emit(events.ContainerLaunched(now, container.execution_id, host.host))
-            if container.checked_in:
-                self._emit(events.ContainerCheckedIn(now, container.execution_id, host.host))
+        ids = frozenset(container.execution_id for container in containers)
+        self._emit(events.HostRegistered(self._now_ms(), host.host, ids))
 
     def on_host_lost(self, host: str) -> None:
         """Sees `ClusterCallbacks`."""

@@ -24,6 +24,7 @@ from samza_dagster.coordinator.effects import EffectRunner, response_of
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.ports import CoordinatorLog, RequestSource
 from samza_dagster.coordinator.status import Processes, status_document
+from samza_dagster.errors import Fenced
 from samza_dagster.model import PlacementRequest
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.reducer import next_deadline_ms, step
@@ -106,7 +107,17 @@ class Term:
                 event = events.TimePassed(self.now_ms())
             if event is None:
                 return
+            self._end_if_deposed()
             self._take(event)
+
+    def _end_if_deposed(self) -> None:
+        """An agent that follows a higher epoch proves that another coordinator leads."""
+        if self.cluster.deposed_by is not None:
+            raise Fenced(
+                f"lead in epoch {self.leader_epoch}",
+                seen=f"an agent follows epoch {self.cluster.deposed_by}",
+                fix="end this process; the newer leader goes on",
+            )
 
     def _seconds_to_deadline(self) -> float | None:
         due = next_deadline_ms(self.state)

@@ -103,12 +103,25 @@ def test_an_answer_after_the_expiry_allocates_nothing_and_is_given_back(cluster:
 
 
 def test_what_an_earlier_leader_reserved_is_taken_up(cluster: Cluster) -> None:
-    """Asked before or after the host registers: held at once, nothing asked twice."""
+    """Asked before or after the host registers: held at once, no agent is asked twice."""
     cluster.ask("before")
     cluster.report("a", free=0, held=("before", "after"))
+    told = [arguments for _, arguments in cluster.told]
+    assert told == [("before", "a"), ("after", "a")]
     cluster.ask("after")
-    assert [arguments for _, arguments in cluster.told] == [("before", "a"), ("after", "a")]
+    assert [arguments for _, arguments in cluster.told] == [*told, ("after", "a")]
     assert cluster.sent == []
+
+
+def test_a_reservation_whose_release_was_lost_in_a_crash_is_told_and_given_back(
+    cluster: Cluster,
+) -> None:
+    """Nobody here asked for it: the coordinator hears of it once, and its release goes out."""
+    cluster.report("a", held=("orphan",))
+    cluster.report("a", held=("orphan",))
+    assert cluster.told == [("on_resource_allocated", ("orphan", "a"))]
+    cluster.requests.release("orphan")
+    assert cluster.sent == [("a", "release", "orphan")]
 
 
 def test_a_reservation_that_ended_here_is_given_back_by_a_host_that_returns(
