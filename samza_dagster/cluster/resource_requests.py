@@ -143,7 +143,7 @@ class ResourceRequests:
         now = self._clock()
         for request_id, pending in list(self._pending.items()):
             if pending.deadline <= now:
-                del self._pending[request_id]
+                self._pending.pop(request_id, None)
                 self._ended.add(request_id)
                 why = explain(pending.ask, self._views(now), pending.refusals)
                 if pending.asked_of is not None:
@@ -167,7 +167,7 @@ class ResourceRequests:
         return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
 
     def _hold(self, request_id: str, host: str) -> None:
-        del self._pending[request_id]
+        self._pending.pop(request_id, None)
         self._held[request_id] = host
         self._notify(lambda to: to.on_resource_allocated(request_id, host))
 
