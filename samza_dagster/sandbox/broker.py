@@ -22,6 +22,8 @@ from samza_dagster.sandbox.ports import LOOPBACK, free_ports, is_taken
 from samza_dagster.sandbox.process import ProcessRecord
 
 _ATTEMPTS = 5
+_ARCHIVE_DRAFT = "classes.jsa"
+_ARCHIVE_TARGET = "classes.target"
 _FEATURES = "bootstrap.checkpoint"
 _HEAP = ("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _QUIET = (
@@ -85,7 +87,6 @@ class Broker:
         self._clock = clock
         self._ports: tuple[int, ...] | None = None
         self._process: ProcessRecord | None = None
-        self._archive: ClassArchive | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -144,12 +145,8 @@ class Broker:
         record, self._process = self._process, None
         if record is None:
             return
-        ended_by_itself = record.stop(grace_s=grace_s)
-        if self._archive is not None:
-            if ended_by_itself and grace_s > 0:
-                self._archive.accept_draft()
-            else:
-                self._archive.drop_draft()
+        if record.stop(grace_s=grace_s) and grace_s > 0:
+            keep_archive(self.directory)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -166,8 +163,7 @@ class Broker:
         self._ports = ports
         java = find_java()
         jars = jar_paths("kafka", directory=self._artifacts)
-        self._archive = ClassArchive.of("kafka", java, jars, self._artifacts)
-        archive = self._archive.use_options() or self._archive.write_options()
+        archive = self._archive_options(java, jars)
         settings = {
             **broker_settings(ports[0], ports[1], self.directory / "data"),
             **self._settings,
@@ -183,6 +179,14 @@ class Broker:
         self._process = process.spawn(
             "broker", command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
         )
+
+    def _archive_options(self, java: Java, jars: tuple[Path, ...]) -> tuple[str, ...]:
+        archive = ClassArchive.of("kafka", java, jars, self._artifacts)
+        if archive.exists:
+            return archive.use_options()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / _ARCHIVE_TARGET).write_text(str(archive.path))
+        return archive.write_options(self.directory / _ARCHIVE_DRAFT)
 
     def _format(self, java: Java, jars: tuple[Path, ...], properties: Path) -> str:
         """Formats the data directory once; returns the cluster's id.
@@ -255,6 +259,15 @@ def _keep(source: Path, target: Path) -> None:
     draft = target.with_suffix(f".{os.getpid()}.draft")
     shutil.copyfile(source, draft)
     draft.replace(target)
+
+
+def keep_archive(directory: Path) -> None:
+    """Keeps the class archive that the broker of `directory` wrote as it ended by itself."""
+    try:
+        target = Path((directory / _ARCHIVE_TARGET).read_text())
+    except FileNotFoundError:
+        return
+    ClassArchive(target).accept(directory / _ARCHIVE_DRAFT)
 
 
 def _short_uuid() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,11 +39,6 @@ class ClassArchive:
         """A whole archive is there: it comes into being by a rename."""
         return self.path.is_file()
 
-    @property
-    def draft(self) -> Path:
-        """Where this process lets a JVM write it."""
-        return self.path.with_suffix(f".{os.getpid()}.draft")
-
     def use_options(self) -> tuple[str, ...]:
         """JVM options that use the archive, none while there is none."""
         if not self.exists:
@@ -54,23 +50,20 @@ class ClassArchive:
             "-Xlog:cds+dynamic=off",
         )
 
-    def write_options(self) -> tuple[str, ...]:
+    def write_options(self, draft: Path) -> tuple[str, ...]:
         """JVM options that write a draft of the archive as the JVM ends."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return (
-            f"-XX:ArchiveClassesAtExit={self.draft}",
-            "-Xlog:cds=off",
-            "-Xlog:cds+dynamic=off",
-        )
+        return (f"-XX:ArchiveClassesAtExit={draft}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
-    def accept_draft(self) -> bool:
-        """Makes a draft the archive; call it only when the JVM ended by itself."""
-        try:
-            self.draft.replace(self.path)
-        except FileNotFoundError:
+    def accept(self, draft: Path) -> bool:
+        """Makes a draft the archive, unless there is none or an archive exists by now.
+
+        Only for a JVM that ended by itself: one that was killed may have left half of it.
+        """
+        if self.exists or not draft.is_file():
             return False
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        copy = self.path.with_suffix(f".{os.getpid()}.draft")
+        shutil.copyfile(draft, copy)
+        copy.replace(self.path)
+        draft.unlink(missing_ok=True)
         return True
-
-    def drop_draft(self) -> None:
-        """Removes what a JVM that was killed may have left."""
-        self.draft.unlink(missing_ok=True)

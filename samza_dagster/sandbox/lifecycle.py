@@ -22,7 +22,7 @@ from samza_dagster.errors import (
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.artifacts import Progress as ArtifactProgress
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.broker import Broker, keep_archive
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
@@ -292,7 +292,9 @@ class Sandbox:
         early = [r for r in self.registry.live() if r.role in (LOAD, COORDINATOR)]
         process.stop_all(early)
         stop_hosts(hosts)
-        process.stop_all(self.registry.live())
+        killed = process.stop_all(self.registry.live())
+        if not any(record.role == "broker" for record in killed):
+            keep_archive(self.directory / "broker")
         for name in ("broker/data", "warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         if not keep_logs:

@@ -206,13 +206,17 @@ def exit_status(record: ProcessRecord) -> int | None:
     return child.poll() if child is not None else None
 
 
-def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> None:
-    """SIGTERM to all at once, then waits for each; SIGKILL to those past the grace."""
+def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> tuple[ProcessRecord, ...]:
+    """SIGTERM to all at once, then waits for each; SIGKILL to those past the grace.
+
+    Returns those that had to be killed.
+    """
     told = [record for record in records if record.send(signal.SIGTERM)]
     deadline = time.monotonic() + grace_s
-    for record in told:
-        if not record.wait(deadline - time.monotonic()):
-            record.stop(grace_s=0.0)
+    late = [record for record in told if not record.wait(deadline - time.monotonic())]
+    for record in late:
+        record.stop(grace_s=0.0)
+    return tuple(late)
 
 
 def log_tail(log: Path, lines: int = 12) -> str:

@@ -100,17 +100,17 @@ def ensure_container_archive(
     broker = Broker(directory / "broker", artifacts=root, on_spawn=on_start)
     try:
         broker.start()
+        draft = directory / "classes.jsa"
         template = launch_template(
             find_java(),
             jar_paths("samza", directory=root),
             hosts_file=str(directory / "hosts"),
-            archive_options=archive.write_options(),
+            archive_options=archive.write_options(draft),
         )
         if _run_container(broker.bootstrap_servers, directory, template, deadline_s, on_start):
-            archive.accept_draft()
+            archive.accept(draft)
     finally:
         broker.close()
-        archive.drop_draft()
         shutil.rmtree(directory, ignore_errors=True)
     return archive
 

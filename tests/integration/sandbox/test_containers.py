@@ -51,9 +51,7 @@ class Rig:
         home = self.directory / host
         home.mkdir(exist_ok=True)
         (home / "hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
-        template = launch_template(
-            find_java(), jar_paths("samza"), archive=ensure_container_archive()
-        )
+        template = launch_template(find_java(), jar_paths("samza"), archive=self.archive)
         log = self.directory / f"{self.starts}-{processor_id}.log"
         record = process.spawn(
             processor_id,

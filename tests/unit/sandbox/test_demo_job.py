@@ -91,14 +91,23 @@ def test_a_class_archive_belongs_to_one_java_and_one_set_of_jars(tmp_path: Path)
 
 def test_a_draft_is_no_archive_until_it_is_accepted(tmp_path: Path) -> None:
     """A JVM that was killed while writing leaves nothing that is used."""
-    archive = ClassArchive(tmp_path / "a.jsa")
-    archive.draft.write_bytes(b"half")
+    archive = ClassArchive(tmp_path / "archives" / "a.jsa")
+    draft = tmp_path / "draft.jsa"
+    assert not archive.accept(draft)
+    draft.write_bytes(b"whole")
     assert archive.use_options() == ()
-    archive.drop_draft()
-    assert not archive.accept_draft()
-    archive.draft.write_bytes(b"whole")
-    assert archive.accept_draft()
+    assert archive.accept(draft)
+    assert archive.path.read_bytes() == b"whole"
     assert f"-XX:SharedArchiveFile={archive.path}" in archive.use_options()
+
+
+def test_the_first_archive_stays(tmp_path: Path) -> None:
+    """JVMs that run have it mapped: a second one never takes its place."""
+    archive = ClassArchive(tmp_path / "a.jsa")
+    archive.path.write_bytes(b"first")
+    (tmp_path / "draft").write_bytes(b"second")
+    assert not archive.accept(tmp_path / "draft")
+    assert archive.path.read_bytes() == b"first"
 
 
 def _offset_file(state: Path, partition: int, offset: int) -> None:
