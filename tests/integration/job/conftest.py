@@ -1,0 +1,46 @@
+"""One sandbox with real Samza containers for all scenarios of this level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.progress import Phases
+
+OPTIONS = Options(name="job", state_mb=4.0, rate=200.0)
+
+
+@pytest.fixture(scope="session")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up."""
+    root: Path = tmp_path_factory.mktemp("sandboxes")
+    sandbox = Sandbox("job", root=root)
+    sandbox.up(OPTIONS, Phases(print))
+    yield sandbox
+    sandbox.down()
+
+
+@pytest.fixture(scope="session")
+def servers(sandbox: Sandbox) -> str:
+    return str(sandbox.status()["bootstrap_servers"])
+
+
+@pytest.fixture(scope="session")
+def client(servers: str) -> Iterator[PlacementClient]:
+    client = PlacementClient(Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def judge(servers: str) -> Iterator[Judge]:
+    judge = Judge(servers)
+    yield judge
+    judge.close()

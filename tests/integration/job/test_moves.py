@@ -1,0 +1,157 @@
+"""Moves of real, stateful Samza containers under load, judged by an outsider.
+
+The scenarios go on where the one before ended; the last one destroys the state.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.model import StatusCode
+from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
+from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.lifecycle import Sandbox
+from samza_dagster.sandbox.restore_log import restored_records
+from tests.rig.job import alive, until
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS_OF_0 = (0, 2)
+
+
+def processors(sandbox: Sandbox) -> Mapping[str, Mapping[str, Any]]:
+    """As the coordinator's status tells them."""
+    return sandbox.status()["processors"]
+
+
+def free_host(sandbox: Sandbox, group: str) -> str:
+    """A host without a container of the group."""
+    taken = {p["host"] for name, p in processors(sandbox).items() if name.split("-")[0] == group}
+    return next(host.name for host in sandbox.hosts if host.name not in taken)
+
+
+def place(client: PlacementClient, processor: str, destination: str) -> None:
+    """Places and demands SUCCEEDED."""
+    request = client.place(processor, destination)
+    answer = client.wait(request.uuid, timeout_s=60)
+    assert answer.status_code is StatusCode.SUCCEEDED, answer
+
+
+def restored(sandbox: Sandbox, processor: str) -> dict[int, int]:
+    """Partition → records that the processor's newest start restored, from its own log."""
+    now = processors(sandbox)[processor]
+    host = next(host for host in sandbox.hosts if host.name == now["host"])
+    log = host.directory / "incarnations" / now["execution_id"] / "container.log"
+    return until(
+        f"{processor} restored",
+        lambda: (
+            found if len(found := restored_records(log.read_text(errors="replace"))) == 2 else None
+        ),
+        seconds=40,
+    )
+
+
+def test_an_active_moves_onto_its_standbys_host_and_restores_only_the_difference(
+    sandbox: Sandbox, client: PlacementClient, judge: Judge, servers: str
+) -> None:
+    """The standby makes room, the active follows: at most twice what came meanwhile is read."""
+    before = processors(sandbox)
+    destination = before["0-0"]["host"]
+    place(client, "0-0", free_host(sandbox, "0"))
+    state = next(h.state_directory for h in sandbox.hosts if h.name == destination)
+    left = {p: standby_lag.applied_offset(state, f"Partition {p}") or 0 for p in PARTITIONS_OF_0}
+    place(client, "0", destination)
+    consumer = kafka_client.consumer(servers)
+    ends = kafka_client.end_offsets(consumer, demo_job.CHANGELOG_TOPIC)
+    consumer.close()
+    after = processors(sandbox)
+    assert after["0"]["host"] == destination
+    assert alive(after["0"]["pid"])
+    assert not alive(before["0"]["pid"])
+    read = restored(sandbox, "0")
+    for partition in PARTITIONS_OF_0:
+        produced = ends[partition] - 1 - left[partition]
+        assert read[partition] <= 2 * max(produced, 1), (partition, read, left, ends)
+    since = int(time.time() * 1000)
+    until("it processes", lambda: client.processing("0", since).processing, seconds=40)
+    verdict = judge.judge(deadline_s=60)
+    assert verdict.is_good, verdict
+
+
+def test_a_coordinator_killed_in_mid_move_ends_it_once_and_containers_notice_nothing(
+    sandbox: Sandbox, client: PlacementClient, judge: Judge
+) -> None:
+    """SIGKILL as the first response comes; the next coordinator finishes the move."""
+    before = processors(sandbox)
+    destination = free_host(sandbox, "1")
+    request = client.place("1", destination)
+    client.wait(request.uuid, timeout_s=20, until=lambda r: r.status_code is StatusCode.IN_PROGRESS)
+    (coordinator,) = sandbox.registry.live("coordinator")
+    coordinator.send(signal.SIGKILL)
+    until("it is dead", lambda: not coordinator.is_alive, seconds=10)
+    sandbox.files.start(on_spawn=sandbox.registry.add)
+    answer = client.wait(request.uuid, timeout_s=90)
+    assert answer.status_code is StatusCode.SUCCEEDED, answer
+    after = until(
+        "the new coordinator knows all",
+        lambda: (
+            found
+            if len(found := processors(sandbox)) == 4
+            and all(p["state"] == "running" and p["pid"] for p in found.values())
+            else None
+        ),
+    )
+    assert after["1"]["host"] == destination
+    for processor in ("0", "0-0", "1-0"):
+        assert after[processor]["pid"] == before[processor]["pid"]
+        assert alive(after[processor]["pid"])
+    verdict = judge.judge(deadline_s=60)
+    assert verdict.is_good, verdict
+
+
+def test_the_judge_is_not_blind_state_wiped_before_a_move_shows_as_missing(
+    sandbox: Sandbox, client: PlacementClient, judge: Judge, servers: str
+) -> None:
+    """Changelog and stores of one active destroyed between a key's parts: outputs are missing."""
+    wiped = (1, 3)  # the partitions of active 1
+    destination = free_host(sandbox, "1")
+    state = next(h.state_directory for h in sandbox.hosts if h.name == destination)
+    shutil.rmtree(state, ignore_errors=True)
+    state.mkdir()
+    cut_changelog(servers, wiped)
+    place(client, "1", destination)
+    verdict = judge.judge(deadline_s=25)
+    assert verdict.missing > 0, verdict
+
+
+def cut_changelog(servers: str, partitions: tuple[int, ...]) -> None:
+    """Deletes every record that the changelog has in these partitions."""
+    from confluent_kafka.admin import (
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    topic = demo_job.CHANGELOG_TOPIC
+    admin = kafka_client.admin(servers)
+    # A topic that is only compacted refuses it.
+    policy = ConfigEntry(
+        "cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[policy])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(timeout=20)
+    consumer = kafka_client.consumer(servers)
+    ends = kafka_client.end_offsets(consumer, topic)
+    consumer.close()
+    cut = [kafka_client.partition(topic, p, ends[p]) for p in partitions]
+    for future in admin.delete_records(cut).values():
+        future.result(timeout=20)
