@@ -178,10 +178,10 @@ class Sandbox:
         self.registry.update(
             state="starting", options=asdict(options), hosts=list(host_names(options.hosts))
         )
-        with phases.phase("Java and jars"):
+        with phases.phase("Java and jars") as tell:
             java = find_java()
             for name in ("kafka", "samza"):
-                jar_paths(name, progress=on_jar)
+                jar_paths(name, progress=on_jar or _every_tenth(tell))
         with phases.phase("broker"):
             broker = Broker(self.directory / "broker", on_spawn=self.registry.add).start()
             servers = broker.bootstrap_servers
@@ -303,3 +303,11 @@ class Sandbox:
         for name in ("load.json", "coordinator/coordinator.url"):
             (self.directory / name).unlink(missing_ok=True)
         self.registry.forget()
+
+
+def _every_tenth(tell: Callable[[str], None]) -> Callable[[ArtifactProgress], None]:
+    def show(progress: ArtifactProgress) -> None:
+        if progress.current and progress.done % 10 == 0:
+            tell(f"{progress.done} of {progress.total} jars of {progress.set_name}")
+
+    return show
