@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import settings
 from samza_dagster.sandbox.broker import start_broker
 
 RUNNING = "SAMZA_DAGSTER_TEST_BOOTSTRAP"
+
+# A shell that starts this in the background has SIGINT ignored, and so would every
+# process whose Ctrl-C is tested here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Times on a shared machine say nothing about a property.
 settings.register_profile("samza_dagster", deadline=None)

@@ -34,7 +34,8 @@ class LocalCluster:
     `epoch` is the leader's: agents refuse a lower one than they have seen. `lease_source`
     gives the seconds that a lease granted now may last, counted by the agent from the
     moment it asked; by default always `lease_s`. `deposed_by` is the higher epoch that an
-    agent told of, if one did: this coordinator should end.
+    agent told of, if one did: this coordinator should end. For the first `gather_s`
+    seconds requests for any host wait for hosts to register.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class LocalCluster:
         lease_s: float = 120.0,
         url_file: Path,
         lease_source: Callable[[], float] | None = None,
+        gather_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.epoch = epoch
@@ -61,7 +63,11 @@ class LocalCluster:
         self._ids = itertools.count(1)
         self._nonce = f"{epoch}-{uuid.uuid4().hex[:8]}"
         self._requests = ResourceRequests(
-            self._books, send=self._command, notify=self._notices.put, clock=clock
+            self._books,
+            send=self._command,
+            notify=self._notices.put,
+            clock=clock,
+            gather_s=gather_s,
         )
         self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
         self._callbacks: ClusterCallbacks | None = None

@@ -34,7 +34,11 @@ class _Pending:
 
 
 class ResourceRequests:
-    """All requests of one coordinator's term. Times are the cluster's clock, in seconds."""
+    """All requests of one coordinator's term. Times are the cluster's clock, in seconds.
+
+    For `gather_s` from now a request for any host waits, so that it finds more than the
+    first host to register.
+    """
 
     def __init__(
         self,
@@ -43,7 +47,10 @@ class ResourceRequests:
         send: SendCommand,
         notify: Callable[[Notice], None],
         clock: Callable[[], float],
+        gather_s: float = 0.0,
     ) -> None:
+        # Until then hosts may still be registering, and the first would get everything.
+        self._gathered_at = clock() + gather_s
         self._books = books
         self._send = send
         self._notify = notify
@@ -123,6 +130,8 @@ class ResourceRequests:
         for request_id, pending in self._pending.items():
             if pending.asked_of is not None:
                 continue
+            if pending.ask.host is None and now < self._gathered_at:
+                continue
             views = [
                 v for v in self._views(now).values() if pending.again_at.get(v.host, 0.0) <= now
             ]
@@ -162,6 +171,8 @@ class ResourceRequests:
         for pending in self._pending.values():
             yield pending.deadline
             yield from (at for at in pending.again_at.values() if at > now)
+        if self._pending and self._gathered_at > now:
+            yield self._gathered_at
 
     def _views(self, now: float) -> dict[str, HostView]:
         return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}

@@ -32,6 +32,8 @@ from samza_dagster.model import LocalityModel
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.state import JobState
 
+GATHER_S = 1.0
+"""How long a new leader lets hosts register before one is chosen for a container."""
 log = logging.getLogger(__name__)
 
 
@@ -128,6 +130,7 @@ class Leadership:
                 epoch=leader_epoch,
                 lease_s=settings.lease_s,
                 url_file=settings.url_file,
+                gather_s=GATHER_S,
             )
             stack.callback(cluster.close)
             term = Term(

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 class Cluster:
     """Books, commands sent and callbacks made."""
 
-    def __init__(self) -> None:
+    def __init__(self, gather_s: float = 0.0) -> None:
         self.now = 0.0
         self.books: dict[str, HostBook] = {}
         self.sent: list[tuple[str, str, str]] = []
@@ -28,6 +28,7 @@ class Cluster:
             send=self._send,
             notify=lambda notice: notice(self),  # pyright: ignore[reportArgumentType]
             clock=lambda: self.now,
+            gather_s=gather_s,
         )
 
     def _send(self, host: str, kind: str, /, **fields: Any) -> None:
@@ -164,3 +165,18 @@ def test_the_end_of_a_container_ends_what_it_used(cluster: Cluster) -> None:
     cluster.report("a")
     cluster.ask("r")
     assert cluster.sent == [("a", "reserve", "r"), ("a", "reserve", "r")]
+
+
+def test_the_first_host_to_register_does_not_get_everything() -> None:
+    """A named host is asked at once; any host only when others had the time to register."""
+    cluster = Cluster(gather_s=1.0)
+    cluster.ask("named", "a")
+    cluster.ask("any-1")
+    cluster.ask("any-2")
+    cluster.report("a")
+    assert cluster.sent == [("a", "reserve", "named")]
+    assert 1.0 in cluster.requests.deadlines()
+    cluster.report("b")
+    cluster.now = 1.0
+    cluster.requests.place()
+    assert {host for host, _, request in cluster.sent if request.startswith("any")} == {"a", "b"}
