@@ -47,6 +47,7 @@ LEVELS = (
     Level("unit", 60, (_pytest("unit"),)),
     Level("contract", 180, (_pytest("contract", workers=3),)),
     Level("dagster", 60, (_pytest("dagster"),)),
+    Level("stack", 120, (_pytest("stack"),)),
     Level("spark", 75, (_pytest("spark"),)),
     Level("integration", 240, (_pytest("integration"),)),
     Level("e2e", 240, (_pytest("e2e"),)),

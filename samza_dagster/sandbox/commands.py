@@ -116,21 +116,24 @@ def _down(end: Callable[[], int], tell: Callable[[str], None]) -> None:
 
 @sandbox.command()
 @_NAME
+@click.option("--all", "every", is_flag=True, help="Every sandbox that is on record.")
 @_JSON
-def down(name: str, as_json: bool) -> None:
+def down(name: str, every: bool, as_json: bool) -> None:
     """End every process of a sandbox, also of one that was killed.
 
     \b
-    Example:
+    Examples:
       samza-dagster sandbox down --name second
+      samza-dagster sandbox down --all
     """
+    from samza_dagster.sandbox.home import sandboxes_directory
     from samza_dagster.sandbox.lifecycle import Sandbox
 
     with _reported(as_json):
-        ended = Sandbox(name).down()
-        click.echo(
-            json.dumps({"name": name, "ended": ended}) if as_json else f"ended {ended} processes"
-        )
+        names = [p.parent.name for p in sandboxes_directory().glob("*/sandbox.json")]
+        ended = {each: Sandbox(each).down() for each in (sorted(names) if every else [name])}
+        facts = {"name": None if every else name, "ended": sum(ended.values()), "by_name": ended}
+        click.echo(json.dumps(facts) if as_json else f"ended {facts['ended']} processes")
 
 
 @sandbox.command()

@@ -38,9 +38,10 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
     began = time.monotonic()
 
     def tell(line: str) -> None:
-        console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {line}", markup=True)
+        console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {line}", soft_wrap=True)
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell may have SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     demo = Demo(name, lambda line: tell(line.replace("[", r"\[")))
     status = 1
     try:
@@ -49,7 +50,7 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
         for what, url in demo.links.items():
             tell(f"{what:<20} {url}")
         if not once:
-            tell("up until Ctrl-C; `samza-dagster sandbox status` has the addresses")
+            tell(f"up until Ctrl-C; samza-dagster sandbox status --name {name} has the addresses")
             threading.Event().wait()
     except KeyboardInterrupt:
         status = 130 if status else 0

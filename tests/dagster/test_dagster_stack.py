@@ -12,7 +12,7 @@ import pytest
 from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.stack
 DEFINITIONS = """
 import dagster as dg
 
