@@ -22,7 +22,7 @@ import click
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC
-from samza_dagster.sandbox.load_plan import LoadPlan, Part
+from samza_dagster.sandbox.load_plan import SPREAD_S, LoadPlan, Part
 
 _TICK_S = 0.02
 
@@ -159,7 +159,9 @@ def steady(
 @click.option("--partitions", type=int, required=True, help="partitions of the input topic")
 @click.option("--rate", type=float, default=200.0, show_default=True, help="records a second")
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--spread", "spread_s", type=float, default=4.0, show_default=True, help="seconds")
+@click.option(
+    "--spread", "spread_s", type=float, default=SPREAD_S, show_default=True, help="seconds"
+)
 @click.option("--position-file", type=click.Path(path_type=Path), required=True)
 def main(
     *,

@@ -19,6 +19,9 @@ from samza_dagster.sandbox.demo_job import PARTS, TASKS_PER_CONTAINER
 
 KEY_BYTES = 1000
 MIN_KEYS_PER_ACTIVE = 100
+SPREAD_S = 12.0
+"""Longer than what a restarted container reads again (a commit every 5 s, and its stop):
+else it would read both parts again and lost state would not show."""
 _PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
@@ -46,7 +49,7 @@ class LoadPlan:
     partitions: int
     rate: float = 200.0
     seed: int = 1
-    spread_s: float = 4.0
+    spread_s: float = SPREAD_S
     parts: int = PARTS
 
     def __post_init__(self) -> None:
