@@ -121,10 +121,10 @@ def test_a_store_without_changelog_has_no_rows(edge_snapshot: Snapshot) -> None:
     assert {r["store"] for r in edge_snapshot.rows("changelog_lag")} == {"s1", "s2", "s3"}
 
 
-def test_a_job_that_was_never_deployed_is_named(bootstrap: str, spark: Any) -> None:
+def test_a_job_that_was_never_deployed_is_named(bootstrap_servers: str, spark: Any) -> None:
     """No coordinator stream: the error says which topic was looked for."""
     with pytest.raises(InvalidInput, match="__samza_coordinator_nobody_1"):
-        compute_snapshot(KafkaSettings(bootstrap, "nobody", "1"), spark, 0)
+        compute_snapshot(KafkaSettings(bootstrap_servers, "nobody", "1"), spark, 0)
 
 
 def test_no_broker_is_unreachable(spark: Any) -> None:
