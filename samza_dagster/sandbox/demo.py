@@ -168,7 +168,7 @@ class Demo:
             self._phases.phase("move_with_standby, launched in Dagster"),
             self._responses_shown(),
         ):
-            run_id = stack.launch(
+            run_id = stack.runs.launch(
                 "move_with_standby",
                 {
                     "ops": {
@@ -182,9 +182,9 @@ class Demo:
                     }
                 },
             )
-            self.links["move_with_standby"] = stack.run_url(run_id)
+            self.links["move_with_standby"] = stack.runs.run_url(run_id)
             self._tell(f"run {self.links['move_with_standby']}")
-            status = stack.wait(run_id, timeout_s=300)
+            status = stack.runs.wait(run_id, timeout_s=300)
         after = self._view()
         self._tell(host_map("after", after))
         self.findings.locality_after = hosts_of(after)
@@ -285,9 +285,9 @@ class Demo:
 
     def _materialize(self, stack: DagsterStack) -> None:
         with self._phases.phase("Spark assets"):
-            run_id = stack.launch("snapshot_assets")
-            self.links["snapshot_assets"] = stack.run_url(run_id)
-            status = stack.wait(run_id, timeout_s=240)
+            run_id = stack.runs.launch("snapshot_assets")
+            self.links["snapshot_assets"] = stack.runs.run_url(run_id)
+            status = stack.runs.wait(run_id, timeout_s=240)
         for asset in ("container_locality", "task_locality", "changelog_lag"):
             self.links[asset] = stack.asset_url(asset)
         self.findings.assets = status == "SUCCESS"
