@@ -42,6 +42,10 @@ class LaunchTemplate(BaseModel):
                 f"read the launch template {path}", seen=f"field {field}: {first['msg']}"
             ) from error
 
+    def write(self, path: Path) -> None:
+        """Writes the file that `read` reads."""
+        path.write_text(self.model_dump_json(indent=1))
+
 
 def stores_with_changelog(config: Mapping[str, str]) -> tuple[str, ...]:
     """The stores whose state a standby can hold: `stores.<name>.changelog` is set."""
