@@ -25,7 +25,10 @@ _JOB = "move_with_standby"
 
 
 class DemoMove:
-    """One move; what it shows goes to `findings`. Made where the move begins: it reads the map before."""
+    """One move; what it shows goes to `findings`.
+
+    Made where the move begins: it reads the map before it.
+    """
 
     def __init__(
         self,

@@ -20,7 +20,6 @@ from samza_dagster.errors import (
     SamzaDagsterError,
 )
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
-from samza_dagster.sandbox.artifacts import Progress as ArtifactProgress
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker, keep_archive
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
@@ -31,7 +30,7 @@ from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import launch_template
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.process import ProcessRecord
-from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
@@ -181,7 +180,7 @@ class Sandbox:
         with phases.phase("Java and jars") as tell:
             java = find_java()
             for name in ("kafka", "samza"):
-                jar_paths(name, progress=on_jar or _every_tenth(tell))
+                jar_paths(name, progress=on_jar or every_tenth_jar(tell))
         with phases.phase("broker"):
             broker = Broker(self.directory / "broker", on_spawn=self.registry.add).start()
             servers = broker.bootstrap_servers
@@ -303,11 +302,3 @@ class Sandbox:
         for name in ("load.json", "coordinator/coordinator.url"):
             (self.directory / name).unlink(missing_ok=True)
         self.registry.forget()
-
-
-def _every_tenth(tell: Callable[[str], None]) -> Callable[[ArtifactProgress], None]:
-    def show(progress: ArtifactProgress) -> None:
-        if progress.current and progress.done % 10 == 0:
-            tell(f"{progress.done} of {progress.total} jars of {progress.set_name}")
-
-    return show
