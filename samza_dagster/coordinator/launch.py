@@ -7,7 +7,6 @@ agent, since only the host knows its own paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel
+from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.naming import store_directory
 
 
@@ -47,18 +47,6 @@ class LaunchTemplate(BaseModel):
         path.write_text(self.model_dump_json(indent=1))
 
 
-def stores_with_changelog(config: Mapping[str, str]) -> tuple[str, ...]:
-    """The stores whose state a standby can hold: `stores.<name>.changelog` is set."""
-    prefix, suffix = "stores.", ".changelog"
-    return tuple(
-        sorted(
-            key[len(prefix) : -len(suffix)]
-            for key in config
-            if key.startswith(prefix) and key.endswith(suffix) and key.count(".") == 2
-        )
-    )
-
-
 @dataclass(frozen=True)
 class Launcher:
     """Fills the template for one incarnation of one processor of a deployment."""
@@ -80,8 +68,8 @@ class Launcher:
         tasks = self.job_model.containers[processor_id].tasks
         directories = tuple(
             sorted(
-                store_directory(self.job_name, self.job_id, store, task)
-                for store in stores_with_changelog(self.job_model.config)
+                store_directory(self.job_name, self.job_id, changelog.store, task)
+                for changelog in store_changelogs(self.job_model.config)
                 for task in tasks
             )
         )
