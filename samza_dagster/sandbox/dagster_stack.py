@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
     ActionFailed,
     DeadlineExceeded,
@@ -200,10 +201,7 @@ class DagsterStack:
 
     def _record(self) -> None:
         record = {"url": self.url, "processes": [each.to_json() for each in self._processes]}
-        path = self.home / RECORD
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(record), encoding="utf-8")
-        temporary.replace(path)
+        write_json(self.home / RECORD, record)
 
     def _refuse_second(self) -> None:
         alive = [each for each in recorded(self.home) if each.is_alive]
