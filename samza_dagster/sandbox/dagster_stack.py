@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -54,6 +55,7 @@ class DagsterStack:
         self._definitions, self.location = read_workspace(workspace.resolve())
         self._env = dict(env or {})
         self._children: list[Child] = []
+        self._stopped = threading.Event()
         self._repository = "__repository__"
 
     @property
@@ -124,6 +126,7 @@ class DagsterStack:
             "PYTHONUNBUFFERED": "1",
         }
         for name, command in commands.items():
+            self._refuse_if_stopped()
             if name == "webserver":
                 self._prepare_instance()  # while the code server loads, which opens no database
             child = Child.start(
@@ -147,6 +150,7 @@ class DagsterStack:
         deadline = time.monotonic() + timeout_s
         missing = "no answer yet"
         while time.monotonic() < deadline:
+            self._refuse_if_stopped()
             for child in self._children:
                 if child.exit_status() is not None:
                     raise ActionFailed(
@@ -242,8 +246,11 @@ class DagsterStack:
     def stop(self, *, timeout_s: float = 30) -> None:
         """Ends the three, the daemon first, and confirms that their process groups are gone.
 
-        What hasn't ended by `timeout_s` is killed. Safe to call again.
+        What hasn't ended by `timeout_s` is killed. Safe to call again, and while another
+        thread is in `start`: that one then raises `ActionFailed` when it has ended what
+        it spawned meanwhile. A stack that was stopped doesn't start again.
         """
+        self._stopped.set()
         children, self._children = list(self._children), []
         stop_children(children, timeout_s=timeout_s)
         (self.home / RECORD).unlink(missing_ok=True)
@@ -273,6 +280,10 @@ class DagsterStack:
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(record), encoding="utf-8")
         temporary.replace(path)
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ActionFailed("start Dagster", seen="it was stopped while it started")
 
     def _refuse_second(self) -> None:
         alive = [child for child in recorded(self.home) if child.is_ours()]
