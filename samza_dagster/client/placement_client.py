@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid as uuid_module
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -92,6 +93,7 @@ class PlacementClient:
 
     def _view(self) -> tuple[JobView, CoordinatorState | None]:
         base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
+        base = replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,6 +58,7 @@ class DagsterStack:
         self._definitions, self.location = read_workspace(workspace.resolve())
         self._env = dict(env or {})
         self._processes: list[ProcessRecord] = []
+        self._stopped = threading.Event()
         self.runs = DagsterRuns(self.url, self.location)
 
     @property
@@ -127,6 +129,7 @@ class DagsterStack:
             "PYTHONUNBUFFERED": "1",
         }
         for name, command in commands.items():
+            self._refuse_if_stopped()
             if name == "webserver":
                 self._prepare_instance()  # while the code server loads, which opens no database
             started = process.spawn_with_default_signals(
@@ -153,6 +156,7 @@ class DagsterStack:
         deadline = time.monotonic() + timeout_s
         missing = "no answer yet"
         while time.monotonic() < deadline:
+            self._refuse_if_stopped()
             for each in self._processes:
                 status = process.exit_status(each)
                 if status is not None:
@@ -185,8 +189,11 @@ class DagsterStack:
     def stop(self, *, timeout_s: float = 30) -> None:
         """Ends the three, the daemon first, and confirms that their process groups are gone.
 
-        What hasn't ended by `timeout_s` is killed. Safe to call again.
+        What hasn't ended by `timeout_s` is killed. Safe to call again, and while another
+        thread is in `start`: that one then raises `ActionFailed` when it has ended what
+        it spawned meanwhile. A stack that was stopped doesn't start again.
         """
+        self._stopped.set()
         processes, self._processes = self._processes, []
         stop_groups(processes, timeout_s=timeout_s)
         (self.home / RECORD).unlink(missing_ok=True)
@@ -202,6 +209,10 @@ class DagsterStack:
     def _record(self) -> None:
         record = {"url": self.url, "processes": [each.to_json() for each in self._processes]}
         write_json(self.home / RECORD, record)
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ActionFailed("start Dagster", seen="it was stopped while it started")
 
     def _refuse_second(self) -> None:
         alive = [each for each in recorded(self.home) if each.is_alive]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.errors import ActionFailed
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -23,6 +23,7 @@ from samza_dagster.sandbox.demo_findings import Findings
 from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.demo_move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.judge import Judge, Verdict
+from samza_dagster.sandbox.process import interrupts_deferred
 from samza_dagster.sandbox.progress import Phases, artifact_progress
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -37,6 +38,7 @@ class Demo:
         self._phases = Phases(tell)
         self._stack: DagsterStack | None = None
         self._stack_failure: BaseException | None = None
+        self._starter = threading.Thread(target=self._start_dagster, daemon=True)
         self._servers = ""
         self.findings = Findings()
         self.links: dict[str, str] = {}
@@ -48,11 +50,20 @@ class Demo:
 
     def run(self, options: lifecycle.Options) -> None:
         """Everything from nothing to the verdict; what it started is running after it."""
-        starter = threading.Thread(target=self._start_dagster, daemon=True)
 
         def broker_is_up(servers: str) -> None:
             self._servers = servers
-            starter.start()
+            self._stack = DagsterStack(
+                self._sandbox.dagster_home,
+                ROOT / "workspace.yaml",
+                env={
+                    "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": servers,
+                    "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
+                    "SAMZA_DAGSTER_JOB_ID": JOB_ID,
+                },
+            )
+            with interrupts_deferred():
+                self._starter.start()
 
         with artifact_progress("sandbox and Spark") as on_jar:
             with self._phases.phase("Spark's Kafka jars"):
@@ -62,7 +73,7 @@ class Demo:
             with self._phases.phase("outsider reads inputs and outputs"):
                 judge.judge(deadline_s=120)
             with self._phases.phase("Dagster"):
-                starter.join()
+                self._starter.join()
                 if self._stack_failure is not None:
                     raise self._stack_failure
             assert self._stack is not None
@@ -77,23 +88,16 @@ class Demo:
         """Stops all that the demo started and confirms it."""
         if self._stack is not None:
             self._stack.stop()
+        if self._starter.ident is not None:
+            self._starter.join()  # a start under way was told to end, with what it spawned last
         self._sandbox.down()
 
     def _start_dagster(self) -> None:
         """Beside the containers' start: it needs the broker's address and nothing else."""
+        assert self._stack is not None
         try:
-            stack = DagsterStack(
-                self._sandbox.dagster_home,
-                ROOT / "workspace.yaml",
-                env={
-                    "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": self._servers,
-                    "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
-                    "SAMZA_DAGSTER_JOB_ID": JOB_ID,
-                },
-            )
-            stack.start(timeout_s=180)
-            self._stack = stack
-        except SamzaDagsterError as error:
+            self._stack.start(timeout_s=180)
+        except Exception as error:  # the main thread raises it
             self._stack_failure = error
 
     def _connection(self) -> Connection:

@@ -24,9 +24,15 @@ from samza_dagster.sandbox.broker import Broker, keep_archive
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.hosts import SimulatedHost, host_names, stop_hosts
+from samza_dagster.sandbox.hosts import (
+    HOST_CORES,
+    HOST_MEMORY_MB,
+    SimulatedHost,
+    host_names,
+    stop_hosts,
+)
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.launch import launch_template
+from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB, launch_template
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
@@ -37,7 +43,9 @@ LOAD = "load"
 
 @dataclass(frozen=True)
 class Options:
-    """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second."""
+    """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
+    `host_memory_mb` what each host has for containers, MiB.
+    """
 
     name: str = "default"
     actives: int = 2
@@ -46,6 +54,7 @@ class Options:
     state_mb: float = 50.0
     rate: float = 200.0
     seed: int = 1
+    host_memory_mb: int = HOST_MEMORY_MB
     deadline_s: float = 300.0
 
     def __post_init__(self) -> None:
@@ -60,6 +69,13 @@ class Options:
                 "an active and its standbys never share a host",
                 seen=f"{self.hosts} hosts for {self.standbys + 1} copies of each task",
                 fix=f"--hosts {self.standbys + 1} or more",
+            )
+        room = self.hosts * min(self.host_memory_mb // CONTAINER_MEMORY_MB, HOST_CORES)
+        if room < self.processors:
+            raise Refused(
+                "every container finds a host with enough memory and cores",
+                seen=f"{self.hosts} hosts have room for {room} containers, {self.processors} are wanted",
+                fix=f"more --hosts, or --host-memory-mb {-(-self.processors // self.hosts) * CONTAINER_MEMORY_MB}",
             )
 
     @property
@@ -125,6 +141,8 @@ class Sandbox:
         Data goes, logs stay until the next `up`. Raises `ActionFailed` that names what
         lives on.
         """
+        if not self.directory.is_dir():
+            return 0
         with self.registry.exclusive():
             running = len(self.registry.live())
             with process.interrupts_deferred():
@@ -204,7 +222,10 @@ class Sandbox:
             self.files.write(config, template)
             for host in self.hosts:
                 host.start(
-                    url_file=self.files.url, token_file=self.files.token, on_spawn=self.registry.add
+                    url_file=self.files.url,
+                    token_file=self.files.token,
+                    memory_mb=options.host_memory_mb,
+                    on_spawn=self.registry.add,
                 )
             self.files.start(on_spawn=self.registry.add)
             self._start_load(servers, plan)
