@@ -94,6 +94,7 @@ class DagsterStack:
             ),
             encoding="utf-8",
         )
+        self._prepare_instance()  # before any of the three: each of them opens the databases
         try:
             self._start_children(code_port, workspace)
             self._wait_ready(timeout_s)
@@ -124,8 +125,6 @@ class DagsterStack:
             "PYTHONUNBUFFERED": "1",
         }
         for name, command in commands.items():
-            if name == "webserver":
-                self._prepare_instance()  # while the code server loads, which opens no database
             child = Child.start(
                 name,
                 [str(binary(command[0])), *command[1:]],
@@ -140,8 +139,7 @@ class DagsterStack:
 
         if not (self.home / FILE).exists():
             write_instance(self.home)
-        if not (self.home / "history" / "runs.db").exists():
-            prepare_storage(self.home)
+        prepare_storage(self.home)
 
     def _wait_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
