@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -12,6 +13,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.snapshot_assets import snapshot_assets_job, take_snapshot
 from samza_dagster.orchestration.snapshot_store import SnapshotStore, TakenSnapshot
+from samza_dagster.snapshots.class_archive import archive_path
 
 pytestmark = pytest.mark.dagster
 NOW_MS = 1_700_000_000_000
@@ -107,3 +109,23 @@ def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
     assert data is not None
     assert data.user_failure_data is not None
     assert "no broker" in str(data.user_failure_data.description)
+
+
+def test_spark_starts_from_the_class_archive_of_its_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that `snapshots.class_archive` writes; the session passes over one that isn't there."""
+    given: dict[str, Any] = {}
+
+    def no_spark(jars: tuple[Path, ...], master: str, *, class_archive: Path) -> None:
+        given.update(jars=jars, master=master, class_archive=class_archive)
+        raise Unreachable("a session", seen="this test starts none")
+
+    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
+    monkeypatch.setattr("samza_dagster.snapshots.spark_session", no_spark)
+    samza = SamzaClientResource(bootstrap_servers="here:9092", job_name="demo")
+    with pytest.raises(Unreachable, match="starts none"):
+        SnapshotStore(spark_master="local[1]").take(samza)
+    assert given["class_archive"] == archive_path(given["jars"])
+    assert given["class_archive"].parent == tmp_path / "artifacts" / "archives"
+    assert given["master"] == "local[1]"
