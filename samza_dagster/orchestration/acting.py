@@ -108,9 +108,10 @@ def verify_placement(
             "timeline_table": timeline_table(moments),
             "timeline": dg.MetadataValue.md(timeline_markdown(moments)),
             **seconds,
-            "verify_seconds": time.monotonic() - started,
+            "verify_seconds": round(time.monotonic() - started, 3),
             "verified": verified,
             "execution_id": processor.execution_id or "-",
+            **{f"{o.step}_request": o.uuid for o in outcomes if o.uuid},
         }
     )
     context.log.info(f"{plan.processor} runs on {processor.host}; {verified}")

@@ -16,14 +16,25 @@ from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import job_tags
 
 CHANGELOG_LAG = "changelog_lag"
+_KEPT = (
+    "\n\nA Parquet table with a partition for each snapshot: `snapshot_time` in ms since the epoch."
+)
 DATASETS: Mapping[str, str] = {
-    "container_locality": "Where each container runs, as the coordinator stream tells it.",
-    "task_locality": "Where each task runs, by the processor it is assigned to.",
-    CHANGELOG_LAG: "How many records each replica of a store is behind its changelog.",
+    "container_locality": f"Where each container runs, as the coordinator stream tells it.{_KEPT}",
+    "task_locality": f"Where each task runs, by the processor it is assigned to.{_KEPT}",
+    CHANGELOG_LAG: f"How many records each replica of a store is behind its changelog.{_KEPT}",
 }
 LAG_CHECK = "standby_lag_within_limit"
 SHOWN_ROWS = 200
-_NOT_SHOWN = frozenset({"snapshot_time", "job_name", "job_id", "deployment_id"})
+# The asset's page has room for some ten columns; the Parquet table has them all.
+_SHOWN: Mapping[str, Sequence[str]] = {
+    "container_locality": ("processor_id", "host", "mode", "tasks", "reported_at_ms"),
+    "task_locality": ("task_name", "processor_id", "host", "mode", "changelog_partition"),
+    CHANGELOG_LAG: (
+        *("processor_id", "mode", "host", "store", "partition", "lag_records"),
+        *("unknown_because", "applied_offset", "end_offset", "applied_source"),
+    ),
+}
 
 
 @dg.multi_asset(
@@ -63,20 +74,32 @@ def take_snapshot(
 def snapshot_metadata(taken: TakenSnapshot, dataset: str) -> dict[str, Any]:
     """What the UI shows of a dataset; its numbers are plotted over time."""
     rows = taken.rows[dataset]
-    columns = [name for name in rows[0] if name not in _NOT_SHOWN] if rows else []
-    metadata: dict[str, Any] = {
-        "dagster/row_count": len(rows),
+    lag: dict[str, Any] = {}
+    if dataset == CHANGELOG_LAG:
+        lag = {
+            "max_standby_lag_records": max(_lags(rows, "Standby"), default=0),
+            "max_lag_records": max(_lags(rows), default=0),
+            "unknown_lags": sum(row["lag_records"] is None for row in rows),
+        }
+    return {
+        **lag,
+        "rows": table(rows[:SHOWN_ROWS], _SHOWN[dataset]),
         "snapshot_time": dg.MetadataValue.timestamp(taken.snapshot_ms / 1000),
         "path": dg.PathMetadataValue(taken.paths[dataset]),
-        "rows": table(rows[:SHOWN_ROWS], columns),
         "seconds": dict(taken.seconds),
         "unreadable_records": taken.unreadable_records,
+        "dagster/row_count": len(rows),
+        "dagster/column_schema": column_schema(dataset),
     }
-    if dataset == CHANGELOG_LAG:
-        metadata["max_lag_records"] = max(_lags(rows), default=0)
-        metadata["max_standby_lag_records"] = max(_lags(rows, "Standby"), default=0)
-        metadata["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
-    return metadata
+
+
+def column_schema(dataset: str) -> dg.TableSchema:
+    """The columns of a dataset's table, with what each holds and in which unit."""
+    from samza_dagster.snapshots.schemas import DATASETS as TABLES
+
+    return dg.TableSchema(
+        columns=[dg.TableColumn(c.name, c.type, description=c.doc) for c in TABLES[dataset]]
+    )
 
 
 def lag_check(rows: Rows, limit: int) -> dg.AssetCheckResult:
@@ -124,5 +147,6 @@ def snapshot_assets_job(job: str) -> Any:
         selection=dg.AssetSelection.assets(*DATASETS),
         executor_def=dg.in_process_executor,
         tags=job_tags(job, "snapshot_assets"),
-        description="One snapshot of locality and lag.",
+        description="Takes one snapshot with Spark: where each container and task runs, and how"
+        " far each replica is behind its changelog. Changes nothing in the Samza job.",
     )

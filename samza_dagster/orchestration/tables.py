@@ -52,11 +52,10 @@ def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
             "status": m.status,
             "message": m.message,
             "ms since request": m.since_request_ms,
-            "uuid": m.uuid,
         }
         for m in moments
     ]
-    return table(rows, ("step", "status", "message", "ms since request", "uuid"))
+    return table(rows, ("step", "status", "message", "ms since request"))
 
 
 def timeline_markdown(moments: Sequence[Moment]) -> str:

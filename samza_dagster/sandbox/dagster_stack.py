@@ -99,6 +99,7 @@ class DagsterStack:
             ),
             encoding="utf-8",
         )
+        self._prepare_instance()  # before any of the three: each of them opens the databases
         try:
             self._start_processes(code_port, workspace)
             self._wait_ready(timeout_s)
@@ -130,8 +131,6 @@ class DagsterStack:
         }
         for name, command in commands.items():
             self._refuse_if_stopped()
-            if name == "webserver":
-                self._prepare_instance()  # while the code server loads, which opens no database
             started = process.spawn_with_default_signals(
                 name,
                 [str(binary(command[0])), *command[1:]],
@@ -149,8 +148,7 @@ class DagsterStack:
 
         if not (self.home / FILE).exists():
             write_instance(self.home)
-        if not (self.home / "history" / "runs.db").exists():
-            prepare_storage(self.home)
+        prepare_storage(self.home)
 
     def _wait_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

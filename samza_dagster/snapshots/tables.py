@@ -60,7 +60,7 @@ class SnapshotTables:
         marker.unlink(missing_ok=True)
         for dataset in DATASETS:
             rows = snapshot.frame(dataset).drop(*PARTITION_COLUMNS).coalesce(1)
-            rows.write.mode("overwrite").parquet(str(self._partition(dataset, written)))
+            rows.write.mode("overwrite").parquet(str(self.partition_path(dataset, written)))
         marker.parent.mkdir(parents=True, exist_ok=True)
         draft = marker.with_name(f".{marker.name}.{os.getpid()}")
         draft.write_text(json.dumps(_facts(snapshot)), encoding="utf-8")
@@ -97,7 +97,7 @@ class SnapshotTables:
         """The rows of these snapshots (None: of all complete ones), with `DATASETS`' columns."""
         chosen = self.snapshots() if snapshots is None else snapshots
         schema = ddl(DATASETS[dataset])
-        paths = [str(self._partition(dataset, s)) for s in chosen]
+        paths = [str(self.partition_path(dataset, s)) for s in chosen]
         if not paths:
             return local_rows(spark, [], ddl(DATASETS[dataset], separator=": "))
         base = str(self.dataset_path(dataset))
@@ -118,7 +118,8 @@ class SnapshotTables:
         }
         return self.read(spark, dataset, sorted(newest.values()))
 
-    def _partition(self, dataset: str, s: SnapshotId) -> Path:
+    def partition_path(self, dataset: str, s: SnapshotId) -> Path:
+        """Where a dataset's rows of one snapshot are; for `snapshot_time`, job name and id."""
         values = (str(s.snapshot_time_ms), s.job_name, s.job_id)
         parts = [f"{c}={_escaped(v)}" for c, v in zip(PARTITION_COLUMNS, values, strict=True)]
         return self.dataset_path(dataset).joinpath(*parts)

@@ -87,6 +87,8 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(
     assert timeline == [(s, t) for s in ("relocate_standby", "move") for t in steps]
     assert shown["move_stop_and_start_seconds"] == pytest.approx(0.25)
     assert shown["verified"] == "it has checked in and processes"
+    requests = [shown["relocate_standby_request"], shown["move_request"]]
+    assert requests == list(world.requests)
 
 
 def test_processing_is_asked_from_the_moment_of_success(

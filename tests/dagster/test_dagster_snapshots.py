@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -10,8 +11,9 @@ import pytest
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.snapshot_assets import snapshot_assets_job, take_snapshot
+from samza_dagster.orchestration.snapshot_assets import DATASETS, snapshot_assets_job, take_snapshot
 from samza_dagster.orchestration.snapshot_store import SnapshotStore, TakenSnapshot
+from samza_dagster.snapshots.class_archive import archive_path
 
 pytestmark = pytest.mark.dagster
 NOW_MS = 1_700_000_000_000
@@ -79,7 +81,8 @@ def test_one_run_materializes_all_three_at_one_time() -> None:
     assert times == {NOW_MS / 1000}
     shown = metadata(result, "container_locality")
     assert shown["dagster/row_count"] == 1
-    assert shown["rows"].records[0].data == {"processor_id": "0", "host": "host-1"}
+    row = shown["rows"].records[0].data
+    assert (row["processor_id"], row["host"]) == ("0", "host-1")
     assert metadata(result, "task_locality")["dagster/row_count"] == 0
 
 
@@ -89,6 +92,18 @@ def test_lag_is_numeric_so_that_it_is_plotted() -> None:
     assert shown["max_lag_records"] == 500
     assert shown["max_standby_lag_records"] == 30
     assert shown["unknown_lags"] == 1
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_what_is_shown_of_a_dataset_are_columns_of_its_table(dataset: str) -> None:
+    """Each column of the table is told with its unit; the asset's page has room for ten."""
+    shown = metadata(materialize("0=0", "0-0=30"), dataset)
+    told = {column.name: column.description for column in shown["dagster/column_schema"].columns}
+    names = [column.name for column in shown["rows"].schema.columns]
+    assert set(names) <= set(told)
+    assert len(names) <= 10
+    assert all(told.values())
+    assert {"snapshot_time", "job_name", "job_id"} <= set(told)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +122,23 @@ def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
     assert data is not None
     assert data.user_failure_data is not None
     assert "no broker" in str(data.user_failure_data.description)
+
+
+def test_spark_starts_from_the_class_archive_of_its_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that `snapshots.class_archive` writes; the session passes over one that isn't there."""
+    given: dict[str, Any] = {}
+
+    def no_spark(jars: tuple[Path, ...], master: str, *, class_archive: Path) -> None:
+        given.update(jars=jars, master=master, class_archive=class_archive)
+        raise Unreachable("a session", seen="this test starts none")
+
+    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
+    monkeypatch.setattr("samza_dagster.snapshots.spark_session", no_spark)
+    samza = SamzaClientResource(bootstrap_servers="here:9092", job_name="demo")
+    with pytest.raises(Unreachable, match="starts none"):
+        SnapshotStore(spark_master="local[1]").take(samza)
+    assert given["class_archive"] == archive_path(given["jars"])
+    assert given["class_archive"].parent == tmp_path / "artifacts" / "archives"
+    assert given["master"] == "local[1]"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
 from samza_dagster.sandbox.process_group import is_group_alive
 
@@ -92,6 +95,27 @@ def test_definitions_that_cannot_be_loaded_leave_nothing_running(tmp_path: Path)
     with pytest.raises(ActionFailed, match="not loadable"):
         made.start(timeout_s=60)
     assert made.pids == {}
+
+
+def test_the_databases_are_whole_before_the_first_process_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All three open them: created by two at once, one of the two fails."""
+    file = tmp_path / "greetings.py"
+    file.write_text(DEFINITIONS)
+    home = tmp_path / "home"
+    revisions: list[object] = []
+
+    def no_process(*_: object, **__: object) -> process.ProcessRecord:
+        for database in ("history/runs.db", "history/runs/index.db", "schedules/schedules.db"):
+            with contextlib.closing(sqlite3.connect(home / database)) as opened:
+                revisions.append(opened.execute("select count(*) from alembic_version").fetchone())
+        raise InvalidInput("start a process", seen="this test starts none")
+
+    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
+    with pytest.raises(InvalidInput, match="starts none"):
+        DagsterStack(home, file).start()
+    assert revisions == [(1,)] * 3
 
 
 def test_a_record_that_cannot_be_read_is_no_stack(tmp_path: Path) -> None:
