@@ -23,14 +23,19 @@ def test_the_demo_moves_a_stateful_container_and_loses_nothing(tmp_path: Path) -
     home = tmp_path / "home"
     home.mkdir()
     (home / "artifacts").symlink_to(artifacts_directory(), target_is_directory=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "samza_dagster.cli.main", "demo", "--once"],
-        env={**os.environ, "SAMZA_DAGSTER_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
+    command = [sys.executable, "-m", "samza_dagster.cli.main"]
+    environment = {**os.environ, "SAMZA_DAGSTER_HOME": str(home)}
+    try:
+        done = subprocess.run(
+            [*command, "demo", "--once"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    finally:  # of a demo that was cut off, by its own record
+        subprocess.run([*command, "sandbox", "down", "--all"], env=environment, check=True)
     assert done.stdout, done.stderr[-3000:]
     summary = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 0, (summary, done.stderr[-3000:])

@@ -67,6 +67,7 @@ class Job:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.coordinator: subprocess.Popen[bytes] | None = None
+        self._coordinators: list[subprocess.Popen[bytes]] = []
         self.connection = Connection(
             bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id="1"
         )
@@ -160,6 +161,8 @@ class Job:
                 start_new_session=True,
             )
 
+        self._coordinators.append(self.coordinator)
+
     def arm(self) -> None:
         """From now on the crashing coordinator counts."""
         (self.directory / "armed").touch()
@@ -230,8 +233,10 @@ class Job:
 
     def close(self) -> None:
         """Coordinator first, then every host's containers and agent by recorded ids."""
-        if self.coordinator is not None and self.coordinator.poll() is None:
-            self.kill_coordinator()
+        for coordinator in self._coordinators:  # a frozen one is there, too
+            if coordinator.poll() is None:
+                coordinator.kill()
+                coordinator.wait(timeout=10)
         stops = [
             subprocess.Popen(
                 [
