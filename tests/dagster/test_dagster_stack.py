@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +92,41 @@ def test_definitions_that_cannot_be_loaded_leave_nothing_running(tmp_path: Path)
     with pytest.raises(ActionFailed, match="not loadable"):
         made.start(timeout_s=60)
     assert made.pids == {}
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, after: int) -> None:
+    """At once, with what it spawned last: by the kernel's word no process names the home."""
+    (tmp_path / "greetings.py").write_text(DEFINITIONS)
+    made = DagsterStack(tmp_path / "home", tmp_path / "greetings.py")
+    raised: list[Exception] = []
+
+    def start() -> None:
+        try:
+            made.start(timeout_s=150)
+        except ActionFailed as error:
+            raised.append(error)
+
+    starter = threading.Thread(target=start, daemon=True)
+    starter.start()
+    deadline = time.monotonic() + 60
+    while len(made.pids) < after:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    made.stop()
+    starter.join(60)
+    assert not starter.is_alive()
+    assert len(raised) == 1
+    assert made.pids == {}
+    assert not [each for each in _command_lines() if str(tmp_path) in each]
+
+
+def _command_lines() -> list[str]:
+    found: list[str] = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(each.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def test_a_record_that_cannot_be_read_is_no_stack(tmp_path: Path) -> None:
