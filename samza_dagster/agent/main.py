@@ -24,7 +24,12 @@ from samza_dagster.agent.stop_all import stop_all
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agent", description="One host's agent of samza_dagster.")
+    parser = argparse.ArgumentParser(
+        prog="agent",
+        description="One host's agent of samza_dagster.",
+        epilog="Example: samza-dagster agent run --directory /var/lib/samza-agent --host $(hostname) "
+        "--memory-mb 8192 --cores 4 --coordinator-url-file coordinator.url --token-file token",
+    )
     parser.add_argument("--directory", type=Path, required=True, help="its records; one agent each")
     parser.add_argument("--stop-all", action="store_true", help="stop all on record, confirm, exit")
     parser.add_argument("--host", help="the name that it registers under")

@@ -42,9 +42,10 @@ def print_table(
     if not console.is_terminal:
         console = Console(file=sys.stdout, width=_PIPE_WIDTH)
     left_out: list[str] = []
+    unbounded = console.options.update(width=_PIPE_WIDTH)
     table = _table(columns, shown, console)
     for name in spare:
-        if console.measure(table).maximum <= console.width:
+        if console.measure(table, options=unbounded).maximum <= console.width:
             break
         left_out.append(name)
         table = _table(columns, shown, console, left_out)

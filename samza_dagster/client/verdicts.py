@@ -40,9 +40,7 @@ def peers_of(view: JobView, processor: ProcessorView) -> tuple[ProcessorView, ..
     )
 
 
-def _shortage(view: JobView, host: HostView, processor: ProcessorView) -> str:
-    if processor.host == host.host:
-        return ""
+def _shortage(view: JobView, host: HostView) -> str:
     short: list[str] = []
     memory, cores = view.container_memory_mb, view.container_cores
     if memory is not None and host.free_memory_mb is not None and host.free_memory_mb < memory:
@@ -81,15 +79,17 @@ def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdic
             seen=f"{peer.mode.value.lower()} {peer.processor_id} is on {host.host} ({peer.state})",
             fix=f"move {peer.processor_id} first: samza-dagster place {peer.processor_id} --to {room or 'a host added for it'}",
         )
-    short = _shortage(view, host, processor)
+    short = _shortage(view, host)
     if short:
+        here = processor.host == host.host
         return HostVerdict(
             host=host.host,
             legal=True,
             ready=False,
             rule="a resource is reserved before anything stops",
-            seen=short,
-            fix="free it before the request expires, or give a longer --request-expiry",
+            seen=f"{short} beside the running one" if here else short,
+            fix="free it before the request expires, or give a longer --request-expiry"
+            + ("; or --to FORCE_RESTART_LAST_SEEN, which stops first" if here else ""),
         )
     seen = (
         "the container is here: a restart" if processor.host == host.host else "no rule forbids it"

@@ -230,7 +230,11 @@ def read_token(path: Path) -> str:
     try:
         token = path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise InvalidInput(f"read the token file {path}", seen=str(error)) from error
+        raise InvalidInput(
+            f"read the token file {path}",
+            seen=str(error),
+            fix="name a file that holds the job's token",
+        ) from error
     if len(token) < 16:
         raise InvalidInput(
             f"the token in {path}", seen=f"{len(token)} characters", fix="at least 16"

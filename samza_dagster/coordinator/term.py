@@ -19,7 +19,7 @@ from typing import Any
 from samza_dagster.cluster.interface import ClusterResourceManager, HostResources
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.callbacks import ClusterEvents
-from samza_dagster.coordinator.deployment import Deployment
+from samza_dagster.coordinator.deployment import Deployment, limits_of
 from samza_dagster.coordinator.effects import EffectRunner, response_of
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.ports import CoordinatorLog, RequestSource
@@ -86,7 +86,7 @@ class Term:
                     self.deployment.deployment_id,
                     self.deployment.groups(),
                     dict(last_seen_hosts),
-                    self.state.limits,
+                    limits_of(self.deployment.config),
                 )
             )
         self.cluster.start(

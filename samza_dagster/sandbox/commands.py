@@ -86,7 +86,11 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
     phases = Phases(tell)
     started = time.monotonic()
     box = Sandbox(name)
-    status = box.up(Options(name=name, **options), phases)
+    try:
+        status = box.up(Options(name=name, **options), phases)
+    except KeyboardInterrupt:
+        tell("nothing is left running")
+        raise
     took = round(time.monotonic() - started, 1)
     facts = {**status, "seconds": {**phases.seconds, "all": took}}
     try:

@@ -87,7 +87,7 @@ class Demo:
     def close(self) -> None:
         """Stops all that the demo started and confirms it."""
         if self._stack is not None:
-            self._stack.stop()
+            self._stack.stop(timeout_s=10)  # a run that is under way is ended hard
         if self._starter.ident is not None:
             self._starter.join()  # a start under way was told to end, with what it spawned last
         self._sandbox.down()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,6 +118,41 @@ def test_the_databases_are_whole_before_the_first_process_starts(
     with pytest.raises(InvalidInput, match="starts none"):
         DagsterStack(home, file).start()
     assert revisions == [(1,)] * 3
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, after: int) -> None:
+    """At once, with what it spawned last: by the kernel's word no process names the home."""
+    (tmp_path / "greetings.py").write_text(DEFINITIONS)
+    made = DagsterStack(tmp_path / "home", tmp_path / "greetings.py")
+    raised: list[Exception] = []
+
+    def start() -> None:
+        try:
+            made.start(timeout_s=150)
+        except ActionFailed as error:
+            raised.append(error)
+
+    starter = threading.Thread(target=start, daemon=True)
+    starter.start()
+    deadline = time.monotonic() + 60
+    while len(made.pids) < after:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    made.stop()
+    starter.join(60)
+    assert not starter.is_alive()
+    assert len(raised) == 1
+    assert made.pids == {}
+    assert not [each for each in _command_lines() if str(tmp_path) in each]
+
+
+def _command_lines() -> list[str]:
+    found: list[str] = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(each.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def test_a_record_that_cannot_be_read_is_no_stack(tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ class Job:
             "job.standbytasks.replication.factor": str(self.standbys + 1),
             "job.host-affinity.enabled": "true",
             "cluster-manager.container.memory.mb": "256",
-            "cluster-manager.container.request.timeout.ms": "3000",
+            "cluster-manager.container.request.timeout.ms": "5000",
             "samza.dagster.max.concurrent.starts": "8",
-            "samza.dagster.start.timeout.ms": "8000",
+            "samza.dagster.start.timeout.ms": "60000",
             "stores.s.changelog": f"kafka.{self.name}-s",
         }
         text = "".join(f"{key}={value}\n" for key, value in properties.items())

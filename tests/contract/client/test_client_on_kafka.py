@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError, Unreachable
 from samza_dagster.metadata import StateWriter, ensure_topic
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
@@ -71,6 +71,24 @@ def test_a_refused_request_doesnt_move_the_end_of_the_topic(
     end = kafka_job.end()
     with kafka_job.client() as client, pytest.raises(InvalidInput):
         client.place(processor, destination, **options)
+    assert kafka_job.end() == end
+
+
+def test_nothing_is_moved_while_no_container_could_start(kafka_job: Any) -> None:
+    """Samza's reader ends at a key that isn't its own, in every container that starts: the
+    running one is worth more than the move."""
+    with kafka_job.client() as client:
+        assert client.view().fatal == ()
+    kafka_job.produce(kafka_job.topic, [(b"not json", b"{}")])
+    end = kafka_job.end()
+    with kafka_job.client() as client:
+        for destination in ("nm2", "ANY_HOST", "LAST_SEEN"):
+            with pytest.raises(Refused, match=r"start again.*key: no JSON"):
+                client.place("0", destination)
+        assert "no JSON" in (client.plan("0", "nm2").refusal or "")
+        (told,) = client.view().fatal
+        assert f"offset {end - 1}" in told
+        assert client.processor("0")[1].host == "nm1"
     assert kafka_job.end() == end
 
 

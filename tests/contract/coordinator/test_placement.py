@@ -53,6 +53,13 @@ def ask(
     return seen
 
 
+def test_the_jobs_own_settings_bound_it(job: Job, client: PlacementClient) -> None:
+    """A container takes of its host what the job's config says, by the agents' own books."""
+    assert client.view().container_memory_mb == 256
+    used = sum(job.memory_mb - h["free_memory_mb"] for h in job.status()["hosts"].values())
+    assert used == 4 * 256
+
+
 def test_a_fresh_job_keeps_actives_and_their_standbys_apart(job: Job) -> None:
     """Four containers, live by the kernel's word, no group with two on one host."""
     processors = job.processors()

@@ -163,3 +163,26 @@ def test_ctrl_c_is_exit_130_and_says_that_the_action_goes_on(
     assert f"samza-dagster status {UUID}" in result.stderr
     assert json.loads(result.stdout)["exit_code"] == 130
     assert commands.run("status", UUID).exit_code == 0
+
+
+def test_ctrl_c_before_the_write_claims_no_write(
+    commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the request got into the stream isn't known then, and that is what is said."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("samza_dagster.client.PlacementClient.place", interrupted)
+    result = commands.run("place", "0", "--to", "host-2", "--uuid", UUID)
+    assert result.exit_code == 130
+    assert f"may have been written: samza-dagster status {UUID}" in result.stderr
+
+
+def test_a_container_that_did_not_start_comes_with_the_place_of_its_log(commands: Any) -> None:
+    """Samza's texts say that it failed, not why."""
+    failed = "failed to start container on destination host host-2, attempting to start on source host host-1"
+    commands.answers = [(StatusCode.FAILED, failed)]
+    result = commands.run("place", "0", "--to", "host-2")
+    assert result.exit_code == 1
+    assert "last-failure/0.log" in result.stderr

@@ -96,6 +96,17 @@ def test_a_full_host_is_legal_but_not_ready(job: Any) -> None:
     assert "100 MiB free, 384 needed, 0 cores free, 1 needed" in plan.notices[0]
 
 
+def test_a_restart_on_a_full_host_isnt_called_ready(job: Any) -> None:
+    """Reserve comes before stop, so it needs room beside the running one; what needs none is named."""
+    state = job.led_by_ours()
+    full = state.hosts["host-1"].__class__("host-1", "alive", 1024, 100, 4, 3)
+    job.led_by_ours(hosts={**state.hosts, "host-1": full})
+    (verdict,) = (v for v in job.client().plan("0", "host-1").hosts if v.host == "host-1")
+    assert (verdict.legal, verdict.ready) == (True, False)
+    assert "100 MiB free, 384 needed beside the running one" in verdict.seen
+    assert "FORCE_RESTART_LAST_SEEN" in verdict.fix
+
+
 def test_what_samzas_am_does_otherwise_is_said(job: Any) -> None:
     """Host affinity off: the AM takes any host and echoes the one that was asked for."""
     job.configure("job.host-affinity.enabled", "false")

@@ -1,0 +1,83 @@
+"""`samza-dagster sandbox` without a broker: errors, documents, and what touches no disk."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from samza_dagster.cli.main import cli
+from samza_dagster.errors import Refused
+from samza_dagster.sandbox.lifecycle import Options
+from samza_dagster.sandbox.registry import Registry
+
+pytestmark = pytest.mark.unit
+
+FIELDS = {
+    "bootstrap_servers", "zookeeper", "coordinator_url", "job", "deployment_id", "hosts",
+    "processors", "dagster_url", "data_dir",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["sandbox", *arguments])
+
+
+@pytest.mark.parametrize("name", ["up", "down", "status"])
+def test_help_has_an_example(name: str) -> None:
+    """As every command's."""
+    assert f"samza-dagster sandbox {name}" in run(name, "--help").stdout.split("Example", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("up", "--name", "A/b"), ("up", "--hosts", "1"), ("up", "--host-memory-mb", "256", "--hosts", "2")]
+)  # fmt: skip
+def test_an_error_is_one_document_or_three_lines(arguments: tuple[str, ...]) -> None:
+    """In the same form as the other commands', with the exit code of the error."""
+    document = json.loads(run(*arguments, "--json").stdout)
+    text = run(*arguments)
+    assert text.exit_code == document["exit_code"] == 2
+    assert text.stdout == ""
+    assert f"Error: {document['asked']}" in text.stderr
+    assert f"  seen: {document['seen']}" in text.stderr
+    assert f"  fix:  {document['fix']}" in text.stderr
+
+
+def test_hosts_without_room_for_every_container_are_refused_with_the_size_that_fits() -> None:
+    """Before anything is started; what the fix names is accepted."""
+    with pytest.raises(Refused, match="room for 2 containers, 4 are wanted") as raised:
+        Options(hosts=2, host_memory_mb=300)
+    assert "--host-memory-mb 512" in raised.value.fix
+    assert Options(hosts=2, host_memory_mb=512).processors == 4
+
+
+def test_status_of_none_has_every_field_and_down_of_none_leaves_no_trace(home: Path) -> None:
+    """A name that was never used is down, and stays without a directory."""
+    facts = json.loads(run("status", "--json").stdout)
+    assert facts.keys() >= FIELDS
+    assert facts["state"] == "down"
+    assert json.loads(run("down", "--json").stdout)["ended"] == 0
+    assert list(home.iterdir()) == []
+
+
+def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
+    """Quoted; exit 2 and nothing to evaluate when it isn't up."""
+    down = run("status", "--env")
+    assert (down.exit_code, down.stdout) == (2, "")
+    Registry("default").update(state="up", bootstrap_servers="127.0.0.1:9; x")
+    lines = run("status", "--env").stdout.splitlines()
+    values = dict(shlex.split(line)[1].split("=", 1) for line in lines)
+    assert values == {
+        "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": "127.0.0.1:9; x",
+        "SAMZA_DAGSTER_JOB_NAME": "samza-dagster-demo",
+        "SAMZA_DAGSTER_JOB_ID": "1",
+    }
