@@ -164,10 +164,21 @@ class Incarnation:
                 handle.close()
 
     def forget(self) -> None:
-        """Removes the record. The spec goes first, so that a half-removed one isn't read back."""
+        """Removes the record. The spec goes first, so that a half-removed one isn't read back.
+
+        The log of one that failed by itself stays, one per processor: it says why.
+        """
         with contextlib.suppress(FileNotFoundError):
             (self.directory / "spec.json").unlink()
+        if self.exit_status not in (None, 0) and not self.stop_asked:
+            self._keep_log()
         shutil.rmtree(str(self.directory), ignore_errors=True)
+
+    def _keep_log(self) -> None:
+        kept = self.directory.parent.parent / "last-failure" / (self.processor_id + ".log")
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(exist_ok=True)
+            (self.directory / "container.log").replace(kept)
 
     def to_json(self) -> Dict[str, Any]:
         """As a sync reports it."""

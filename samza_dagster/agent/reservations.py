@@ -47,6 +47,15 @@ class Ledger(NamedTuple):
             )
         )
 
+    def refusal_to_use(self, request_id: str) -> Optional[str]:
+        """Why no incarnation can start on it; None when one can."""
+        held = self.find(request_id)
+        if held is None:
+            return "no resource is held for request {}".format(request_id)
+        if held.execution_id is not None:
+            return "the resource of request {} is used by {}".format(request_id, held.execution_id)
+        return None
+
     def reserve(self, request_id: str, memory_mb: int, cores: int) -> Ledger:
         """Holds it; the same request again changes nothing. Ask `refusal` first."""
         if self.find(request_id) is not None:
@@ -73,6 +82,15 @@ class Ledger(NamedTuple):
     def bury(self, execution_id: str) -> Ledger:
         """Frees what a dead incarnation used."""
         return self._replace(held=tuple(r for r in self.held if r.execution_id != execution_id))
+
+    def resources(self) -> Dict[str, int]:
+        """What the host has and what is free of it, as the sync tells it."""
+        return {
+            "memory_mb": self.memory_mb,
+            "cores": self.cores,
+            "free_memory_mb": self.free_memory_mb,
+            "free_cores": self.free_cores,
+        }
 
     def to_json(self) -> List[Dict[str, Any]]:
         """The reservations, as the sync and `reservations.json` hold them."""

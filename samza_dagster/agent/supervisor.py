@@ -12,11 +12,11 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from samza_dagster.agent import incarnation as inc
-from samza_dagster.agent import procfs
-from samza_dagster.agent.examination import GIVE_UP_S, LOOK_AGAIN_S, WARDEN_MARGIN_S, examine
+from samza_dagster.agent import procfs, vigil
+from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place, spawn_warden
@@ -27,8 +27,6 @@ from samza_dagster.agent.reservations import Ledger
 from samza_dagster.agent.wakeup import WakeUp
 
 LOG = logging.getLogger("samza_dagster.agent")
-
-_LONGEST_SLEEP_S = 5.0
 
 
 class Outcome(NamedTuple):
@@ -121,16 +119,9 @@ class Supervisor:
         with self.changed:
             if launch.execution_id in self.incarnations:
                 return Outcome(True)
-            held = self.ledger.find(request_id)
-            if held is None:
-                return Outcome(False, "no resource is held for request {}".format(request_id))
-            if held.execution_id is not None:
-                return Outcome(
-                    False,
-                    "the resource of request {} is used by {}".format(
-                        request_id, held.execution_id
-                    ),
-                )
+            why = self.ledger.refusal_to_use(request_id)
+            if why is not None:
+                return Outcome(False, why)
             created = Incarnation.create(
                 self._place.incarnation(launch.execution_id),
                 launch,
@@ -220,12 +211,7 @@ class Supervisor:
         """Resources, reservations and every incarnation on the books."""
         with self.changed:
             return {
-                "resources": {
-                    "memory_mb": self.ledger.memory_mb,
-                    "cores": self.ledger.cores,
-                    "free_memory_mb": self.ledger.free_memory_mb,
-                    "free_cores": self.ledger.free_cores,
-                },
+                "resources": self.ledger.resources(),
                 "reservations": self.ledger.to_json(),
                 "containers": [i.to_json() for i in self.incarnations.values()],
             }
@@ -240,42 +226,21 @@ class Supervisor:
                     if found.is_live:
                         self._look(found)
                 self._wardens = [w for w in self._wardens if w.poll() is None]
-                poller = self._wakeup.prepare(self._pidfds())
-                timeout = self._sleep_s()
+                live = [found for found in self.incarnations.values() if found.is_live]
+                poller = self._wakeup.prepare(vigil.pidfds(live))
+                timeout = vigil.sleep_s(live, self._lease_left_s(), self._monotonic())
             self._wakeup.sleep(poller, timeout)
 
     def wake(self) -> None:
         """Makes `watch` look now."""
         self._wakeup.call()
 
-    def _pidfds(self) -> Iterator[int]:
-        for found in self.incarnations.values():
-            if found.is_live:
-                for handle in (found.warden, found.container):
-                    # A dead one stays readable, and would wake us without end.
-                    if handle is not None and handle.pidfd is not None and not handle.is_dead():
-                        yield handle.pidfd
-
-    def _sleep_s(self) -> float:
-        sleep = _LONGEST_SLEEP_S
-        now = self._monotonic()
-        for found in self.incarnations.values():
-            if not found.is_live:
-                continue
-            for deadline in (found.kill_at, found.give_up_at, found.bury_by):
-                if deadline is not None and deadline > now:
-                    sleep = min(sleep, deadline - now)
-            handles = [h for h in (found.warden, found.container) if h is not None]
-            if not handles or any(h.pidfd is None and not h.is_dead() for h in handles):
-                sleep = min(sleep, LOOK_AGAIN_S)
-            if self.grant is not None:
-                left = self.grant.remaining_s(self._clocks()) + WARDEN_MARGIN_S
-                sleep = min(sleep, max(left, LOOK_AGAIN_S))
-        return sleep
+    def _lease_left_s(self) -> Optional[float]:
+        return None if self.grant is None else self.grant.remaining_s(self._clocks())
 
     def _look(self, found: Incarnation) -> None:
-        left = None if self.grant is None else self.grant.remaining_s(self._clocks())
-        finding = examine(found, boot_id=self.boot_id, lease_left_s=left, now=self._monotonic())
+        left, now = self._lease_left_s(), self._monotonic()
+        finding = examine(found, boot_id=self.boot_id, lease_left_s=left, now=now)
         if finding is None:
             return
         found.state = finding.state

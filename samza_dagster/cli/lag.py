@@ -56,4 +56,5 @@ def lag(target: Target, as_json: bool) -> None:
             )
             for r in replicas
         ],
+        spare=("seen at", "applied", "end", "partition", "store"),
     )

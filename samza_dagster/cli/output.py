@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+from rich.box import HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_PIPE_WIDTH = 200
+_PIPE_WIDTH = 100_000
+"""Wide enough that no line of a table is ever wrapped for a program that reads it."""
 
 
 def print_json(document: object) -> None:
@@ -22,17 +24,50 @@ def print_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table on stdout; None and empty show as `-`. No cell is read as markup."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("-" if cell in (None, "") else str(cell)) for cell in row))
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    spare: Sequence[str] = (),
+) -> None:
+    """A table on stdout; None and empty show as `-`. No cell is read as markup.
+
+    On a terminal that is too narrow the columns named in `spare` are left out, the
+    first named first, and told on stderr; then prose is wrapped, names and numbers last.
+    Into a pipe or a file goes every column, a line per row, without borders.
+    """
+    shown = [["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console = Console(file=sys.stdout, width=_PIPE_WIDTH)
+    left_out: list[str] = []
+    table = _table(columns, shown, console)
+    for name in spare:
+        if console.measure(table).maximum <= console.width:
+            break
+        left_out.append(name)
+        table = _table(columns, shown, console, left_out)
+    console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)
+    if left_out:
+        notice(f"(no room for: {', '.join(left_out)}; a wider terminal, a pipe or --json has them)")
+
+
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    console: Console,
+    left_out: Sequence[str] = (),
+) -> Table:
+    kept = [number for number, name in enumerate(columns) if name not in left_out]
+    table = Table(box=HEAVY_HEAD if console.is_terminal else None, pad_edge=console.is_terminal)
+    for number in kept:
+        is_prose = any(" " in row[number] for row in rows)
+        table.add_column(columns[number], overflow="fold", no_wrap=not is_prose)
+    for row in rows:
+        table.add_row(*(Text(row[number]) for number in kept))
+    return table
 
 
 def notice(text: str) -> None:

@@ -81,6 +81,7 @@ def place(
       samza-dagster place 0 --to host-2 --dry-run
     """
     asked = uuid or str(uuid_module.uuid4())
+    written = False
     with target.client() as client:
         if dry_run:
             with busy("Reading the job …"):
@@ -99,12 +100,20 @@ def place(
                     uuid=asked,
                     allow_unknown_host=allow_unknown_host,
                 )
+            written = True
             notice(f"Request {request.uuid} is in the stream.")
             responses = _watch(client, request, timeout) if wait else []
         except KeyboardInterrupt:
-            notice(f"What was asked goes on: samza-dagster status {asked}")
+            known = "goes on" if written else "may have been written"
+            notice(f"What was asked {known}: samza-dagster status {asked}")
             raise
     _show(request, responses, as_json)
+    if (
+        responses
+        and responses[-1].status_code is StatusCode.FAILED
+        and "start" in (responses[-1].response_message or "")
+    ):
+        notice(f"Why: {processor}'s log, last-failure/{processor}.log beside the host's agent.log")
     ctx.exit(_EXIT.get(responses[-1].status_code, 0) if responses else 0)
 
 
@@ -148,4 +157,5 @@ def _show(request: PlacementRequest, responses: list[PlacementResponse], as_json
                 last.response_message if last else "",
             )
         ],
+        spare=("asked", "deployment"),
     )

@@ -41,6 +41,7 @@ def print_plan(plan: Plan, as_json: bool) -> None:
             (v.host, "yes" if v.legal else "no", "yes" if v.ready else "no", v.rule, v.seen, v.fix)
             for v in plan.hosts
         ],
+        spare=("ready", "rule"),
     )
     for text in plan.notices:
         notice(f"Notice: {text}")

@@ -53,6 +53,7 @@ def _show_job(view: JobView, as_json: bool) -> None:
         f"coordinator {view.coordinator}",
         ("processor", "mode", "state", "host", "execution id", "tasks"),
         _processor_rows(view.processors[p] for p in sorted(view.processors)),
+        spare=("execution id",),
     )
     print_table(
         "Hosts",
@@ -65,6 +66,8 @@ def _show_job(view: JobView, as_json: bool) -> None:
     _print_actions((*view.actions, *view.queued))
     for text in view.unreadable:
         notice(f"Notice: skipped a record that can't be read: {text}")
+    for text in view.fatal:
+        notice(f"Warning: Samza's reader ends at this record, no container can start: {text}")
 
 
 def _processor_rows(processors: Iterable[ProcessorView]) -> list[tuple[str | None, ...]]:
@@ -80,6 +83,7 @@ def _print_actions(actions: tuple[ActionView, ...]) -> None:
             "Actions, first to act on first",
             ("request", "processor", "destination", "stage", "asked"),
             [(a.uuid, a.processor_id, a.destination, a.stage, at(a.since_ms)) for a in actions],
+            spare=("asked",),
         )
 
 
@@ -98,6 +102,7 @@ def _print_responses(title: str, responses: Iterable[PlacementResponse]) -> None
             )
             for r in responses
         ],
+        spare=("at",),
     )
 
 
@@ -155,6 +160,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         f"Processor {processor_id}",
         ("processor", "mode", "state", "host", "execution id", "tasks"),
         _processor_rows([processor]),
+        spare=("execution id",),
     )
     _print_actions((*actions, *queued))
     if history:

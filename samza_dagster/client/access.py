@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from samza_dagster.client.state_source import StateSource, TopicStateSource
@@ -22,7 +22,10 @@ def wall_clock_ms() -> int:
 
 @dataclass(frozen=True)
 class JobAccess:
-    """`state` None: our coordinator never led this job. `topics` None: no lag, no progress."""
+    """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
+
+    `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
+    """
 
     store: MetadataStore
     job_name: str
@@ -31,17 +34,19 @@ class JobAccess:
     topics: JobTopics | None = None
     now_ms: Callable[[], int] = wall_clock_ms
     monotonic: Callable[[], float] = time.monotonic
+    bad_keys: list[str] = field(default_factory=list[str])
 
     @classmethod
     def of(cls, connection: Connection) -> Self:
         """Over Kafka; connects at the first call."""
+        bad_keys: list[str] = []
         return cls(
             store=KafkaMetadataStore(
                 connection.bootstrap_servers,
                 connection.coordinator_stream_topic,
                 client_config=connection.client_config,
                 timeout_s=ANSWER_S,
-                on_malformed=lambda _: None,  # a record without a key of the job's is no news
+                on_malformed=lambda error: bad_keys.append(error.seen),
             ),
             job_name=connection.job_name,
             job_id=connection.job_id,
@@ -49,6 +54,7 @@ class JobAccess:
             topics=KafkaJobTopics(
                 KafkaCluster(connection.bootstrap_servers, connection.client_config)
             ),
+            bad_keys=bad_keys,
         )
 
     def close(self) -> None:

@@ -95,6 +95,17 @@ def _peer_leaves(view: JobView, processor: ProcessorView, host: str) -> bool:
     return bool(staying) and staying <= moving
 
 
+def _check_startable(view: JobView, processor_id: str) -> None:
+    """A container reads the whole coordinator stream when it starts: don't stop it for a move
+    that can't end well."""
+    if view.fatal:
+        raise Refused(
+            f"place {processor_id}: what is stopped must be able to start again",
+            seen=f"a record that ends Samza's reader of the coordinator stream: {'; '.join(view.fatal)}",
+            fix="stop whoever writes it, write a deletion of that key, and wait until the topic is compacted past both",
+        )
+
+
 def check_destination(
     view: JobView, processor: ProcessorView, destination: str, *, allow_unknown_host: bool = False
 ) -> tuple[str | None, tuple[str, ...]]:
@@ -105,6 +116,7 @@ def check_destination(
     the cluster: `allow_unknown_host` then lets a host pass that no container reported.
     """
     pid = processor.processor_id
+    _check_startable(view, pid)
     verdicts = judge_all(view, processor)
     notices: list[str] = []
     if view.coordinator == "samza" and not view.host_affinity:

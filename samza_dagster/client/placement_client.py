@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid as uuid_module
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -21,12 +22,13 @@ from samza_dagster.client.checks import (
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.observations import read_lag, read_progress
 from samza_dagster.client.plan import Plan, make_plan
+from samza_dagster.client.request_uuid import canonical_uuid, same_request
 from samza_dagster.client.responses import OnResponse, ResponseWait, Until, terminal
 from samza_dagster.client.state_source import CoordinatorState, StateSource
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.topics import JobTopics
 from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
-from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused, Unreachable
+from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
@@ -36,7 +38,6 @@ from samza_dagster.model import (
     PlacementRequest,
     PlacementResponse,
     ProcessorLocality,
-    StatusCode,
 )
 
 
@@ -96,6 +97,7 @@ class PlacementClient:
 
     def _view(self) -> tuple[JobView, CoordinatorState | None]:
         base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
+        base = replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since
@@ -153,11 +155,11 @@ class PlacementClient:
         """
         expiry = expiry_ms(request_expiry_s)
         self.prepare()  # beside the reads that come first
-        asked = _canonical(uuid) if uuid is not None else str(uuid_module.uuid4())
+        asked = canonical_uuid(uuid) if uuid is not None else str(uuid_module.uuid4())
         if uuid is not None:
             known = self._known(asked)
             if known is not None:
-                return _same(known, processor_id, destination)
+                return same_request(known, processor_id, destination)
         view, state = self._view()
         deployment = find_deployment(view, deployment_id)
         taken = state is not None and asked in state.uuids  # its response was cleaned up since
@@ -197,11 +199,11 @@ class PlacementClient:
 
     def request(self, uuid: str) -> PlacementRequest | None:
         """The request while no coordinator has taken it; None after that."""
-        return self._placement.read_request(_canonical(uuid))
+        return self._placement.read_request(canonical_uuid(uuid))
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response; None while there is none."""
-        return self._placement.read_response(_canonical(uuid))
+        return self._placement.read_response(canonical_uuid(uuid))
 
     def wait(
         self,
@@ -217,7 +219,7 @@ class PlacementClient:
         client wrote, else the present one and those after it. Raises `DeadlineExceeded`
         that tells what was seen last; the action may go on.
         """
-        asked = _canonical(uuid)
+        asked = canonical_uuid(uuid)
         wait = ResponseWait(
             self._placement,
             asked,
@@ -285,34 +287,3 @@ class PlacementClient:
                 fix="PlacementClient(connection), or over(…, topics=…)",
             )
         return self._job.topics
-
-
-def _canonical(uuid: str) -> str:
-    try:
-        return str(uuid_module.UUID(uuid))
-    except ValueError as error:
-        raise InvalidInput(
-            "request UUID", seen=repr(uuid), fix="the UUID that place printed"
-        ) from error
-
-
-def _same(
-    known: PlacementRequest | PlacementResponse, processor_id: str, destination: str
-) -> PlacementRequest:
-    if (known.processor_id, known.destination_host) != (processor_id, destination):
-        raise Refused(
-            f"request {known.uuid} for {processor_id} --to {destination}: one UUID, one request",
-            seen=f"it was given for {known.processor_id} --to {known.destination_host}",
-            fix="another UUID, or none",
-        )
-    if isinstance(known, PlacementRequest):
-        return known
-    return PlacementRequest(
-        uuid=known.uuid,
-        deployment_id=known.deployment_id,
-        processor_id=known.processor_id,
-        destination_host=known.destination_host,
-        status_code=StatusCode.CREATED,
-        timestamp=known.timestamp,
-        request_expiry=known.request_expiry,
-    )

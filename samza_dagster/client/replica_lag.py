@@ -15,20 +15,12 @@ from typing import Any, cast
 from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
+from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.naming import active_task_of
 
 _GROUP_SUFFIX = "TaskInstanceMetrics"
 _SOURCE_PREFIX = "TaskName-"
 _DEFAULT_INTERVAL_S = 60
-
-
-@dataclass(frozen=True)
-class Store:
-    """A store with a changelog: `stores.<name>.changelog` = `<system>.<topic>`."""
-
-    name: str
-    system: str
-    topic: str
 
 
 @dataclass(frozen=True)
@@ -47,21 +39,6 @@ class OffsetRange:
 
     start: int
     end: int
-
-
-def stores_of(config: Mapping[str, str]) -> tuple[Store, ...]:
-    """Stores with a changelog. A changelog without a system is of `job.changelog.system`,
-    else of `job.default.system` (Samza's `StorageConfig`).
-    """
-    default = config.get("job.changelog.system") or config.get("job.default.system", "")
-    found: list[Store] = []
-    for key, value in sorted(config.items()):
-        parts = key.split(".")
-        if len(parts) != 3 or parts[0] != "stores" or parts[2] != "changelog" or not value:
-            continue
-        system, dot, topic = value.partition(".")
-        found.append(Store(parts[1], system, topic) if dot else Store(parts[1], default, value))
-    return tuple(found)
 
 
 def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
@@ -124,7 +101,7 @@ def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
 def replica_lags(
     view: JobView,
     *,
-    stores: tuple[Store, ...],
+    stores: tuple[StoreChangelog, ...],
     changelog_partitions: Mapping[str, int],
     ranges: Mapping[tuple[str, int], OffsetRange],
     samples: Mapping[str, TaskSample],
@@ -158,7 +135,7 @@ def _lag(
     *,
     processor: ProcessorView,
     task: str,
-    store: Store,
+    store: StoreChangelog,
     partition: int,
     span: OffsetRange,
     sample: TaskSample | None,
@@ -174,8 +151,8 @@ def _lag(
     elif processor.is_running or (sample is not None and processor.state == "last-seen"):
         applied, basis = span.end - 1, "running"
         observed = sample.at_ms if sample is not None else None
-    elif checkpoint is not None and store.name in checkpoint.changelog_offsets:
-        applied, basis = checkpoint.changelog_offsets[store.name], "checkpoint"
+    elif checkpoint is not None and store.store in checkpoint.changelog_offsets:
+        applied, basis = checkpoint.changelog_offsets[store.store], "checkpoint"
         observed = checkpoint.at_ms
     lag = None if applied is None else max(0, span.end - max(applied + 1, span.start))
     if span.start == span.end:
@@ -184,7 +161,7 @@ def _lag(
         processor_id=processor.processor_id,
         task_name=task,
         mode=processor.mode,
-        store=store.name,
+        store=store.store,
         changelog=store.topic,
         partition=partition,
         host=processor.host or (sample.host if sample is not None else None),

@@ -96,7 +96,8 @@ class JobView(View):
     """A job as its metadata tells it, at one time.
 
     `coordinator` says whose word it is: `samza_dagster` when our state topic holds
-    this deployment, else `samza`. `unreadable` names records that were skipped.
+    this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
+    those that end Samza's reader, so that no container can start.
     """
 
     job_name: str
@@ -111,6 +112,7 @@ class JobView(View):
     container_memory_mb: int | None = None
     container_cores: int | None = None
     unreadable: tuple[str, ...] = ()
+    fatal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

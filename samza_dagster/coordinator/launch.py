@@ -7,7 +7,6 @@ agent, since only the host knows its own paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel
+from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.naming import store_directory
 
 
@@ -42,17 +42,9 @@ class LaunchTemplate(BaseModel):
                 f"read the launch template {path}", seen=f"field {field}: {first['msg']}"
             ) from error
 
-
-def stores_with_changelog(config: Mapping[str, str]) -> tuple[str, ...]:
-    """The stores whose state a standby can hold: `stores.<name>.changelog` is set."""
-    prefix, suffix = "stores.", ".changelog"
-    return tuple(
-        sorted(
-            key[len(prefix) : -len(suffix)]
-            for key in config
-            if key.startswith(prefix) and key.endswith(suffix) and key.count(".") == 2
-        )
-    )
+    def write(self, path: Path) -> None:
+        """Writes the file that `read` reads."""
+        path.write_text(self.model_dump_json(indent=1))
 
 
 @dataclass(frozen=True)
@@ -76,8 +68,8 @@ class Launcher:
         tasks = self.job_model.containers[processor_id].tasks
         directories = tuple(
             sorted(
-                store_directory(self.job_name, self.job_id, store, task)
-                for store in stores_with_changelog(self.job_model.config)
+                store_directory(self.job_name, self.job_id, changelog.store, task)
+                for changelog in store_changelogs(self.job_model.config)
                 for task in tasks
             )
         )

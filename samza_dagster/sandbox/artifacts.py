@@ -26,6 +26,7 @@ from pathlib import Path
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.sandbox import ivy
 from samza_dagster.sandbox.home import artifacts_directory
+from samza_dagster.sandbox.progress import ArtifactProgress, artifact_progress
 
 SETS = ("kafka", "samza", "spark-kafka")
 
@@ -50,16 +51,6 @@ class Artifact:
         return f"{self.group}/{self.name}-{self.version}.jar"
 
 
-@dataclass(frozen=True)
-class Progress:
-    """`done` of `total` jars of `set_name` are here; `current` is the one that came last."""
-
-    set_name: str
-    done: int
-    total: int
-    current: str = ""
-
-
 @cache
 def manifest() -> dict[str, tuple[Artifact, ...]]:
     """The pinned jars by set, in class path order."""
@@ -75,7 +66,7 @@ def _artifact(coordinates: str, sha256: str) -> Artifact:
 def jar_paths(
     set_name: str,
     *,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ArtifactProgress], None] | None = None,
     directory: Path | None = None,
 ) -> tuple[Path, ...]:
     """The jars of a set, absolute and in class path order; resolves those that are missing.
@@ -94,7 +85,7 @@ def jar_paths(
         with _exclusive(root / "lock"):
             _resolve(set_name, artifacts, root, progress or _silent)
     elif progress is not None:
-        progress(Progress(set_name, len(paths), len(paths)))
+        progress(ArtifactProgress(set_name, len(paths), len(paths)))
     return paths
 
 
@@ -103,7 +94,7 @@ def class_path(set_name: str, *, directory: Path | None = None) -> str:
     return os.pathsep.join(str(path) for path in jar_paths(set_name, directory=directory))
 
 
-def _silent(_: Progress) -> None:
+def _silent(_: ArtifactProgress) -> None:
     return
 
 
@@ -116,7 +107,10 @@ def _exclusive(lock: Path) -> Generator[None]:
 
 
 def _resolve(
-    set_name: str, artifacts: tuple[Artifact, ...], root: Path, progress: Callable[[Progress], None]
+    set_name: str,
+    artifacts: tuple[Artifact, ...],
+    root: Path,
+    progress: Callable[[ArtifactProgress], None],
 ) -> None:
     """Brings what is still missing; the caller holds the lock."""
     missing = [a for a in artifacts if not (root / "jars" / a.relative_path).is_file()]
@@ -124,14 +118,16 @@ def _resolve(
         return
     by_module = {f"{a.group}#{a.name};{a.version}": a for a in missing}
     done = len(artifacts) - len(missing)
-    progress(Progress(set_name, done, len(artifacts)))
+    progress(ArtifactProgress(set_name, done, len(artifacts)))
 
     def arrived(module: str) -> None:
         nonlocal done
         done += 1
         artifact = by_module.get(module)
         progress(
-            Progress(set_name, done, len(artifacts), artifact.coordinates if artifact else module)
+            ArtifactProgress(
+                set_name, done, len(artifacts), artifact.coordinates if artifact else module
+            )
         )
 
     stage = root / "stage"
@@ -166,8 +162,6 @@ def _accept(artifact: Artifact, stage: Path, target: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     """Resolves the named sets (all without a name) with a progress display."""
-    from samza_dagster.sandbox.progress import artifact_progress
-
     try:
         for set_name in arguments or SETS:
             with artifact_progress(set_name) as show:

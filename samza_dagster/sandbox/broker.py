@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import shutil
 import time
 import uuid
@@ -15,7 +14,7 @@ from typing import Self
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite
 from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.sandbox.class_archive import ClassArchive
+from samza_dagster.sandbox.class_archive import ClassArchive, keep_file
 from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.java_check import Java, find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports, is_taken
@@ -202,7 +201,7 @@ class Broker:
             )
             if not kept.is_file():
                 self._run_format_tool(java, jars, properties)
-                _keep(data / _FEATURES, kept)
+                keep_file(data / _FEATURES, kept)
                 marker.unlink()
             data.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(kept, data / _FEATURES)
@@ -252,13 +251,6 @@ class Broker:
 def start_broker(directory: Path, *, settings: Mapping[str, str] | None = None) -> Broker:
     """Starts a broker whose data lives in `directory`; see `Broker.start`."""
     return Broker(directory, settings=settings).start()
-
-
-def _keep(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(f".{os.getpid()}.draft")
-    shutil.copyfile(source, draft)
-    draft.replace(target)
 
 
 def keep_archive(directory: Path) -> None:

@@ -61,9 +61,14 @@ class ClassArchive:
         """
         if self.exists or not draft.is_file():
             return False
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        copy = self.path.with_suffix(f".{os.getpid()}.draft")
-        shutil.copyfile(draft, copy)
-        copy.replace(self.path)
+        keep_file(draft, self.path)
         draft.unlink(missing_ok=True)
         return True
+
+
+def keep_file(source: Path, target: Path) -> None:
+    """Copies a file to where it is kept: there it is whole or absent."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    copy = target.with_suffix(f".{os.getpid()}.draft")
+    shutil.copyfile(source, copy)
+    copy.replace(target)

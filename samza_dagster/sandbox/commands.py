@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import click
 
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import InvalidInput
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-@contextlib.contextmanager
-def _reported(as_json: bool) -> Generator[None]:
-    """Errors as one line or one JSON object, with their exit code."""
-    try:
-        yield
-    except SamzaDagsterError as error:
-        if as_json:
-            click.echo(json.dumps(error.to_json()))
-        else:
-            click.echo(f"samza-dagster: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        click.echo("samza-dagster: interrupted; nothing is left running", err=True)
-        sys.exit(130)
+_INTERRUPTED = 130
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
@@ -70,6 +55,13 @@ def sandbox() -> None:
     show_default=True,
     help="Records a second.",
 )
+@click.option(
+    "--host-memory-mb",
+    type=click.IntRange(256, 1_048_576),
+    default=2048,
+    show_default=True,
+    help="Of each host, MiB; a container takes 256.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the load's keys.")
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
@@ -89,24 +81,25 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
     def tell(line: str) -> None:
         click.echo(line, err=True)
 
-    with _reported(as_json):
-        signal.signal(signal.SIGTERM, _terminate)
-        signal.signal(signal.SIGINT, _terminate)  # a shell may have it ignored
-        phases = Phases(tell)
-        started = time.monotonic()
-        box = Sandbox(name)
-        status = box.up(Options(name=name, **options), phases)
-        took = round(time.monotonic() - started, 1)
-        facts = {**status, "seconds": {**phases.seconds, "all": took}}
+    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, _terminate)  # a shell may have it ignored
+    phases = Phases(tell)
+    started = time.monotonic()
+    box = Sandbox(name)
+    status = box.up(Options(name=name, **options), phases)
+    took = round(time.monotonic() - started, 1)
+    facts = {**status, "seconds": {**phases.seconds, "all": took}}
+    try:
         click.echo(json.dumps(facts) if as_json else _describe(facts))
         if detach:
             return
         tell(f"up in {took} s; Ctrl-C ends it")
-        try:
-            while box.registry.live():
-                time.sleep(1)
-        finally:
-            _down(box.down, tell)
+        while box.registry.live():
+            time.sleep(1)
+    except KeyboardInterrupt:
+        _down(box.down, tell)
+        sys.exit(_INTERRUPTED)  # the one document on stdout was the status
+    _down(box.down, tell)
 
 
 def _down(end: Callable[[], int], tell: Callable[[str], None]) -> None:
@@ -129,28 +122,46 @@ def down(name: str, every: bool, as_json: bool) -> None:
     from samza_dagster.sandbox.home import sandboxes_directory
     from samza_dagster.sandbox.lifecycle import Sandbox
 
-    with _reported(as_json):
-        names = [p.parent.name for p in sandboxes_directory().glob("*/sandbox.json")]
-        ended = {each: Sandbox(each).down() for each in (sorted(names) if every else [name])}
-        facts = {"name": None if every else name, "ended": sum(ended.values()), "by_name": ended}
-        click.echo(json.dumps(facts) if as_json else f"ended {facts['ended']} processes")
+    names = [p.parent.name for p in sandboxes_directory().glob("*/sandbox.json")]
+    ended = {each: Sandbox(each).down() for each in (sorted(names) if every else [name])}
+    facts = {"name": None if every else name, "ended": sum(ended.values()), "by_name": ended}
+    click.echo(json.dumps(facts) if as_json else f"ended {facts['ended']} processes")
 
 
 @sandbox.command()
 @_NAME
+@click.option("--env", is_flag=True, help="Print `export` lines for the other commands.")
 @_JSON
-def status(name: str, as_json: bool) -> None:
+def status(name: str, env: bool, as_json: bool) -> None:
     """Show what is up: addresses, hosts, processors.
 
     \b
-    Example:
+    Examples:
       samza-dagster sandbox status --json
+      eval "$(samza-dagster sandbox status --env)"   # then: samza-dagster status
     """
     from samza_dagster.sandbox.lifecycle import Sandbox
 
-    with _reported(as_json):
-        facts = Sandbox(name).status()
+    facts = Sandbox(name).status()
+    if env and not as_json:
+        click.echo(_exports(facts))
+    else:
         click.echo(json.dumps(facts) if as_json else _describe(facts))
+
+
+def _exports(facts: dict[str, Any]) -> str:
+    if not facts["bootstrap_servers"]:
+        raise InvalidInput(
+            f"the address of sandbox {facts['name']!r}",
+            seen=f"it is {facts['state']}",
+            fix=f"samza-dagster sandbox up --name {facts['name']} --detach, or another --name",
+        )
+    values = {
+        "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": facts["bootstrap_servers"],
+        "SAMZA_DAGSTER_JOB_NAME": facts["job"]["name"],
+        "SAMZA_DAGSTER_JOB_ID": facts["job"]["id"],
+    }
+    return "\n".join(f"export {name}={shlex.quote(text)}" for name, text in values.items())
 
 
 def _describe(facts: dict[str, Any]) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Unreachable
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.launch import LaunchTemplate
 from samza_dagster.sandbox.process import ProcessRecord
 
 ROLE = "coordinator"
@@ -55,7 +55,7 @@ class CoordinatorFiles:
         """Writes config and template, and a token when there is none yet."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config.write_text("".join(f"{key}={value}\n" for key, value in sorted(config.items())))
-        self.launch.write_text(json.dumps(launch.to_json(), indent=1))
+        launch.write(self.launch)
         if not self.token.exists():
             self.token.touch(mode=0o600)
             self.token.write_text(secrets.token_urlsafe(32))

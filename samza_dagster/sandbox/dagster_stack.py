@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
     ActionFailed,
     DeadlineExceeded,
@@ -22,14 +24,16 @@ from samza_dagster.errors import (
     MissingPrerequisite,
     Unreachable,
 )
-from samza_dagster.sandbox import graphql
-from samza_dagster.sandbox.child import Child
+from samza_dagster.sandbox import graphql, process
+from samza_dagster.sandbox.dagster_runs import DagsterRuns
+from samza_dagster.sandbox.ports import LOOPBACK, free_ports
+from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
 
 RECORD = "stack.json"
-ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
 _POLL_S = 0.2
 _NOT_PASSED_ON = frozenset({"DAGSTER_HOME", "PYTHONHOME"})
-OnEvent = Callable[[Mapping[str, Any]], None]
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
 
 class DagsterStack:
@@ -45,16 +49,17 @@ class DagsterStack:
         home: Path,
         workspace: Path,
         env: Mapping[str, str] | None = None,
-        host: str = "127.0.0.1",
+        host: str = LOOPBACK,
         port: int | None = None,
     ) -> None:
         self.home = home.resolve()
         self.host = host
-        self.port = port or free_port(host)
+        self.port = port or free_ports(1, host)[0]
         self._definitions, self.location = read_workspace(workspace.resolve())
         self._env = dict(env or {})
-        self._children: list[Child] = []
-        self._repository = "__repository__"
+        self._processes: list[ProcessRecord] = []
+        self._stopped = threading.Event()
+        self.runs = DagsterRuns(self.url, self.location)
 
     @property
     def url(self) -> str:
@@ -64,7 +69,7 @@ class DagsterStack:
     @property
     def pids(self) -> dict[str, int]:
         """Process ids by name, while they run."""
-        return {child.name: child.pid for child in self._children}
+        return {each.role: each.pid for each in self._processes}
 
     def start(self, *, timeout_s: float = 90) -> None:
         """Starts the three and waits until they are ready.
@@ -76,7 +81,7 @@ class DagsterStack:
         """
         self._refuse_second()
         self.home.mkdir(parents=True, exist_ok=True)
-        code_port = free_port(self.host)
+        code_port = free_ports(1, self.host)[0]
         workspace = self.home / "workspace.yaml"
         workspace.write_text(
             json.dumps(
@@ -96,13 +101,13 @@ class DagsterStack:
         )
         self._prepare_instance()  # before any of the three: each of them opens the databases
         try:
-            self._start_children(code_port, workspace)
+            self._start_processes(code_port, workspace)
             self._wait_ready(timeout_s)
         except BaseException:
             self.stop()
             raise
 
-    def _start_children(self, code_port: int, workspace: Path) -> None:
+    def _start_processes(self, code_port: int, workspace: Path) -> None:
         definitions = str(self._definitions)
         commands = {
             "code-server": [
@@ -125,14 +130,18 @@ class DagsterStack:
             "PYTHONUNBUFFERED": "1",
         }
         for name, command in commands.items():
-            child = Child.start(
+            self._refuse_if_stopped()
+            started = process.spawn_with_default_signals(
                 name,
                 [str(binary(command[0])), *command[1:]],
-                environment,
-                self.home / "logs" / f"{name}.log",
+                log=self._log(name),
+                environment=environment,
             )
-            self._children.append(child)
+            self._processes.append(started)
             self._record()
+
+    def _log(self, name: str) -> Path:
+        return self.home / "logs" / f"{name}.log"
 
     def _prepare_instance(self) -> None:
         from samza_dagster.orchestration.instance import FILE, prepare_storage, write_instance
@@ -145,12 +154,15 @@ class DagsterStack:
         deadline = time.monotonic() + timeout_s
         missing = "no answer yet"
         while time.monotonic() < deadline:
-            for child in self._children:
-                if child.exit_status() is not None:
+            self._refuse_if_stopped()
+            for each in self._processes:
+                status = process.exit_status(each)
+                if status is not None:
+                    log = self._log(each.role)
                     raise ActionFailed(
-                        f"start Dagster's {child.name}",
-                        seen=f"it ended with {child.exit_status()}\n{child.errors()}",
-                        fix=f"the cause is in {child.log}",
+                        f"start Dagster's {each.role}",
+                        seen=f"it ended with {status}\n{logged_errors(log)}",
+                        fix=f"the cause is in {log}",
                     )
             try:
                 data = graphql.ask(self.url, graphql.READY)
@@ -159,7 +171,7 @@ class DagsterStack:
                 continue
             missing = graphql.not_ready(data)
             if not missing:
-                self._note_repository(data)
+                self.runs = DagsterRuns(self.url, self.location, graphql.repository(data))
                 return
             time.sleep(_POLL_S)
         raise DeadlineExceeded(
@@ -168,71 +180,6 @@ class DagsterStack:
             fix=f"the logs in {self.home / 'logs'}",
         )
 
-    def _note_repository(self, data: Mapping[str, Any]) -> None:
-        entry = data["workspaceOrError"]["locationEntries"][0]
-        self._repository = entry["locationOrLoadError"]["repositories"][0]["name"]
-
-    def launch(
-        self,
-        job_name: str,
-        run_config: Mapping[str, Any] | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> str:
-        """Launches a run and returns its id; raises `InvalidInput` with Dagster's reason."""
-        params = {
-            "selector": {
-                "jobName": job_name,
-                "repositoryName": self._repository,
-                "repositoryLocationName": self.location,
-            },
-            "runConfigData": dict(run_config or {}),
-            "executionMetadata": {
-                "tags": [{"key": key, "value": value} for key, value in (tags or {}).items()]
-            },
-        }
-        answer = graphql.ask(self.url, graphql.LAUNCH, {"params": params})["launchRun"]
-        return graphql.launched(answer, f"launch job {job_name}")
-
-    def reexecute(self, run_id: str) -> str:
-        """Re-executes a run from its failure and returns the new run's id."""
-        params = {"parentRunId": run_id, "strategy": "FROM_FAILURE"}
-        answer = graphql.ask(self.url, graphql.REEXECUTE, {"params": params})
-        return graphql.launched(answer["launchRunReexecution"], f"re-execute run {run_id}")
-
-    def terminate(self, run_id: str) -> None:
-        """Asks for a run to be cancelled."""
-        graphql.ask(self.url, graphql.TERMINATE, {"runId": run_id})
-
-    def wait(self, run_id: str, on_event: OnEvent | None = None, *, timeout_s: float = 300) -> str:
-        """The final status of a run: SUCCESS, FAILURE or CANCELED.
-
-        `on_event` gets each event once, in order: `__typename`, `message`, `timestamp`
-        (ms since the epoch, text), `level`, `stepKey`, `eventType`. Raises
-        `DeadlineExceeded` after `timeout_s`; the run goes on.
-        """
-        deadline = time.monotonic() + timeout_s
-        after: str | None = None
-        status = ""
-        while time.monotonic() < deadline:
-            data = graphql.ask(self.url, graphql.LOGS, {"runId": run_id, "after": after})
-            run, logs = data["runOrError"], data["logsForRun"]
-            if run["__typename"] != "Run":
-                raise InvalidInput(f"run {run_id}", seen=str(run.get("message")))
-            status = str(run["status"])
-            for event in cast("list[dict[str, Any]]", logs.get("events") or []):
-                if on_event is not None:
-                    on_event(event)
-            after = logs.get("cursor") or after
-            if not logs.get("hasMore"):
-                if status in ENDED:
-                    return status
-                time.sleep(_POLL_S)
-        raise DeadlineExceeded(f"run {run_id} ended within {timeout_s:g} s", seen=status)
-
-    def run_url(self, run_id: str) -> str:
-        """The page of a run."""
-        return f"{self.url}/runs/{run_id}"
-
     def asset_url(self, *key: str) -> str:
         """The page of an asset."""
         return f"{self.url}/assets/{'/'.join(key)}"
@@ -240,77 +187,55 @@ class DagsterStack:
     def stop(self, *, timeout_s: float = 30) -> None:
         """Ends the three, the daemon first, and confirms that their process groups are gone.
 
-        What hasn't ended by `timeout_s` is killed. Safe to call again.
+        What hasn't ended by `timeout_s` is killed. Safe to call again, and while another
+        thread is in `start`: that one then raises `ActionFailed` when it has ended what
+        it spawned meanwhile. A stack that was stopped doesn't start again.
         """
-        children, self._children = list(self._children), []
-        stop_children(children, timeout_s=timeout_s)
+        self._stopped.set()
+        processes, self._processes = self._processes, []
+        stop_groups(processes, timeout_s=timeout_s)
         (self.home / RECORD).unlink(missing_ok=True)
 
     @classmethod
     def stop_recorded(cls, home: Path, *, timeout_s: float = 30) -> bool:
         """Ends the stack that another process started on `home`; whether there was one."""
-        children = [child for child in recorded(home) if child.group_alive()]
-        stop_children(children, timeout_s=timeout_s)
+        left = [each for each in recorded(home) if is_group_alive(each)]
+        stop_groups(left, timeout_s=timeout_s)
         (home / RECORD).unlink(missing_ok=True)
-        return bool(children)
+        return bool(left)
 
     def _record(self) -> None:
-        record = {
-            "url": self.url,
-            "processes": [
-                {
-                    "name": c.name,
-                    "pid": c.pid,
-                    "started_ticks": c.started_ticks,
-                    "log": str(c.log),
-                }
-                for c in self._children
-            ],
-        }
-        path = self.home / RECORD
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(record), encoding="utf-8")
-        temporary.replace(path)
+        record = {"url": self.url, "processes": [each.to_json() for each in self._processes]}
+        write_json(self.home / RECORD, record)
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ActionFailed("start Dagster", seen="it was stopped while it started")
 
     def _refuse_second(self) -> None:
-        alive = [child for child in recorded(self.home) if child.is_ours()]
+        alive = [each for each in recorded(self.home) if each.is_alive]
         if alive:
             raise InvalidInput(
                 f"start Dagster on {self.home}",
-                seen=", ".join(f"{c.name} runs as process {c.pid}" for c in alive),
+                seen=", ".join(f"{each.role} runs as process {each.pid}" for each in alive),
                 fix="stop that one first: two on one home take each other's runs",
             )
 
 
-def stop_children(children: list[Child], *, timeout_s: float) -> None:
-    """Ends processes in reverse order of their start; kills what stays.
-
-    Raises `ActionFailed` when a group survives even that.
-    """
-    deadline = time.monotonic() + timeout_s
-    for child in reversed(children):
-        child.terminate()
-    late = [child for child in children if not child.wait_gone(deadline)]
-    for child in late:
-        child.kill_group()
-    left = [child for child in late if not child.wait_gone(time.monotonic() + 5)]
-    if left:
-        raise ActionFailed(
-            "stop Dagster",
-            seen=", ".join(f"{c.name}: group {c.pid} is still there" for c in left),
-        )
-
-
-def recorded(home: Path) -> list[Child]:
+def recorded(home: Path) -> list[ProcessRecord]:
     """The processes that a stack on `home` recorded; empty when there is no record."""
     try:
         data = json.loads((home / RECORD).read_text(encoding="utf-8"))
-        return [
-            Child(p["name"], int(p["pid"]), Path(p["log"]), int(p["started_ticks"]))
-            for p in data["processes"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [ProcessRecord.from_json(each) for each in data["processes"]]
+    except (OSError, ValueError, KeyError, TypeError, InvalidInput):
         return []
+
+
+def logged_errors(log: Path, last: int = 5) -> str:
+    """The exceptions in the end of a log, first cause first, or else its last lines."""
+    tail = process.log_tail(log, 200)
+    found = [line for line in tail.splitlines() if _EXCEPTION.match(line)]
+    return "\n".join(found[-last:]) or process.log_tail(log, last)
 
 
 def read_workspace(path: Path) -> tuple[Path, str]:
@@ -338,13 +263,6 @@ def read_workspace(path: Path) -> tuple[Path, str]:
     )
     file = (path.parent / str(settings["relative_path"])).resolve()
     return file, str(settings.get("location_name") or file.name)
-
-
-def free_port(host: str) -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def binary(name: str) -> Path:

@@ -97,3 +97,9 @@ def not_ready(data: Mapping[str, Any]) -> str:
         if status["required"] and not status["healthy"]:
             return f"daemon {status['daemonType']} has no heartbeat yet"
     return ""
+
+
+def repository(data: Mapping[str, Any]) -> str:
+    """The name of the first code location's repository, once the stack is ready."""
+    entry = data["workspaceOrError"]["locationEntries"][0]
+    return str(entry["locationOrLoadError"]["repositories"][0]["name"])

@@ -53,13 +53,18 @@ class SimulatedHost:
         return self.directory / "state"
 
     def start(
-        self, *, url_file: Path, token_file: Path, on_spawn: Callable[[ProcessRecord], None]
+        self,
+        *,
+        url_file: Path,
+        token_file: Path,
+        on_spawn: Callable[[ProcessRecord], None],
+        memory_mb: int = HOST_MEMORY_MB,
     ) -> ProcessRecord:
         """Starts its agent."""
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable, "-I", str(agent_program()), "--host", self.name, "--directory", str(self.directory),
-            "--memory-mb", str(HOST_MEMORY_MB), "--cores", str(HOST_CORES),
+            "--memory-mb", str(memory_mb), "--cores", str(HOST_CORES),
             "--coordinator-url-file", str(url_file), "--token-file", str(token_file),
         ]  # fmt: skip
         return process.spawn(

@@ -6,10 +6,9 @@ literal. No shell is involved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java
 
@@ -28,22 +27,6 @@ _LOG_LEVELS = (
     ("org.apache.samza.system.kafka", "error"),
     ("org.apache.kafka", "error"),
 )
-
-
-@dataclass(frozen=True)
-class LaunchTemplate:
-    """Command and environment of any container of the job, placeholders unfilled."""
-
-    command: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As `launch.json` holds it."""
-        return {
-            "command": list(self.command),
-            "environment": dict(self.environment),
-            "stop_grace_s": STOP_GRACE_S,
-        }
 
 
 def launch_template(
@@ -77,4 +60,4 @@ def launch_template(
         ":".join(str(jar) for jar in jars),
         MAIN_CLASS,
     )
-    return LaunchTemplate(command, ())
+    return LaunchTemplate(command=command, stop_grace_s=STOP_GRACE_S)

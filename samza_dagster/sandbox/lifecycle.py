@@ -5,43 +5,47 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.errors import (
-    ActionFailed,
     DeadlineExceeded,
     InvalidInput,
     Refused,
     SamzaDagsterError,
 )
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
-from samza_dagster.sandbox.artifacts import Progress as ArtifactProgress
+from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker, keep_archive
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.hosts import SimulatedHost, host_names, stop_hosts
+from samza_dagster.sandbox.hosts import (
+    HOST_CORES,
+    HOST_MEMORY_MB,
+    SimulatedHost,
+    host_names,
+    stop_hosts,
+)
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.launch import launch_template
+from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB, launch_template
 from samza_dagster.sandbox.load_plan import LoadPlan
-from samza_dagster.sandbox.process import ProcessRecord
-from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
 LOAD = "load"
-ABORT_S = 5.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second."""
+    """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
+    `host_memory_mb` what each host has for containers, MiB.
+    """
 
     name: str = "default"
     actives: int = 2
@@ -50,6 +54,7 @@ class Options:
     state_mb: float = 50.0
     rate: float = 200.0
     seed: int = 1
+    host_memory_mb: int = HOST_MEMORY_MB
     deadline_s: float = 300.0
 
     def __post_init__(self) -> None:
@@ -64,6 +69,13 @@ class Options:
                 "an active and its standbys never share a host",
                 seen=f"{self.hosts} hosts for {self.standbys + 1} copies of each task",
                 fix=f"--hosts {self.standbys + 1} or more",
+            )
+        room = self.hosts * min(self.host_memory_mb // CONTAINER_MEMORY_MB, HOST_CORES)
+        if room < self.processors:
+            raise Refused(
+                "every container finds a host with enough memory and cores",
+                seen=f"{self.hosts} hosts have room for {room} containers, {self.processors} are wanted",
+                fix=f"more --hosts, or --host-memory-mb {-(-self.processors // self.hosts) * CONTAINER_MEMORY_MB}",
             )
 
     @property
@@ -129,6 +141,8 @@ class Sandbox:
         Data goes, logs stay until the next `up`. Raises `ActionFailed` that names what
         lives on.
         """
+        if not self.directory.is_dir():
+            return 0
         with self.registry.exclusive():
             running = len(self.registry.live())
             with process.interrupts_deferred():
@@ -181,7 +195,7 @@ class Sandbox:
         with phases.phase("Java and jars") as tell:
             java = find_java()
             for name in ("kafka", "samza"):
-                jar_paths(name, progress=on_jar or _every_tenth(tell))
+                jar_paths(name, progress=on_jar or every_tenth_jar(tell))
         with phases.phase("broker"):
             broker = Broker(self.directory / "broker", on_spawn=self.registry.add).start()
             servers = broker.bootstrap_servers
@@ -193,7 +207,10 @@ class Sandbox:
         plan = LoadPlan.for_state(
             options.state_mb, actives=options.actives, rate=options.rate, seed=options.seed
         )
-        with self._class_archive(phases), phases.phase("fill") as tell:
+        with (
+            archive_built_beside(self.directory / "warm-up", self.registry.add, phases),
+            phases.phase("fill") as tell,
+        ):
             load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
         with phases.phase("hosts and coordinator"):
             config = demo_job.job_config(
@@ -205,7 +222,10 @@ class Sandbox:
             self.files.write(config, template)
             for host in self.hosts:
                 host.start(
-                    url_file=self.files.url, token_file=self.files.token, on_spawn=self.registry.add
+                    url_file=self.files.url,
+                    token_file=self.files.token,
+                    memory_mb=options.host_memory_mb,
+                    on_spawn=self.registry.add,
                 )
             self.files.start(on_spawn=self.registry.add)
             self._start_load(servers, plan)
@@ -247,44 +267,6 @@ class Sandbox:
         ]  # fmt: skip
         process.spawn(LOAD, command, log=self.directory / "load.log", on_spawn=self.registry.add)
 
-    @contextlib.contextmanager
-    def _class_archive(self, phases: Phases) -> Generator[None]:
-        """Builds the containers' class archive beside the block; a failure only costs time."""
-        if warm_up.container_archive().exists:
-            yield
-            return
-        failure: list[str] = []
-        started: list[ProcessRecord] = []
-        aborted = threading.Event()
-
-        def note(record: ProcessRecord) -> None:
-            self.registry.add(record)
-            started.append(record)
-            if aborted.is_set():  # started while the rest was being ended
-                record.stop(grace_s=0.0)
-                raise ActionFailed("build the class archive", seen="the sandbox ends")
-
-        def build() -> None:
-            try:
-                warm_up.ensure_container_archive(self.directory / "warm-up", on_start=note)
-            except SamzaDagsterError as error:
-                failure.append(str(error))
-
-        builder = threading.Thread(target=build, daemon=True)
-        builder.start()
-        try:
-            yield
-            with phases.phase("class archive (once)") as tell:
-                builder.join()
-                if failure:
-                    tell(f"not built, containers start slower: {failure[0]}")
-        except BaseException:
-            aborted.set()
-            with process.interrupts_deferred():
-                process.stop_all(started, grace_s=0.0)
-                builder.join(ABORT_S)
-            raise
-
     def _clean(self, *, keep_logs: bool = False) -> None:
         """Ends all that is on record, containers first, the broker last, and drops the data."""
         DagsterStack.stop_recorded(self.dagster_home)
@@ -303,11 +285,3 @@ class Sandbox:
         for name in ("load.json", "coordinator/coordinator.url"):
             (self.directory / name).unlink(missing_ok=True)
         self.registry.forget()
-
-
-def _every_tenth(tell: Callable[[str], None]) -> Callable[[ArtifactProgress], None]:
-    def show(progress: ArtifactProgress) -> None:
-        if progress.current and progress.done % 10 == 0:
-            tell(f"{progress.done} of {progress.total} jars of {progress.set_name}")
-
-    return show

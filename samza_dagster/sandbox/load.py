@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from samza_dagster.agent.files import write_json
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC
@@ -111,9 +112,7 @@ class Position:
 
     def write(self, path: Path) -> None:
         """Replaces the file at once."""
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps({"version": 1, "visits": self.visits}))
-        draft.replace(path)
+        write_json(path, {"version": 1, "visits": self.visits})
 
 
 def steady(

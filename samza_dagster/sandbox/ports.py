@@ -1,4 +1,4 @@
-"""Free ports on the loopback address."""
+"""Free ports, on the loopback address unless told otherwise."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import socket
 LOOPBACK = "127.0.0.1"
 
 
-def free_ports(count: int) -> tuple[int, ...]:
+def free_ports(count: int, host: str = LOOPBACK) -> tuple[int, ...]:
     """`count` different ports that were free a moment ago: start, verify, try again."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
-            each.bind((LOOPBACK, 0))
+            each.bind((host, 0))
         return tuple(int(each.getsockname()[1]) for each in sockets)
 
 

@@ -18,27 +18,18 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
+from samza_dagster.agent.procfs import boot_id, stat_of
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 
-_children: dict[int, subprocess.Popen[bytes]] = {}
-"""Own children by id, so that a dead one is reaped and doesn't stay as a zombie."""
-
-
-def boot_id() -> str:
-    """The kernel's id of this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE)
 
 
 def _start_ticks(pid: int) -> int | None:
     """Start time of a running process in clock ticks since boot; None for none or a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    state, *fields = stat[stat.rindex(")") + 2 :].split()
-    return None if state in "ZX" else int(fields[18])
+    seen = stat_of(pid)
+    return None if seen is None or seen.is_dead else seen.start_ticks
 
 
 @dataclass(frozen=True)
@@ -61,9 +52,7 @@ class ProcessRecord:
     @property
     def is_alive(self) -> bool:
         """The very process runs; a later one with the same number doesn't count."""
-        child = _children.get(self.pid)
-        if child is not None and child.poll() is not None:
-            del _children[self.pid]
+        exit_status(self)
         return self.boot == boot_id() and _start_ticks(self.pid) == self.start_ticks
 
     def to_json(self) -> dict[str, Any]:
@@ -140,6 +129,31 @@ class ProcessRecord:
         return descriptor
 
 
+class _Child(Protocol):
+    def poll(self) -> int | None: ...
+
+
+class _PosixSpawned:
+    """A child of `posix_spawn`, polled as a `Popen` is."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._status: int | None = None
+        self._reaping = threading.Lock()
+
+    def poll(self) -> int | None:
+        with self._reaping:
+            if self._status is None:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                if pid:
+                    self._status = os.waitstatus_to_exitcode(status)
+            return self._status
+
+
+_children: dict[ProcessRecord, _Child] = {}
+"""Own children, so that a dead one is reaped and doesn't stay as a zombie."""
+
+
 def spawn(
     role: str,
     command: Sequence[str],
@@ -169,13 +183,45 @@ def spawn(
             )
         except FileNotFoundError as error:
             raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
-        _children[child.pid] = child
-        start_ticks = _start_ticks(child.pid)
-        record = ProcessRecord(
-            role, child.pid, start_ticks if start_ticks is not None else -1, boot_id()
-        )
+        record = _record_child(role, child.pid, child)
         if on_spawn is not None:
             on_spawn(record)
+    return record
+
+
+def spawn_with_default_signals(
+    role: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+) -> ProcessRecord:
+    """As `spawn`, with the default actions of the signals that end a process.
+
+    A process started in the background of a non-interactive shell inherits SIGINT
+    ignored, and one that ends its children by SIGINT would never end.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        pid = os.posix_spawn(
+            command[0],
+            list(command),
+            dict(environment),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=_ENDING_SIGNALS,
+        )
+    except FileNotFoundError as error:
+        raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
+    return _record_child(role, pid, _PosixSpawned(pid))
+
+
+def _record_child(role: str, pid: int, child: _Child) -> ProcessRecord:
+    start_ticks = _start_ticks(pid)
+    record = ProcessRecord(role, pid, start_ticks if start_ticks is not None else -1, boot_id())
+    _children[record] = child
     return record
 
 
@@ -202,7 +248,7 @@ def interrupts_deferred() -> Generator[None]:
 
 def exit_status(record: ProcessRecord) -> int | None:
     """Exit status of an own child that has ended (negative: the signal), else None."""
-    child = _children.get(record.pid)
+    child = _children.get(record)
     return child.poll() if child is not None else None
 
 
@@ -223,7 +269,7 @@ def log_tail(log: Path, lines: int = 12) -> str:
     """The last lines of a log, for a message to a person."""
     try:
         with log.open("rb") as opened:
-            opened.seek(max(0, log.stat().st_size - 8192))
+            opened.seek(max(0, log.stat().st_size - 65536))
             text = opened.read().decode(errors="replace")
     except OSError:
         return "(no log)"

@@ -5,17 +5,31 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
 
-from samza_dagster.sandbox.artifacts import Progress
+@dataclass(frozen=True)
+class ArtifactProgress:
+    """`done` of `total` jars of `set_name` are here; `current` is the one that came last."""
+
+    set_name: str
+    done: int
+    total: int
+    current: str = ""
 
 
 @contextlib.contextmanager
-def artifact_progress(title: str) -> Generator[Callable[[Progress], None]]:
+def artifact_progress(title: str) -> Generator[Callable[[ArtifactProgress], None]]:
     """A bar on standard error that follows `jar_paths`."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -23,15 +37,25 @@ def artifact_progress(title: str) -> Generator[Callable[[Progress], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[current]}"),
     )
-    with RichProgress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(f"jars of {title}", total=None, current="")
 
-        def show(progress: Progress) -> None:
+        def show(progress: ArtifactProgress) -> None:
             bar.update(
                 task, total=progress.total, completed=progress.done, current=progress.current
             )
 
         yield show
+
+
+def every_tenth_jar(tell: Callable[[str], None]) -> Callable[[ArtifactProgress], None]:
+    """Tells one line for ten jars that came, where there is no room for a bar."""
+
+    def show(progress: ArtifactProgress) -> None:
+        if progress.current and progress.done % 10 == 0:
+            tell(f"{progress.done} of {progress.total} jars of {progress.set_name}")
+
+    return show
 
 
 class Phases:

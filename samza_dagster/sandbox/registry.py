@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.agent.files import write_text
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.sandbox.home import sandboxes_directory
 from samza_dagster.sandbox.process import ProcessRecord
@@ -111,9 +112,7 @@ class Registry:
 
     def _write(self, data: dict[str, Any]) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        draft = self.file.with_suffix(".draft")
-        draft.write_text(json.dumps(data, indent=1))
-        draft.replace(self.file)
+        write_text(self.file, json.dumps(data, indent=1))
 
 
 def wait_until(

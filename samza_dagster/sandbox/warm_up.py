@@ -10,6 +10,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
 from samza_dagster.model import JobModel
 from samza_dagster.sandbox import demo_job, kafka_client, process
@@ -18,7 +19,7 @@ from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.home import artifacts_directory, sandboxes_directory
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.launch import LaunchTemplate, launch_template
+from samza_dagster.sandbox.launch import launch_template
 from samza_dagster.sandbox.ports import LOOPBACK
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.topics import create_topics

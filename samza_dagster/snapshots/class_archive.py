@@ -85,8 +85,8 @@ def dump(jars: Sequence[Path], environment: Mapping[str, str] | None = None) -> 
 
 def _run_a_small_job(jars: Sequence[Path], draft: str) -> None:
     """What every snapshot does, on a few made-up records: its classes go into the archive."""
+    from samza_dagster.model.changelogs import StoreChangelog
     from samza_dagster.snapshots import applied, coordinator_stream, lag
-    from samza_dagster.snapshots.job_config import StoreChangelog
     from samza_dagster.snapshots.kafka_source import RECORD_FIELDS, local_rows, read_records
     from samza_dagster.snapshots.offsets import OffsetRange
 

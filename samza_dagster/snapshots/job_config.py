@@ -1,7 +1,7 @@
 """Which streams a job uses, read from its config as Samza reads it. Pure.
 
-Sources: Samza's `StorageConfig`, `StreamManager.createUniqueNameForBatch`,
-`MetricsConfig`, `MetricsSnapshotReporterFactory`, `KafkaCheckpointManagerFactory` (1.8.0).
+Sources: Samza's `MetricsConfig`, `MetricsSnapshotReporterFactory`,
+`KafkaCheckpointManagerFactory` (1.8.0).
 """
 
 from __future__ import annotations
@@ -9,22 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
 from samza_dagster.model.naming import checkpoint_topic
 
-_STORE_PREFIX = "stores."
-_FACTORY_SUFFIX = ".factory"
-_SIDE_INPUT_SUFFIX = ".side.inputs.processor.factory"
 _SNAPSHOT_REPORTER = "MetricsSnapshotReporterFactory"
 _DEFAULT_REPORT_INTERVAL_S = 60
-
-
-@dataclass(frozen=True, order=True)
-class StoreChangelog:
-    """A store and the stream that its changes go to."""
-
-    store: str
-    system: str
-    topic: str
 
 
 @dataclass(frozen=True)
@@ -57,34 +46,14 @@ def job_streams(config: Mapping[str, str], job_name: str, job_id: str) -> JobStr
     )
 
 
-def _store_names(config: Mapping[str, str]) -> list[str]:
-    names: set[str] = set()
-    for key in config:
-        if key.startswith(_STORE_PREFIX):
-            rest = key.removeprefix(_STORE_PREFIX)
-            for suffix in (_SIDE_INPUT_SUFFIX, _FACTORY_SUFFIX):
-                if rest.endswith(suffix):
-                    names.add(rest.removesuffix(suffix))
-                    break
-    return sorted(names)
-
-
 def _changelogs(config: Mapping[str, str], ignored: list[str]) -> tuple[StoreChangelog, ...]:
-    found: list[StoreChangelog] = []
-    default_system = config.get("job.changelog.system") or config.get("job.default.system")
-    run_id = config.get("app.run.id") if config.get("app.mode") == "BATCH" else None
-    for store in _store_names(config):
-        stream = config.get(f"stores.{store}.changelog", "").strip()
-        if not stream:
-            continue
-        if "." not in stream:
-            if not default_system:
-                ignored.append(f"stores.{store}.changelog={stream}: no changelog system is set")
-                continue
-            stream = f"{default_system}.{stream}"
-        system, _, topic = stream.partition(".")
-        found.append(StoreChangelog(store, system, f"{topic}-{run_id}" if run_id else topic))
-    return tuple(found)
+    changelogs = store_changelogs(config)
+    ignored.extend(
+        f"stores.{each.store}.changelog={each.topic}: no changelog system is set"
+        for each in changelogs
+        if not each.system
+    )
+    return tuple(each for each in changelogs if each.system)
 
 
 def _metrics(config: Mapping[str, str], ignored: list[str]) -> tuple[tuple[str, ...], int]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.snapshots.applied import GAUGE
-from samza_dagster.snapshots.job_config import StoreChangelog
 from samza_dagster.snapshots.kafka_source import local_rows
 from samza_dagster.snapshots.offsets import OffsetRange
 

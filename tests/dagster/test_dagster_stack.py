@@ -12,8 +12,9 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput
-from samza_dagster.sandbox.child import Child
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
+from samza_dagster.sandbox.process_group import is_group_alive
 
 pytestmark = pytest.mark.stack
 DEFINITIONS = """
@@ -47,8 +48,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterStack]:
 def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
     """GraphQL in, events out, and the queue saw the container group."""
     seen: list[str] = []
-    run_id = stack.launch("greet_job", {"ops": {"greet": {"config": {"processor": "0-0"}}}})
-    status = stack.wait(run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90)
+    run_id = stack.runs.launch("greet_job", {"ops": {"greet": {"config": {"processor": "0-0"}}}})
+    status = stack.runs.wait(
+        run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90
+    )
     assert status == "SUCCESS"
     assert seen.count("hello 0-0") == 1
     with dg.DagsterInstance.from_config(str(stack.home)) as instance:
@@ -60,9 +63,9 @@ def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
 def test_a_config_that_dagster_refuses_is_told(stack: DagsterStack) -> None:
     """The reason, not a status code."""
     with pytest.raises(InvalidInput, match="processor"):
-        stack.launch("greet_job", {"ops": {"greet": {"config": {"proc": "0"}}}})
+        stack.runs.launch("greet_job", {"ops": {"greet": {"config": {"proc": "0"}}}})
     with pytest.raises(InvalidInput, match="absent_job"):
-        stack.launch("absent_job")
+        stack.runs.launch("absent_job")
 
 
 def test_a_second_stack_on_the_same_home_is_refused(stack: DagsterStack, tmp_path: Path) -> None:
@@ -79,7 +82,7 @@ def test_another_process_ends_it_by_the_record(stack: DagsterStack) -> None:
     groups = recorded(stack.home)
     assert len(groups) == 3
     assert DagsterStack.stop_recorded(stack.home)
-    assert not any(group.group_alive() for group in groups)
+    assert not any(map(is_group_alive, groups))
     assert not (stack.home / RECORD).exists()
     assert not DagsterStack.stop_recorded(stack.home)
 
@@ -103,13 +106,13 @@ def test_the_databases_are_whole_before_the_first_process_starts(
     home = tmp_path / "home"
     revisions: list[object] = []
 
-    def no_process(*_: object) -> Child:
+    def no_process(*_: object, **__: object) -> process.ProcessRecord:
         for database in ("history/runs.db", "history/runs/index.db", "schedules/schedules.db"):
             with contextlib.closing(sqlite3.connect(home / database)) as opened:
                 revisions.append(opened.execute("select count(*) from alembic_version").fetchone())
         raise InvalidInput("start a process", seen="this test starts none")
 
-    monkeypatch.setattr(Child, "start", no_process)
+    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
     with pytest.raises(InvalidInput, match="starts none"):
         DagsterStack(home, file).start()
     assert revisions == [(1,)] * 3

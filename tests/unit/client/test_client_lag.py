@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.client.replica_lag import OffsetRange, metrics_topics, stores_of, task_samples
+from samza_dagster.client.replica_lag import OffsetRange, metrics_topics, task_samples
 from samza_dagster.client.topics import TopicRecord
+from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.naming import checkpoint_topic
 
 pytestmark = pytest.mark.unit
@@ -114,7 +115,7 @@ def test_stores_and_topics_are_found_as_samza_finds_them() -> None:
         "metrics.reporters": "jmx, snapshot",
         "metrics.reporter.snapshot.stream": "kafka.metrics",
     }
-    assert [(s.name, s.system, s.topic) for s in stores_of(config)] == [
+    assert [(s.store, s.system, s.topic) for s in store_changelogs(config)] == [
         ("a", "kafka", "topic.with.dots"),
         ("b", "k2", "plain"),
     ]

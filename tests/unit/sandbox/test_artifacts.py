@@ -11,7 +11,8 @@ import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite, Unreachable
 from samza_dagster.sandbox import artifacts, ivy
-from samza_dagster.sandbox.artifacts import Artifact, Progress, jar_paths
+from samza_dagster.sandbox.artifacts import Artifact, jar_paths
+from samza_dagster.sandbox.progress import ArtifactProgress
 
 pytestmark = pytest.mark.unit
 
@@ -70,7 +71,7 @@ def test_resolves_in_class_path_order_and_tells_each_jar(
     tmp_path: Path, repository: Repository
 ) -> None:
     """Equal names of two groups stay apart; progress ends at the total."""
-    told: list[Progress] = []
+    told: list[ArtifactProgress] = []
     paths = jar_paths("kafka", progress=told.append, directory=tmp_path)
     assert [path.read_bytes() for path in paths] == list(JARS.values())
     assert [progress.done for progress in told] == [0, 1, 2]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.model import TaskMode
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.class_archive import ClassArchive
@@ -66,7 +67,7 @@ def test_a_standby_shadows_the_very_tasks_of_its_active() -> None:
     assert sorted(taken) == [0, 1, 2, 3]
 
 
-def test_the_launch_is_literal_and_quiet_but_for_restores() -> None:
+def test_the_launch_is_literal_and_quiet_but_for_restores(tmp_path: Path) -> None:
     """Placeholders are left for the agent; the Joiner's line per message is off."""
     template = launch_template(JAVA, (Path("/jars/a.jar"), Path("/jars/b.jar")))
     assert template.command[0] == "/usr/bin/java"
@@ -74,7 +75,8 @@ def test_the_launch_is_literal_and_quiet_but_for_restores() -> None:
     assert "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn" in template.command
     assert "-Dorg.slf4j.simpleLogger.log.org.apache.samza.storage=info" in template.command
     assert template.command[-1] == "org.apache.samza.runtime.LocalContainerRunner"
-    assert set(template.to_json()) == {"command", "environment", "stop_grace_s"}
+    template.write(tmp_path / "launch.json")
+    assert LaunchTemplate.read(tmp_path / "launch.json") == template
 
 
 def test_a_class_archive_belongs_to_one_java_and_one_set_of_jars(tmp_path: Path) -> None:

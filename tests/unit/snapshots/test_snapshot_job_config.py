@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.snapshots.job_config import StoreChangelog, job_streams
+from samza_dagster.model.changelogs import StoreChangelog
+from samza_dagster.snapshots.job_config import job_streams
 
 pytestmark = pytest.mark.unit
 

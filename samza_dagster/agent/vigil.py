@@ -1,0 +1,37 @@
+"""What ends the watch's sleep: a process that ends, or the next moment to look without that."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator, Optional
+
+from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
+from samza_dagster.agent.incarnation import Incarnation
+
+_LONGEST_SLEEP_S = 5.0
+
+
+def pidfds(live: Iterable[Incarnation]) -> Iterator[int]:
+    """Of every warden and container that isn't known to be dead."""
+    for found in live:
+        for handle in (found.warden, found.container):
+            # A dead one stays readable, and would wake us without end.
+            if handle is not None and handle.pidfd is not None and not handle.is_dead():
+                yield handle.pidfd
+
+
+def sleep_s(live: Iterable[Incarnation], lease_left_s: Optional[float], now: float) -> float:
+    """Seconds until a deadline, the end of the lease, or another look at what has no pidfd.
+
+    `now` is monotonic, as the deadlines of an incarnation are.
+    """
+    sleep = _LONGEST_SLEEP_S
+    for found in live:
+        for deadline in (found.kill_at, found.give_up_at, found.bury_by):
+            if deadline is not None and deadline > now:
+                sleep = min(sleep, deadline - now)
+        handles = [h for h in (found.warden, found.container) if h is not None]
+        if not handles or any(h.pidfd is None and not h.is_dead() for h in handles):
+            sleep = min(sleep, LOOK_AGAIN_S)
+        if lease_left_s is not None:
+            sleep = min(sleep, max(lease_left_s + WARDEN_MARGIN_S, LOOK_AGAIN_S))
+    return sleep

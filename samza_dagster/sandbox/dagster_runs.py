@@ -1,0 +1,87 @@
+"""Runs of a Dagster that is up: launched, re-executed, cancelled and followed over GraphQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from samza_dagster.errors import DeadlineExceeded, InvalidInput
+from samza_dagster.sandbox import graphql
+
+ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
+_POLL_S = 0.2
+OnEvent = Callable[[Mapping[str, Any]], None]
+
+
+class DagsterRuns:
+    """The runs of one code location; `url` is the web server's.
+
+    Every call raises `Unreachable` when nobody answers.
+    """
+
+    def __init__(self, url: str, location: str, repository: str = "__repository__") -> None:
+        self._url = url
+        self._location = location
+        self._repository = repository
+
+    def launch(
+        self,
+        job_name: str,
+        run_config: Mapping[str, Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Launches a run and returns its id; raises `InvalidInput` with Dagster's reason."""
+        params = {
+            "selector": {
+                "jobName": job_name,
+                "repositoryName": self._repository,
+                "repositoryLocationName": self._location,
+            },
+            "runConfigData": dict(run_config or {}),
+            "executionMetadata": {
+                "tags": [{"key": key, "value": value} for key, value in (tags or {}).items()]
+            },
+        }
+        answer = graphql.ask(self._url, graphql.LAUNCH, {"params": params})["launchRun"]
+        return graphql.launched(answer, f"launch job {job_name}")
+
+    def reexecute(self, run_id: str) -> str:
+        """Re-executes a run from its failure and returns the new run's id."""
+        params = {"parentRunId": run_id, "strategy": "FROM_FAILURE"}
+        answer = graphql.ask(self._url, graphql.REEXECUTE, {"params": params})
+        return graphql.launched(answer["launchRunReexecution"], f"re-execute run {run_id}")
+
+    def terminate(self, run_id: str) -> None:
+        """Asks for a run to be cancelled."""
+        graphql.ask(self._url, graphql.TERMINATE, {"runId": run_id})
+
+    def wait(self, run_id: str, on_event: OnEvent | None = None, *, timeout_s: float = 300) -> str:
+        """The final status of a run: SUCCESS, FAILURE or CANCELED.
+
+        `on_event` gets each event once, in order: `__typename`, `message`, `timestamp`
+        (ms since the epoch, text), `level`, `stepKey`, `eventType`. Raises
+        `DeadlineExceeded` after `timeout_s`; the run goes on.
+        """
+        deadline = time.monotonic() + timeout_s
+        after: str | None = None
+        status = ""
+        while time.monotonic() < deadline:
+            data = graphql.ask(self._url, graphql.LOGS, {"runId": run_id, "after": after})
+            run, logs = data["runOrError"], data["logsForRun"]
+            if run["__typename"] != "Run":
+                raise InvalidInput(f"run {run_id}", seen=str(run.get("message")))
+            status = str(run["status"])
+            for event in cast("list[dict[str, Any]]", logs.get("events") or []):
+                if on_event is not None:
+                    on_event(event)
+            after = logs.get("cursor") or after
+            if not logs.get("hasMore"):
+                if status in ENDED:
+                    return status
+                time.sleep(_POLL_S)
+        raise DeadlineExceeded(f"run {run_id} ended within {timeout_s:g} s", seen=status)
+
+    def run_url(self, run_id: str) -> str:
+        """The page of a run."""
+        return f"{self._url}/runs/{run_id}"

@@ -1,0 +1,58 @@
+"""How much of the changelog a moved active had to read, against what was new to its host."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from samza_dagster.sandbox import kafka_client, standby_lag
+from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC
+from samza_dagster.sandbox.hosts import SimulatedHost
+from samza_dagster.sandbox.restore_log import restored_records
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Numbers of records: read by the active, in the changelog, new since the standby left."""
+
+    restored: int
+    changelog: int
+    produced_in_gap: int
+
+
+class RestoreWatch:
+    """One move of an active with these changelog `partitions` to the host of its standby."""
+
+    def __init__(self, servers: str, destination: SimulatedHost, partitions: Sequence[int]) -> None:
+        self._servers = servers
+        self._destination = destination
+        self._partitions = tuple(partitions)
+        self._applied: dict[int, int] = {}
+        self._ends: tuple[int, ...] = ()
+
+    def standby_left(self) -> None:
+        """Notes the store that the standby left behind: what the active won't have to restore."""
+        state = self._destination.state_directory
+        for partition in self._partitions:
+            offset = standby_lag.applied_offset(state, f"Partition {partition}")
+            self._applied[partition] = -1 if offset is None else offset
+
+    def active_arrived(self) -> None:
+        """Notes where the changelog ends."""
+        with contextlib.closing(kafka_client.consumer(self._servers)) as consumer:
+            self._ends = kafka_client.end_offsets(consumer, CHANGELOG_TOPIC)
+
+    def result(self, execution_id: str | None) -> Restored | None:
+        """By the log of the active's new incarnation; None while anything wasn't seen."""
+        log = self._destination.directory / "incarnations" / str(execution_id) / "container.log"
+        restored = restored_records(log.read_text(errors="replace"))
+        if not set(restored) >= set(self._partitions) or not self._ends or not self._applied:
+            return None
+        return Restored(
+            restored=sum(restored[p] for p in self._partitions),
+            changelog=sum(self._ends[p] for p in self._partitions),
+            produced_in_gap=sum(
+                max(0, self._ends[p] - 1 - self._applied[p]) for p in self._partitions
+            ),
+        )
