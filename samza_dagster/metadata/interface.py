@@ -49,6 +49,10 @@ class MetadataStore(Protocol):
         """Deletes the key (if such a key exists); returns the position written."""
         ...
 
+    def prepare_writes(self) -> None:
+        """Gets ready for the first `put` or `remove`, and doesn't wait for it."""
+        ...
+
     def end_position(self) -> int:
         """The position that the next record will have."""
         ...

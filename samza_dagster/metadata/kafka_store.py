@@ -57,6 +57,7 @@ class KafkaMetadataStore:
         self._reader: TopicReader | None = None
         self._write_lock = threading.Lock()
         self._producer: Producer | None = None
+        self._topic_seen = False
         self._tails: list[TopicTail] = []
 
     def __repr__(self) -> str:
@@ -81,6 +82,16 @@ class KafkaMetadataStore:
     def remove(self, namespace: str, key: str) -> int:
         """Deletes the key (if such a key exists); returns the deletion's offset."""
         return self._write(namespace, key, None)
+
+    def prepare_writes(self) -> None:
+        """Makes the producer, so that it has its id when the first record is written.
+
+        An idempotent producer asks for its id as it starts, before it is connected, and
+        again after half a second: a record written meanwhile waits for that. Returns at once;
+        nothing is asked of the topic, so none comes into being.
+        """
+        with self._write_lock:
+            self._need_producer()
 
     def end_position(self) -> int:
         """The end offset, transaction markers counted."""
@@ -172,6 +183,12 @@ class KafkaMetadataStore:
             self._on_malformed(error)
             return None
 
+    def _need_producer(self) -> Producer:
+        if self._producer is None:
+            timeout_ms = max(int(self._timeout_s * 1000), 1)
+            self._producer = self._cluster.producer(timeout_ms=timeout_ms)
+        return self._producer
+
     def _write(self, namespace: str, key: str, value: bytes | None) -> int:
         from confluent_kafka import KafkaException
 
@@ -179,12 +196,11 @@ class KafkaMetadataStore:
         asked = f"write {namespace} {key} to topic {self._topic}"
         with self._write_lock:
             deadline = time.monotonic() + self._timeout_s
-            if self._producer is None:
+            if not self._topic_seen:
                 # Asked first: a producer would have the broker create a missing topic.
                 self._end.offset(self._timeout_s)
-                timeout_ms = max(int(self._timeout_s * 1000), 1)
-                self._producer = self._cluster.producer(timeout_ms=timeout_ms)
-            producer = self._producer
+                self._topic_seen = True
+            producer = self._need_producer()
             outcome: list[tuple[KafkaError | None, Message]] = []
 
             def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -202,12 +218,12 @@ class KafkaMetadataStore:
             while not outcome and time.monotonic() < deadline + 1:
                 producer.poll(0.1)
             if not outcome:
-                self._producer = None
+                self._producer, self._topic_seen = None, False
                 raise self._cluster.unreachable(asked, self._timeout_s)
             error, message = outcome[0]
             if error is not None:
                 if error.fatal():
-                    self._producer = None
+                    self._producer, self._topic_seen = None, False
                 raise self._cluster.failure(asked, error, self._timeout_s, self._topic)
             offset = message.offset()
             assert offset is not None

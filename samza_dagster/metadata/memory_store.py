@@ -47,6 +47,9 @@ class MemoryMetadataStore:
         """Deletes the key (if such a key exists); returns the position written."""
         return self._append(namespace, key, None)
 
+    def prepare_writes(self) -> None:
+        """Nothing: it is ready."""
+
     def end_position(self) -> int:
         """The position that the next record will have."""
         with self._written:

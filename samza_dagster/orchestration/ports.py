@@ -168,6 +168,10 @@ class Progress(Protocol):
 class Placement(Protocol):
     """An open placement client."""
 
+    def prepare(self) -> None:
+        """Gets ready to place; returns at once."""
+        ...
+
     def view(self) -> JobView:
         """The job as it stands."""
         ...

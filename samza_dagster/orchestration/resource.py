@@ -97,6 +97,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """The run's client, opened on first use and closed with the run."""
         if self._client is None:
             self._client = self.open_client()
+            self._client.prepare()  # a run that opens one is about to place
         return self._client
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:

@@ -39,6 +39,7 @@ class World:
     answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
     opened: int = 0
     closed: int = 0
+    prepared: int = 0
     after_ms: int = 0
 
     @classmethod
@@ -108,6 +109,9 @@ class FakeClient:
     def __init__(self, world: World) -> None:
         self.world = world
         world.opened += 1
+
+    def prepare(self) -> None:
+        self.world.prepared += 1
 
     def view(self) -> JobView:
         return self.world.view()

@@ -279,4 +279,4 @@ def test_one_client_serves_a_run_and_is_closed_with_it(
 ) -> None:
     """Four ops, one connection."""
     run(request.node.name, "move_with_standby", instance, processor="0")
-    assert (world.opened, world.closed) == (1, 1)
+    assert (world.opened, world.prepared, world.closed) == (1, 1, 1)

@@ -56,6 +56,34 @@ def records_of(bootstrap_servers: str, topic: str, count: int) -> list[tuple[byt
     return found
 
 
+def test_a_store_that_was_prepared_writes_at_once(bootstrap_servers: str, topic: str) -> None:
+    """A new idempotent producer may look for its id only after half a second. Best of three."""
+    seconds: list[float] = []
+    for number in range(3):
+        store = KafkaMetadataStore(bootstrap_servers, topic)
+        began = time.monotonic()
+        store.prepare_writes()
+        assert time.monotonic() - began < 0.4
+        store.end_position()
+        time.sleep(0.8)  # what a caller does meanwhile
+        began = time.monotonic()
+        store.put("set-config", f"key-{number}", b"value")
+        seconds.append(time.monotonic() - began)
+        store.close()
+    assert min(seconds) < 0.25, seconds
+
+
+def test_preparing_makes_no_topic(bootstrap_servers: str, cluster: KafkaCluster) -> None:
+    """A job's name with a mistake in it leaves nothing behind."""
+    name = f"absent-{uuid.uuid4().hex[:12]}"
+    store = KafkaMetadataStore(bootstrap_servers, name)
+    store.prepare_writes()
+    with pytest.raises(InvalidInput, match=name):
+        store.put("set-config", "key", b"value")
+    store.close()
+    assert name not in cluster.admin().list_topics(timeout=10).topics
+
+
 def test_what_one_store_writes_another_reads_at_once(
     store: KafkaMetadataStore, bootstrap_servers: str, topic: str
 ) -> None:
