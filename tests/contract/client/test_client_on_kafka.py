@@ -74,22 +74,24 @@ def test_a_refused_request_doesnt_move_the_end_of_the_topic(
     assert kafka_job.end() == end
 
 
-def test_nothing_is_moved_while_no_container_could_start(kafka_job: Any) -> None:
+@pytest.mark.parametrize("key", [b"no json", b"[1]", b"\xff\xfe"])
+def test_nothing_is_moved_while_no_container_could_start(own_job: Any, key: bytes) -> None:
     """Samza's reader ends at a key that isn't its own, in every container that starts: the
-    running one is worth more than the move."""
-    with kafka_job.client() as client:
+    running one is worth more than the move. Views and status go on."""
+    with own_job.client() as client:
         assert client.view().fatal == ()
-    kafka_job.produce(kafka_job.topic, [(b"not json", b"{}")])
-    end = kafka_job.end()
-    with kafka_job.client() as client:
+    own_job.produce(own_job.topic, [(key, b"{}")])
+    end = own_job.end()
+    with own_job.client() as client:
         for destination in ("nm2", "ANY_HOST", "LAST_SEEN"):
-            with pytest.raises(Refused, match=r"start again.*key: no JSON"):
+            with pytest.raises(Refused, match="start again"):
                 client.place("0", destination)
-        assert "no JSON" in (client.plan("0", "nm2").refusal or "")
+        assert "start again" in (client.plan("0", "nm2").refusal or "")
         (told,) = client.view().fatal
         assert f"offset {end - 1}" in told
         assert client.processor("0")[1].host == "nm1"
-    assert kafka_job.end() == end
+    assert own_job.cli("status")[0] == 0
+    assert own_job.end() == end
 
 
 def test_a_request_is_one_record_with_samzas_key(kafka_job: Any) -> None:
@@ -139,14 +141,11 @@ def test_waiting_sees_every_status_that_the_topic_had(kafka_job: Any) -> None:
 
 
 def test_records_that_nobody_can_read_change_nothing(own_job: Any) -> None:
-    """Keys and values of any kind: view, place and status go on."""
+    """Values of any kind: view, place and status go on."""
     asked = new_uuid()
     own_job.produce(
         own_job.topic,
         [
-            (b"no json", b"x"),
-            (b"[1]", b"x"),
-            (b"\xff\xfe", b"\xff"),
             (stream.encode_key(stream.SET_CONFIG, "k"), b"{"),
             (stream.encode_key(stream.SET_TASK_CONTAINER, "Partition 8"), b"[]"),
             (stream.encode_key(stream.SET_CONTAINER_HOST, "1"), b'{"values":{"host":3}}'),
