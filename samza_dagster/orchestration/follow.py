@@ -33,12 +33,11 @@ def errors_as_failures() -> Generator[None]:
     try:
         yield
     except SamzaDagsterError as error:
+        told = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
         raise dg.Failure(
             description=str(error),
             metadata={
-                "asked": error.asked,
-                "seen": error.seen or "-",
-                "fix": error.fix or "-",
+                **{part: text for part, text in told.items() if text},
                 "error": type(error).__name__,
             },
             allow_retries=False,

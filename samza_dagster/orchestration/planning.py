@@ -218,7 +218,7 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         for v in ruled.hosts
     ]
     if ruled.refusal is not None:
-        raise Refused(f"{plan.action} of {plan.processor}", seen=ruled.refusal)
+        raise Refused(f"{plan.action} of {plan.processor}: {ruled.refusal}")
     return "\n".join(lines)
 
 

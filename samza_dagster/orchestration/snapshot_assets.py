@@ -83,23 +83,20 @@ def snapshot_metadata(taken: TakenSnapshot, dataset: str) -> dict[str, Any]:
         }
     return {
         **lag,
-        "rows": table(rows[:SHOWN_ROWS], _SHOWN[dataset]),
+        "rows": table(rows[:SHOWN_ROWS], _SHOWN[dataset], told_columns(dataset)),
         "snapshot_time": dg.MetadataValue.timestamp(taken.snapshot_ms / 1000),
         "path": dg.PathMetadataValue(taken.paths[dataset]),
         "seconds": dict(taken.seconds),
         "unreadable_records": taken.unreadable_records,
         "dagster/row_count": len(rows),
-        "dagster/column_schema": column_schema(dataset),
     }
 
 
-def column_schema(dataset: str) -> dg.TableSchema:
-    """The columns of a dataset's table, with what each holds and in which unit."""
+def told_columns(dataset: str) -> Mapping[str, str]:
+    """What each column of a dataset's table holds and in which unit."""
     from samza_dagster.snapshots.schemas import DATASETS as TABLES
 
-    return dg.TableSchema(
-        columns=[dg.TableColumn(c.name, c.type, description=c.doc) for c in TABLES[dataset]]
-    )
+    return {column.name: column.doc for column in TABLES[dataset]}
 
 
 def lag_check(rows: Rows, limit: int) -> dg.AssetCheckResult:

@@ -85,13 +85,23 @@ def phase_seconds(outcome: Outcome) -> dict[str, float]:
     return seconds
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dg.TableMetadataValue:
-    """Rows as a metadata table; values that a table can't hold become text."""
+def table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    told: Mapping[str, str] | None = None,
+) -> dg.TableMetadataValue:
+    """Rows as a metadata table; values that a table can't hold become text.
+
+    `told` says what a column holds; the UI shows it with the schema.
+    """
     records = [
         dg.TableRecord({column: _scalar(row.get(column)) for column in columns}) for row in rows
     ]
     schema = dg.TableSchema(
-        columns=[dg.TableColumn(name, _type_of(records, name)) for name in columns]
+        columns=[
+            dg.TableColumn(name, _type_of(records, name), description=(told or {}).get(name))
+            for name in columns
+        ]
     )
     return dg.MetadataValue.table(records=records, schema=schema)
 

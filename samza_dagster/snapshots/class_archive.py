@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,13 +65,11 @@ def dump(jars: Sequence[Path], environment: Mapping[str, str] | None = None) -> 
     command = [sys.executable, "-m", "samza_dagster.snapshots.class_archive"]
     try:
         # The JVM writes it after its Python has ended; it holds the pipes until then.
-        run = subprocess.run(
-            command, env=child, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
-        )
-        if run.returncode != 0 or not draft.is_file():
+        status, errors = _run_in_group(command, child)
+        if status != 0 or not draft.is_file():
             raise ActionFailed(
                 "write a class archive for Spark",
-                seen=run.stderr.strip()[-500:] or "the JVM wrote none",
+                seen=errors.strip()[-500:] or "the JVM wrote none",
                 fix="go on without it: sessions start slower, no more",
             )
         draft.replace(path)
@@ -81,6 +80,25 @@ def dump(jars: Sequence[Path], environment: Mapping[str, str] | None = None) -> 
     finally:
         draft.unlink(missing_ok=True)
     return path
+
+
+def _run_in_group(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit status and errors of a command; when it is late, nothing that it started stays."""
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=_DEADLINE_S)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, errors
 
 
 def _run_a_small_job(jars: Sequence[Path], draft: str) -> None:

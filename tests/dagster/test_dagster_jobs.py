@@ -205,8 +205,10 @@ def test_an_illegal_destination_is_refused_before_anything_is_asked(
 ) -> None:
     """An active and its standby never share a host."""
     result = run(request.node.name, "move_container", instance, processor="0", destination="host-3")
-    text, _ = failure(result, "plan_move_container")
+    text, metadata = failure(result, "plan_move_container")
     assert "0-0 is on host-3" in text
+    assert text.count("seen:") == 1
+    assert "-" not in metadata.values()
     assert world.requests == {}
 
 
