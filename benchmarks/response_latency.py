@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -121,7 +122,7 @@ class Probe:
 def percentile(values: list[float], share: float) -> float:
     """The smallest value that at least `share` of all values don't exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round(share * len(ordered) + 0.5) - 1)]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def recorded_peer() -> list[float]:
