@@ -36,7 +36,8 @@ class RestoreWatch:
         state = self._destination.state_directory
         for partition in self._partitions:
             offset = standby_lag.applied_offset(state, f"Partition {partition}")
-            self._applied[partition] = -1 if offset is None else offset
+            if offset is not None:
+                self._applied[partition] = offset
 
     def active_arrived(self) -> None:
         """Notes where the changelog ends."""
@@ -47,7 +48,8 @@ class RestoreWatch:
         """By the log of the active's new incarnation; None while anything wasn't seen."""
         log = self._destination.directory / "incarnations" / str(execution_id) / "container.log"
         restored = restored_records(log.read_text(errors="replace"))
-        if not set(restored) >= set(self._partitions) or not self._ends or not self._applied:
+        known = restored.keys() & self._applied.keys()
+        if not known >= set(self._partitions) or not self._ends:
             return None
         return Restored(
             restored=sum(restored[p] for p in self._partitions),

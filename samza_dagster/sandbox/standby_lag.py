@@ -1,7 +1,8 @@
 """How far each standby's store on disk is behind its changelog, read without asking anyone.
 
-The container keeps `OFFSET-v2` beside the store: Java framing, then JSON from the first
-`{`: `{"kafka.<changelog>.<partition>":"<last applied offset>"}`.
+The container keeps `OFFSET-v2` beside the store: Java framing and a checksum, then JSON:
+`{"kafka.<changelog>.<partition>":"<last applied offset>"}`. A byte of the checksum may be
+a `{` by chance, so the JSON begins at the last `{"`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def applied_offset(state_directory: Path, task_name: str) -> int | None:
     store = state_directory / naming.store_directory(JOB_NAME, JOB_ID, STORE, task_name)
     try:
         content = (store / "OFFSET-v2").read_bytes()
-        offsets: dict[str, str] = json.loads(content[content.index(b"{") :])
+        offsets: dict[str, str] = json.loads(content[content.rindex(b'{"') :])
         return int(next(iter(offsets.values())))
     except (OSError, ValueError, StopIteration):
         return None
