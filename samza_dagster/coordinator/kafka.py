@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.effects import response_of
+from samza_dagster.coordinator.stream_health import StreamHealth
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
@@ -122,9 +123,14 @@ class KafkaLog:
 class KafkaRequests:
     """Placement requests by tailing the coordinator stream."""
 
-    def __init__(self, metadata: MetadataStore) -> None:
+    def __init__(self, metadata: MetadataStore, health: StreamHealth) -> None:
         self._metadata = metadata
         self._store = ContainerPlacementMetadataStore(metadata)
+        self._health = health
+
+    def no_start_because(self) -> str:
+        """Sees `RequestSource`."""
+        return self._health.no_start_because()
 
     @contextmanager
     def tail(self, on_request: Callable[[PlacementRequest], None]) -> Generator[object]:

@@ -17,8 +17,14 @@ from samza_dagster.cluster.local import LocalCluster
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.deployment import Deployment
-from samza_dagster.coordinator.kafka import KafkaLog, KafkaRequests, author, partition_counts
+from samza_dagster.coordinator.kafka import (
+    KafkaLog,
+    KafkaRequests,
+    author,
+    partition_counts,
+)
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
 from samza_dagster.metadata.connection import Connection
@@ -112,8 +118,12 @@ class Leadership:
             records = _values(writer.take_over())
             state = durable.restore(records, f"{connection.job_name}-{connection.job_id}")
             leader_epoch = int(records.get(durable.LEADER, {}).get("epoch", 0)) + 1
+            health = StreamHealth(lambda: bad_keys(connection))
             store = KafkaMetadataStore(
-                connection.bootstrap_servers, stream_topic, client_config=connection.client_config
+                connection.bootstrap_servers,
+                stream_topic,
+                client_config=connection.client_config,
+                on_malformed=health.note,
             )
             stack.callback(store.close)
             deployment, is_new = self._deployment(records, state, counts)
@@ -135,7 +145,7 @@ class Leadership:
             stack.callback(cluster.close)
             term = Term(
                 log=kafka_log,
-                requests=KafkaRequests(store),
+                requests=KafkaRequests(store, health),
                 cluster=cluster,
                 deployment=deployment,
                 launcher=Launcher(

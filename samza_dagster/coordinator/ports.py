@@ -31,3 +31,7 @@ class RequestSource(Protocol):
     ) -> AbstractContextManager[object]:
         """Calls `on_request` for those that are there, then for each as it arrives."""
         ...
+
+    def no_start_because(self) -> str:
+        """Why no container could start at present; empty when nothing is known against it."""
+        ...

@@ -24,7 +24,7 @@ from samza_dagster.coordinator.effects import EffectRunner, response_of
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.ports import CoordinatorLog, RequestSource
 from samza_dagster.coordinator.status import Processes, status_document
-from samza_dagster.errors import Fenced
+from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.model import PlacementRequest
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.reducer import next_deadline_ms, step
@@ -158,8 +158,15 @@ class Term:
                     timestamp_ms=request.timestamp,
                     expiry_ms=request.request_expiry,
                 ),
+                self._no_start_because(),
             )
         )
+
+    def _no_start_because(self) -> str:
+        try:
+            return self.requests.no_start_because()
+        except Unreachable as error:
+            return f"the coordinator stream can't be read: {error.seen}; ask again"
 
     def _host_records(self, new: JobState) -> list[durable.Record]:
         resources = {host.host: host for host in self.cluster.hosts()}

@@ -28,10 +28,15 @@ class CoordinatorRestarted:
 
 @dataclass(frozen=True)
 class RequestArrived:
-    """A placement request was read from the coordinator stream."""
+    """A placement request was read from the coordinator stream.
+
+    `no_start_because` says why no container of the job could start at present; empty
+    when nothing is known that would keep one from it.
+    """
 
     at_ms: int
     ask: PlacementAsk
+    no_start_because: str = ""
 
 
 @dataclass(frozen=True)

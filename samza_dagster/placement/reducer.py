@@ -61,7 +61,7 @@ def _handle(draft: Draft, event: Event) -> None:
         case CoordinatorRestarted():
             recovery.restarted(draft)
         case RequestArrived():
-            requests.arrived(draft, event.ask)
+            requests.arrived(draft, event.ask, event.no_start_because)
         case HostRegistered():
             for execution_id in recovery.host_registered(draft, event.host, event.execution_ids):
                 _died(draft, execution_id, event.host)

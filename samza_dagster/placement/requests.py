@@ -12,8 +12,11 @@ from samza_dagster.placement.explain import group_with, unknown_destination
 from samza_dagster.placement.state import Group, Phase, PlacementAsk, Stage
 
 
-def arrived(draft: Draft, ask: PlacementAsk) -> None:
-    """Takes a request off the stream: deleted in any case, answered unless stale or known."""
+def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
+    """Takes a request off the stream: deleted in any case, answered unless stale or known.
+
+    What is stopped must be able to start again: nothing is begun while it isn't.
+    """
     draft.emit(DeleteRequest(ask.uuid))
     if ask.deployment_id != draft.deployment_id or _is_known(draft, ask.uuid):
         return
@@ -22,6 +25,9 @@ def arrived(draft: Draft, ask: PlacementAsk) -> None:
     group = group_with(state, ask.processor_id)
     if group is None:
         _refuse(draft, ask, texts.UNKNOWN_PROCESSOR)
+        return
+    if no_start_because:
+        _refuse(draft, ask, f"{texts.NO_START}; {no_start_because}")
         return
     unknown = unknown_destination(state, ask.destination_host)
     if unknown is not None:

@@ -11,6 +11,7 @@ FAILED = "FAILED"
 RESOURCES_REQUESTED = "Preferred Resources requested"
 STOP_IN_PROGRESS = "Active container stop in progress"
 CONSTRAINTS = "destination host does not meet standby constraints"
+NO_START = "a container that is stopped now could not start again"
 UNKNOWN_PROCESSOR = "invalid processor id neither in running, pending or failed processors"
 _EXPIRED = (
     "failed the ContainerPlacement action because request for resources to ClusterManager expired"

@@ -208,3 +208,39 @@ def test_a_start_that_fails_at_the_destination_ends_on_the_source(
 def test_no_two_owners_were_ever_seen(job: Job) -> None:
     """The stores' own locks, over everything that this module did."""
     assert not [line for line in job.journal() if line["what"] == "VIOLATION"]
+
+
+def test_a_key_that_ends_every_start_stops_nothing(job_of: Callable[..., Job]) -> None:
+    """A raw request, past the client that would refuse it: BAD_REQUEST, all processes as before."""
+    from confluent_kafka import Producer
+
+    job = job_of("poisoned")
+    before = job.processors()
+    topic = job.connection.coordinator_stream_topic
+    producer = Producer({"bootstrap.servers": job.bootstrap_servers})
+    producer.produce(topic, key=b"not a json array", value=b"{}", partition=0)
+    assert producer.flush(10) == 0
+    status = job.status()
+    assert status is not None
+    request = PlacementRequest(
+        uuid=str(uuid.uuid4()),
+        deployment_id=status["deployment_id"],
+        processor_id="0",
+        destination_host="LAST_SEEN",
+        timestamp=1,
+    )
+    stream = job.metadata()
+    client = job.client()
+    try:
+        stream.put(
+            PLACEMENT_NAMESPACE,
+            f"{request.uuid}.ContainerPlacementRequestMessage",
+            request.to_json().encode(),
+        )
+        answer = client.wait(request.uuid, timeout_s=20)
+    finally:
+        stream.close()
+        client.close()
+    assert answer.status_code is StatusCode.BAD_REQUEST
+    assert "offset" in answer.response_message
+    assert job.processors() == before
