@@ -192,7 +192,7 @@ class Job:
         return status["processors"] if status else {}
 
     def wait_until_running(self, seconds: float = 40.0) -> dict[str, dict[str, Any]]:
-        """Every processor running with a live pid."""
+        """Every processor running with a live pid, and every host registered."""
 
         def settled() -> dict[str, dict[str, Any]] | None:
             found = self.processors()
@@ -203,7 +203,11 @@ class Job:
                 if p["state"] == "running" and p["pid"] and alive(p["pid"])
             ]
             status = self.status()
-            quiet = status is not None and not status["actions"]
+            quiet = (
+                status is not None
+                and not status["actions"]
+                and set(status["hosts"]) >= self.agents.keys()
+            )
             return found if len(running) == wanted == len(found) and quiet else None
 
         try:
