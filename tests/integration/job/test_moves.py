@@ -122,6 +122,9 @@ def test_the_judge_is_not_blind_state_wiped_before_a_move_shows_as_missing(
     """Changelog and stores of one active destroyed between a key's parts: outputs are missing."""
     wiped = (1, 3)  # the partitions of active 1
     destination = free_host(sandbox, "1")
+    # A container that hasn't committed since it was moved would read both parts again.
+    since = int(time.time() * 1000)
+    until("1 has committed", lambda: client.processing("1", since).processing, seconds=40)
     state = next(h.state_directory for h in sandbox.hosts if h.name == destination)
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir()
