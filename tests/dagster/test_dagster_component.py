@@ -136,17 +136,25 @@ def test_build_methods_can_be_overridden() -> None:
     assert definitions.get_job_def("move_container").tags["samza/job"] == "demo/1"
 
 
-def test_definitions_load_quickly_and_without_heavy_modules() -> None:
+def test_definitions_load_within_half_a_second_of_dagster_and_import_nothing_heavy() -> None:
     """Every run's start pays for what `definitions.py` imports: at most 0.5 s on top of Dagster.
 
-    On a busy machine all imports are slow: the bound then is a third of Dagster's own.
+    The best of three: what else the machine does can only slow an import.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    measured = json.loads(done.stdout.splitlines()[-1])
-    assert measured["heavy"] == []
-    assert measured["ours"] <= max(0.5, measured["dagster"] / 3), measured
+    runs = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", MEASURE],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for _ in range(3)
+    ]
+    assert [run["heavy"] for run in runs] == [[], [], []]
+    assert min(run["ours"] for run in runs) <= 0.5, runs
 
 
 def test_importing_the_package_imports_no_dagster() -> None:
