@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samza_dagster.placement.certificates import AuditRecord
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class RequestResource:
     """Effect: hold memory and cores on `host` (None: the freest not excluded)."""
 
@@ -22,14 +24,14 @@ class RequestResource:
     expires_in_ms: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReleaseResource:
     """Effect: give it back, or end the request."""
 
     request_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StartContainer:
     """Effect: start this incarnation on the resource that `request_id` holds."""
 
@@ -39,7 +41,7 @@ class StartContainer:
     request_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StopContainer:
     """Effect: stop this incarnation and confirm its death."""
 
@@ -48,7 +50,7 @@ class StopContainer:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ForgetContainer:
     """Effect: the agent may drop its record of a dead incarnation."""
 
@@ -56,9 +58,17 @@ class ForgetContainer:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class FencePrincipal:
+    """Effect: have the brokers refuse this incarnation's principal; answered when they do."""
+
+    processor_id: str
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteResponse:
-    """Projection: a placement response on the coordinator stream."""
+    """Projection: a response on the coordinator stream; for a request of our `own`, on our topic."""
 
     uuid: str
     deployment_id: str
@@ -68,16 +78,18 @@ class WriteResponse:
     message: str
     timestamp_ms: int
     request_expiry_ms: int | None = None
+    own: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """Projection: the request was taken; its key is tombstoned."""
+    """Projection: the request was taken; its key is tombstoned, where it was read."""
 
     uuid: str
+    own: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WriteLocality:
     """Projection: processor → host on the coordinator stream."""
 
@@ -85,27 +97,35 @@ class WriteLocality:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeleteLocality:
     """Projection: the processor has no host any more."""
 
     processor_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class RecordCertificate:
+    """Projection: an audit record, appended to the job's audit topic."""
+
+    record: AuditRecord
+
+
+@dataclass(frozen=True, slots=True)
 class CountMetric:
     """Effect: one more of `name` (Samza's metric names)."""
 
     name: str
 
 
-Projection = WriteResponse | DeleteRequest | WriteLocality | DeleteLocality
+Projection = WriteResponse | DeleteRequest | WriteLocality | DeleteLocality | RecordCertificate
 Effect = (
     RequestResource
     | ReleaseResource
     | StartContainer
     | StopContainer
     | ForgetContainer
+    | FencePrincipal
     | CountMetric
 )
 Command = Projection | Effect

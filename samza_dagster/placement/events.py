@@ -1,14 +1,17 @@
-"""What happened: the inputs of the heart. Every event may come twice."""
+"""What happened: the inputs of the heart. Every event may come twice, late, or out of order.
+
+`at_ms` is the leader's clock: it never goes back within a term.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samza_dagster.placement.state import Limits, PlacementAsk
+from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobDeployed:
     """A deployment begins: group → its processors (the active's id first), last known hosts."""
 
@@ -19,16 +22,16 @@ class JobDeployed:
     limits: Limits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CoordinatorRestarted:
     """A coordinator took over with this state; commands may have been lost after their commit."""
 
     at_ms: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RequestArrived:
-    """A placement request was read from the coordinator stream.
+    """A placement request was read from the coordinator stream or from our own topic.
 
     `no_start_because` says why no container of the job could start at present; empty
     when nothing is known that would keep one from it.
@@ -39,24 +42,34 @@ class RequestArrived:
     no_start_because: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HostRegistered:
-    """An agent named every incarnation that it has on its books, dead ones included."""
+    """An agent named every incarnation that it has on its books, dead ones included.
+
+    It follows this coordinator from now on and refuses every earlier one. What it
+    knows of each incarnation is reported after this, one by one.
+    """
 
     at_ms: int
     host: str
     execution_ids: frozenset[str]
+    fault_domain: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HostLost:
-    """No word from the host's agent for longer than the lease."""
+    """No word from the host's agent for longer than the limit.
+
+    `last_grant_ms` is when this leader last answered it: every lease that the host
+    has of this leader ends within one lease of that.
+    """
 
     at_ms: int
     host: str
+    last_grant_ms: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ResourceAllocated:
     """The cluster holds the resource on `host`."""
 
@@ -65,7 +78,7 @@ class ResourceAllocated:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RequestExpired:
     """The cluster couldn't hold it in time; `why` is for a person."""
 
@@ -74,7 +87,7 @@ class RequestExpired:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ContainerLaunched:
     """The process exists."""
 
@@ -83,7 +96,7 @@ class ContainerLaunched:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ContainerCheckedIn:
     """It runs, read its JobModel and sent a heartbeat."""
 
@@ -92,7 +105,7 @@ class ContainerCheckedIn:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StartFailed:
     """No process of this incarnation exists, nor will one."""
 
@@ -102,9 +115,9 @@ class StartFailed:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ContainerStopped:
-    """Its agent saw the process dead."""
+    """Its agent saw the process dead, or answered a stop: it has no such process."""
 
     at_ms: int
     execution_id: str
@@ -112,7 +125,7 @@ class ContainerStopped:
     exit_status: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StopFailed:
     """The process lives on in spite of SIGKILL."""
 
@@ -122,7 +135,23 @@ class StopFailed:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class PrincipalFenced:
+    """The brokers acknowledged that they refuse this incarnation's principal."""
+
+    at_ms: int
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LagObserved:
+    """How far standbys are behind, as last measured; others keep their last sample."""
+
+    at_ms: int
+    lags: tuple[Lag, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """A deadline may have been reached."""
 
@@ -142,5 +171,7 @@ Event = (
     | StartFailed
     | ContainerStopped
     | StopFailed
+    | PrincipalFenced
+    | LagObserved
     | TimePassed
 )

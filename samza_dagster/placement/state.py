@@ -1,6 +1,8 @@
 """The state of a job's placement: plain frozen data, nothing else.
 
-Times are milliseconds since the epoch, given by events; the heart has no clock.
+Times are milliseconds of the leader's clock, given by events; the heart has no clock.
+Within one term that clock never goes back; between terms it may jump, so nothing
+that was stored is compared with it before `CoordinatorRestarted` has renewed it.
 """
 
 from __future__ import annotations
@@ -9,12 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from immutables import Map
+
+from samza_dagster.placement.index import Index
+
 
 class Phase(StrEnum):
     """Where a processor is between wanted and running."""
 
     WAITING = "waiting"  # nothing is asked for yet: its turn to start hasn't come
     REQUESTING = "requesting"  # a resource is requested, no process exists
+    RESERVED = "reserved"  # the resource is held, what it replaces isn't known dead yet
     STARTING = "starting"  # a start was commanded, the container hasn't checked in
     RUNNING = "running"
     STOPPING = "stopping"
@@ -27,7 +34,22 @@ class Role(StrEnum):
     STANDBY = "Standby"
 
 
-@dataclass(frozen=True)
+class Ended(StrEnum):
+    """How an incarnation lost its tasks (invariant 3): the only three ways there are."""
+
+    DEAD = "dead"  # its agent saw the process dead, or the host's books lack it
+    FENCED = "fenced"  # the brokers refuse its principal
+    LEASE = "lease"  # its lease has run out, by the leader's clock
+
+
+class Fencing(StrEnum):
+    """What takes the tasks from an incarnation that nobody has seen dead."""
+
+    LEASE = "lease"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
 class Incarnation:
     """One start of a container. `epoch` grows over the job's whole life."""
 
@@ -37,7 +59,19 @@ class Incarnation:
     request_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class End:
+    """How the last incarnation of a processor ended, for the next one's certificate."""
+
+    execution_id: str
+    epoch: int
+    host: str
+    how: Ended
+    at_ms: int
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceRequest:
     """A resource asked of the cluster; `host` None is any host not excluded."""
 
@@ -48,15 +82,16 @@ class ResourceRequest:
     allocated_host: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Processor:
     """One container of the job, wanted running.
 
-    `incarnation` is set from the start command until its process was seen dead, so
-    its host stays taken for that long. `deadline_ms` is when a start must have
-    checked in, or when an unanswered stop is asked again. `attempts` counts tries
-    since the last check-in, `failures` all of the job's life. `avoid_host` is where
-    the last start failed. A processor not `wanted` is removed once it is dead.
+    `incarnation` is set from the start command until its process was seen dead or its
+    host was lost. `deadline_ms` is when a start must have checked in, or when an
+    unanswered stop is asked again. `attempts` counts tries since the last check-in,
+    `failures` all of the job's life, `failed_at_ms` those within the retry window.
+    `avoid_host` is where the last start failed. A processor not `wanted` is removed
+    once it is dead. `extra` marks a standby that was spun up on request.
     """
 
     processor_id: str
@@ -67,26 +102,56 @@ class Processor:
     request: ResourceRequest | None = None
     failures: int = 0
     attempts: int = 0
+    failed_at_ms: tuple[int, ...] = ()
     deadline_ms: int | None = None
     waiting_since_ms: int = 0
     not_before_ms: int = 0
     avoid_host: str | None = None
     wanted: bool = True
+    extra: bool = False
+    last_end: End | None = None
 
 
-class Stage(StrEnum):
-    """Where a placement action stands."""
+@dataclass(frozen=True, slots=True)
+class Ghost:
+    """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
-    RESERVING = "reserving"
-    STOPPING = "stopping"
-    STARTING = "starting"
-    FALLBACK_SOURCE = "fallback-source"
-    FALLBACK_ANY = "fallback-any"
+    Until it is seen dead, no member of its group starts on that host. Until it `ended`
+    (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere.
+    `ran` is whether it had checked in; `fencing` that its fence was commanded, after
+    which it can't be taken back.
+    """
+
+    processor_id: str
+    incarnation: Incarnation
+    lost_at_ms: int
+    lease_ends_ms: int
+    ran: bool
+    fencing: bool = False
+    ended: Ended | None = None
 
 
-@dataclass(frozen=True)
+class AskKind(StrEnum):
+    """What a request wants. Only `place` exists on Samza's wire; the others are ours."""
+
+    PLACE = "place"
+    FAIL_OVER = "fail-over"
+    START_STANDBY = "start-standby"
+    STOP_STANDBY = "stop-standby"
+    COMMIT = "commit"
+    RELEASE = "release"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementAsk:
-    """A request as the heart sees it; `expiry_ms` None means the job's default."""
+    """A request as the heart sees it; `expiry_ms` None means the job's default.
+
+    `hold` makes a `place` wait, once its resource is held, for a `commit`; it is let
+    go when `expiry_ms` have passed since. `refers_to` is the request that a commit,
+    release or cancel is about. `own` says that it came through our own topic, and is
+    answered there.
+    """
 
     uuid: str
     deployment_id: str
@@ -94,26 +159,61 @@ class PlacementAsk:
     destination_host: str
     timestamp_ms: int
     expiry_ms: int | None = None
+    kind: AskKind = AskKind.PLACE
+    hold: bool = False
+    refers_to: str = ""
+    own: bool = False
 
 
-@dataclass(frozen=True)
+class Stage(StrEnum):
+    """Where a placement action stands."""
+
+    RESERVING_STANDBY = "reserving-standby"  # a new place for the standby that gives way
+    STOPPING_STANDBY = "stopping-standby"
+    RESERVING = "reserving"
+    HELD = "held"  # reserved, and waits for its commit
+    STOPPING = "stopping"
+    STARTING = "starting"
+    FALLBACK_SOURCE = "fallback-source"
+    FALLBACK_ANY = "fallback-any"
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """The one action in flight of a group.
 
     `status`, `message` and `response_ms` are the last response written. A fallback
     stage comes after FAILED: it keeps the group's lock until the container runs.
+    `reservation` is the destination's. For an action that puts the active in a
+    standby's place, `standby_id` gives way from `target_host`, and
+    `standby_reservation` is its new place, when one is reserved first.
     """
 
     ask: PlacementAsk
     stage: Stage
     source_host: str | None
     reservation: ResourceRequest | None = None
+    standby_id: str = ""
+    target_host: str | None = None
+    standby_reservation: ResourceRequest | None = None
+    committed: bool = False
     status: str = ""
     message: str = ""
     response_ms: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """An active on its way to the host of one of its standbys, which gives way."""
+
+    active_id: str
+    standby_id: str
+    host: str
+    since_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """An active and its standbys: one lock, one queue in order of request timestamp."""
 
@@ -121,41 +221,85 @@ class Group:
     processors: Mapping[str, Processor]
     action: Action | None = None
     queue: tuple[PlacementAsk, ...] = ()
+    failover: Failover | None = None
+    ghosts: tuple[Ghost, ...] = ()
     sequence: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Host:
-    """A host that an agent registered."""
+    """A host that an agent registered.
+
+    `registered` is whether it has with this coordinator; until it has, `silent_since_ms`
+    is when the wait for it began, and it is lost after the limit. `alive` is what was
+    last known. Two hosts of the same `fault_domain` may fail together; "" is unknown.
+    """
 
     host: str
     alive: bool = True
+    registered: bool = True
+    silent_since_ms: int = 0
+    fault_domain: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none."""
+
+    processor_id: str
+    records: int | None
+    ready_in_ms: int | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of a job. Times in ms; memory in MiB per container."""
+    """Bounds of a job. Times in ms; memory in MiB per container.
+
+    `host_timeout_ms`: silence after which a host is lost. `lease_bound_ms`: what is
+    added to a lease for clocks that run apart. `retry_count` failures within
+    `retry_window_ms` are flapping: the next starts pause longer.
+    """
 
     container_memory_mb: int = 384
     container_cores: int = 1
     request_timeout_ms: int = 5_000
     start_timeout_ms: int = 60_000
+    host_timeout_ms: int = 30_000
+    lease_ms: int = 30_000
+    lease_bound_ms: int = 1_000
+    fencing: Fencing = Fencing.LEASE
+    retry_count: int = 8
+    retry_window_ms: int = 300_000
     max_concurrent_starts: int = 2
     max_concurrent_actions: int = 8
+    max_actions_per_host: int = 2
+    max_standbys: int = 4
     remembered_uuids: int = 20_000
     host_affinity: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobState:
-    """Everything that a decision may depend on."""
+    """Everything that a decision may depend on.
+
+    `uuids` maps each remembered request to its place in the order of arrival.
+    `certificates` counts the audit records so far, `certificate_hash` is the last one's.
+    `lags` are the newest samples; they are read again after a restart, never stored.
+    `index` finds groups by host, deadline and turn; it is derived from `groups`.
+    """
 
     job: str
     deployment_id: str = ""
-    groups: Mapping[str, Group] = field(default_factory=dict[str, Group])
-    hosts: Mapping[str, Host] = field(default_factory=dict[str, Host])
+    groups: Map[str, Group] = field(default_factory=Map[str, Group])
+    hosts: Map[str, Host] = field(default_factory=Map[str, Host])
     limits: Limits = Limits()
     next_epoch: int = 1
     next_request: int = 1
     now_ms: int = 0
-    uuids: tuple[str, ...] = ()
+    uuids: Map[str, int] = field(default_factory=Map[str, int])
+    next_uuid: int = 0
+    certificates: int = 0
+    certificate_hash: str = ""
+    lags: Map[str, Lag] = field(default_factory=Map[str, Lag])
+    index: Index = field(default_factory=Index, compare=False, repr=False)
