@@ -153,7 +153,13 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
 def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:
     """The stop failed: the container lives on, as before it was asked."""
     processor = draft.processor(group_id, processor_id)
-    draft.put_processor(group_id, replace(processor, phase=Phase.RUNNING, deadline_ms=None))
+    assert processor.incarnation is not None
+    host = processor.incarnation.host
+    draft.put_processor(
+        group_id,
+        replace(processor, phase=Phase.RUNNING, deadline_ms=None, last_seen_host=host),
+    )
+    draft.emit(WriteLocality(processor_id, host))
 
 
 def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:

@@ -67,8 +67,8 @@ class Draft:
         return self._index
 
     def groups(self) -> Iterator[Group]:
-        """Every group as it is now; a walk over all of them: for rare events alone."""
-        for group_id in set(self._before.groups) | self._changed.keys():
+        """Every group as it is now, by id; a walk over all of them: for rare events alone."""
+        for group_id in sorted(set(self._before.groups) | self._changed.keys()):
             group = self.find_group(group_id)
             if group is not None:
                 yield group
@@ -203,7 +203,7 @@ class Draft:
             certificates=self._certificates,
             certificate_hash=self._certificate_hash,
             lags=self.lags,
-            index=self.index.result(),
+            index=self._index.result(self.now_ms),
         )
 
     @property

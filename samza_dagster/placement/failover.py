@@ -122,6 +122,16 @@ def abandon(draft: Draft, group_id: str, why: str) -> None:
     next_rung(draft, group_id, failover.active_id, why, failover.tried)
 
 
+def waits_for(group: Group, standby: Processor) -> bool:
+    """Whether a failover can't go on before this process of the standby is dead."""
+    failing_over = group.failover
+    if failing_over is None or failing_over.standby_id != standby.processor_id:
+        return False
+    gives_way = standby.incarnation is not None and standby.incarnation.host == failing_over.host
+    active = group.processors.get(failing_over.active_id)
+    return gives_way and active is not None and active.incarnation is None
+
+
 def call_off(draft: Draft, group_id: str) -> None:
     """The active runs where it was: its standby may have its place again."""
     failover = draft.group(group_id).failover

@@ -117,15 +117,15 @@ class Ghost:
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
     Until it is seen dead, no member of its group starts on that host. Until it `ended`
-    (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere.
-    `ran` is whether it had checked in; `fencing` that its fence was commanded, after
+    (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere. Once its
+    host registers again it has leases anew, so `lease_ends_ms` is None. `ran` is whether it had checked in; `fencing` that its fence was commanded, after
     which it can't be taken back.
     """
 
     processor_id: str
     incarnation: Incarnation
     lost_at_ms: int
-    lease_ends_ms: int
+    lease_ends_ms: int | None
     ran: bool
     fencing: bool = False
     ended: Ended | None = None
