@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, next_deadline_ms
-from samza_dagster.placement.state import Group, JobState, Phase
+from samza_dagster.placement.state import Group, JobState, Phase, Processor
 from samza_dagster.simulation import answers, ownership, upkeep
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.quiescence import judge_quiet
@@ -47,6 +47,8 @@ class Judge:
         chronicle.limits = after.limits
         chronicle.hear(event)
         changed = _changed(before, after)
+        if before.deployment_id != after.deployment_id:
+            chronicle.falling_back.clear()
         for old, group in changed:
             self._rename(old, group)
         again = isinstance(event, ev.CoordinatorRestarted)
@@ -57,13 +59,12 @@ class Judge:
         if commands:
             self._judge_records(commands, truth)
             self._judge_stops(before, after, commands)
+            self._judge_responses(before, after, commands, truth, again=again)
         for old, group in changed:
             if group is not None:
                 self._judge_begin(old, group, after)
-        if commands:
-            self._judge_responses(before, after, commands, truth, again=again)
-            for command in commands:
-                chronicle.lay_down(command)
+        for command in commands:
+            chronicle.lay_down(command)
         self._judge_progress(changed, after)
 
     def world_changed(self, truth: Truth) -> None:
@@ -82,15 +83,17 @@ class Judge:
     def _rename(self, old: Group | None, group: Group | None) -> None:
         """Keeps up which processors there are. One that was removed begins anew."""
         chronicle = self._chronicle
-        now = group.processors if group is not None else {}
+        now: Mapping[str, Processor] = group.processors if group is not None else {}
         if old is not None:
             for pid in old.processors:
                 if pid not in now:
                     chronicle.newest.pop(pid, None)
                     chronicle.falling_back.pop(pid, None)
         if group is not None:
-            for pid in now:
+            for pid, processor in now.items():
                 chronicle.groups[pid] = group.group_id
+                if processor.phase is Phase.RUNNING:
+                    chronicle.falling_back.pop(pid, None)
 
     def _judge_records(self, commands: tuple[cmd.Command, ...], truth: Truth) -> None:
         for command in commands:

@@ -94,10 +94,9 @@ def judge_failure(
         return
     if not processor.wanted:
         return
-    if asked.source is not None and ask.kind is AskKind.PLACE:
-        chronicle.falling_back[ask.processor_id] = asked.source[1]
-    elif asked.source is not None:
-        chronicle.falling_back[ask.processor_id] = ""
+    if asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
+        back_to = asked.source[1] if ask.kind is AskKind.PLACE else ""
+        chronicle.falling_back[ask.processor_id] = back_to
     if not _leads_on(group, processor):
         raise InvariantViolated(
             FAILURE_LEAVES_RUNNING,
@@ -140,9 +139,7 @@ def judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int
     soonest: int | None = None
     for processor in group.processors.values():
         phase = processor.phase
-        if phase is Phase.RUNNING:
-            chronicle.falling_back.pop(processor.processor_id, None)
-        else:
+        if phase is not Phase.RUNNING:
             chronicle.premises[NOTHING_FORGOTTEN] += 1
         incarnation = processor.incarnation
         if incarnation is not None:
@@ -181,6 +178,14 @@ def judge_turns(after: JobState, due_ms: int | None) -> None:
                 waiting = processor
     if waiting is not None:
         raise _forgotten(waiting, "nobody has the turn that it waits for")
+
+
+def _was_taken_down(chronicle: Chronicle, asked: Asked, execution_id: str) -> bool:
+    """Whether the action stopped the container, or started another one in its place."""
+    newest = chronicle.newest.get(asked.ask.processor_id)
+    return execution_id in chronicle.told_to_stop or (
+        newest is not None and newest.execution_id != execution_id
+    )
 
 
 def _moves(asked: Asked, kind: AskKind) -> bool:
