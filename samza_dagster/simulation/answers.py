@@ -89,8 +89,8 @@ def judge_success(chronicle: Chronicle, asked: Asked, after: JobState, truth: Tr
         _judge_control(chronicle, asked)
         return
     group = after.groups.get(asked.group_id)
-    processor = group.processors.get(ask.processor_id) if group is not None else None
-    live = [p for p in truth.processes() if p.processor_id == ask.processor_id]
+    processor = group.processors.get(asked.subject) if group is not None else None
+    live = [p for p in truth.processes() if p.processor_id == asked.subject]
     if ask.kind is AskKind.STOP_STANDBY:
         if live or processor is not None:
             what = live[0].execution_id if live else "the state"
@@ -103,13 +103,13 @@ def judge_success(chronicle: Chronicle, asked: Asked, after: JobState, truth: Tr
         incarnation.host
     ):
         raise InvariantViolated(
-            ACTED_ONCE, f"{ask.uuid} SUCCEEDED, and {ask.processor_id} hasn't checked in"
+            ACTED_ONCE, f"{ask.uuid} SUCCEEDED, and {asked.subject} hasn't checked in"
         )
     host = incarnation.host
     if not _is_where_told(asked, host):
         raise InvariantViolated(
             ACTED_ONCE,
-            f"{ask.uuid} SUCCEEDED with {ask.processor_id} on {host}, asked was "
+            f"{ask.uuid} SUCCEEDED with {asked.subject} on {host}, asked was "
             f"{ask.destination_host} from {asked.source}",
         )
     if asked.last is not None and host not in asked.last[1]:
@@ -131,7 +131,7 @@ def judge_begin(
     ]
     in_flight = [other for other in rivals if other.begun]
     mine = [other for other in rivals if other.group_id == group.group_id]
-    chronicle.premises[ONE_ACTION] += bool(mine)
+    chronicle.premises[ONE_ACTION] += 1
     for other in mine:
         if other.begun:
             raise InvariantViolated(

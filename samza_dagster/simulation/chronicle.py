@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH
-from samza_dagster.placement.state import Group, JobState, Limits, PlacementAsk
+from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
 from samza_dagster.simulation.violation import InvariantViolated
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
@@ -19,13 +19,15 @@ CONTROLS = frozenset({"commit", "release", "cancel"})
 class Asked:
     """A request of this deployment, and what became of it.
 
-    `group_id` is "" when no processor had this id. `source` is the incarnation and the
-    host that the processor had when the request's action began.
+    `group_id` is "" when no processor had this id. `subject` is the processor that it is
+    about: a new standby for one that is spun up. `source` is the incarnation and the
+    host that this had when the request's action began, `standby_hosts` those of the others.
     """
 
     ask: PlacementAsk
     place: int
     group_id: str
+    subject: str
     begun: bool = False
     terminal: str = ""
     last: tuple[str, str] | None = None
@@ -163,7 +165,7 @@ class Chronicle:
 
     def arrived(self, ask: PlacementAsk, group_id: str) -> None:
         """A request of this deployment was taken for the first time."""
-        self.asked[ask.uuid] = Asked(ask, len(self.asked), group_id)
+        self.asked[ask.uuid] = Asked(ask, len(self.asked), group_id, ask.processor_id)
 
     def remembers(self, uuid: str) -> bool:
         """Whether the job's memory must still hold this request."""
@@ -179,14 +181,21 @@ class Chronicle:
             raise InvariantViolated("acted-once", f"an action began for {uuid}, never asked")
         if asked.begun or asked.terminal:
             raise InvariantViolated("acted-once", f"request {uuid} began a second time")
-        was = self.newest.get(asked.ask.processor_id)
-        source = (was.execution_id, was.host) if was is not None else None
-        standbys = frozenset(
-            self.newest[pid].host
-            for pid in group.processors
-            if pid != asked.ask.processor_id and pid in self.newest
+        subject = asked.subject
+        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
+            subject = group.action.standby_id
+        was = self.newest.get(subject)
+        asked = replace(
+            asked,
+            begun=True,
+            subject=subject,
+            source=(was.execution_id, was.host) if was is not None else None,
+            standby_hosts=frozenset(
+                self.newest[pid].host
+                for pid in group.processors
+                if pid != subject and pid in self.newest
+            ),
         )
-        asked = replace(asked, begun=True, source=source, standby_hosts=standbys)
         self.asked[uuid] = asked
         return asked
 
@@ -199,7 +208,3 @@ class Chronicle:
             and execution_id not in self.ended
         )
 
-
-def processor_ids(state: JobState) -> frozenset[str]:
-    """Every processor that the state knows."""
-    return frozenset(pid for group in state.groups.values() for pid in group.processors)

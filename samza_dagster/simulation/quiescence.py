@@ -80,7 +80,9 @@ def _possible_host(
         p.fault_domain
         for p in live
         if p.group_id == group.group_id and p.processor_id != processor.processor_id
-    } - {""}
+    }
+    domains |= {state.hosts[h].fault_domain for h in taken if h in state.hosts}
+    domains -= {""}
     for name, host in state.hosts.items():
         if not host.alive or not host.registered or name in taken:
             continue

@@ -72,7 +72,7 @@ def judge_failure(
         return
     chronicle.premises[FAILURE_LEAVES_RUNNING] += 1
     group = after.groups.get(asked.group_id)
-    processor = group.processors.get(ask.processor_id) if group is not None else None
+    processor = group.processors.get(asked.subject) if group is not None else None
     if group is None or processor is None:
         if ask.kind is not AskKind.START_STANDBY:
             raise InvariantViolated(
@@ -96,7 +96,7 @@ def judge_failure(
         return
     if asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
         back_to = asked.source[1] if ask.kind is AskKind.PLACE else ""
-        chronicle.falling_back[ask.processor_id] = back_to
+        chronicle.falling_back[asked.subject] = back_to
     if not _leads_on(group, processor):
         raise InvariantViolated(
             FAILURE_LEAVES_RUNNING,
@@ -182,7 +182,7 @@ def judge_turns(after: JobState, due_ms: int | None) -> None:
 
 def _was_taken_down(chronicle: Chronicle, asked: Asked, execution_id: str) -> bool:
     """Whether the action stopped the container, or started another one in its place."""
-    newest = chronicle.newest.get(asked.ask.processor_id)
+    newest = chronicle.newest.get(asked.subject)
     return execution_id in chronicle.told_to_stop or (
         newest is not None and newest.execution_id != execution_id
     )
