@@ -24,14 +24,14 @@ def move(uuid: str, processor_id: str, destination: str) -> PlacementAsk:
     return PlacementAsk(uuid, DEPLOYMENT, processor_id, destination, int(uuid[2:]))
 
 
-ASKS = (move("u-1", "0", naming.ANY_HOST), move("u-2", "0-0", "host-2"))
+ASKS = (move("u-1", "0", naming.ANY_HOST), move("u-2", "1", "host-1"))
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What may still go wrong. `haste` is how often time may pass while others have things to do.
 
-    `asks` are requests still to come, in this order.
+    `asked` counts the requests that were written so far.
     """
 
     crashes: int = 1
@@ -39,7 +39,7 @@ class Budget:
     duplicates: int = 1
     deaths: int = 0
     haste: int = 0
-    asks: int = len(ASKS)
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,8 @@ class SmallWorld:
             yield Move("tick"), budget
         elif budget.haste:
             yield Move("tick"), replace(budget, haste=budget.haste - 1)
-        if budget.asks:
-            ask = self.asks[len(self.asks) - budget.asks]
-            yield label(ask), replace(budget, asks=budget.asks - 1)
+        if budget.asked < len(self.asks):
+            yield label(self.asks[budget.asked]), replace(budget, asked=budget.asked + 1)
         if budget.crashes and world.leader.trap is None:
             less = replace(budget, crashes=budget.crashes - 1)
             for effects in range(EFFECTS):
