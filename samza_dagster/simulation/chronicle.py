@@ -207,4 +207,3 @@ class Chronicle:
             and newest.execution_id == execution_id
             and execution_id not in self.ended
         )
-

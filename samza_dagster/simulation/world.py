@@ -34,7 +34,7 @@ class Referee(Protocol):
     """Who judges every step of the heart and every move of the world."""
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
-        """A step was committed, its projections written."""
+        """A step was committed with its projections; its effects haven't left yet."""
         ...
 
     def world_changed(self, truth: Truth) -> None:
@@ -154,11 +154,11 @@ class World:
                 self.brokers.commit(command)
             else:
                 effects.append(command)
+        if self.judge is not None:
+            self.judge.step(before, event, taken, self)
         act(self, leader, effects, trapped=bool(taken.commands))
         if taken.state.hosts is not before.hosts:
             forget_lost(self, leader, before)
-        if self.judge is not None:
-            self.judge.step(before, event, taken, self)
 
     def led(self) -> bool:
         """Whether there is a leader that decides."""
