@@ -71,6 +71,8 @@ def _next_of(world: World, host: VirtualHost, entry: Entry) -> str:
     life = entry.life
     if life is Life.DEAD or life is Life.NEVER:
         return ""
+    if entry.doomed:
+        return "" if Trouble.STUBBORN in host.troubles else "end"
     if entry.stopping:
         if Trouble.STUBBORN in host.troubles:
             return "" if entry.stop_failed or not host.agent_up else "outlive"
