@@ -110,7 +110,9 @@ def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
         raise InvariantViolated(ONE_OWNER, f"an end of {record.execution_id}, never started")
     chronicle.left[record.host] = record.group_id
     so_far = chronicle.ended.get(record.execution_id, frozenset())
-    _judge_how(chronicle, record.execution_id, record.how, truth, at_ms=record.at_ms)
+    if record.how == Ended.LEASE:
+        _judge_lease(chronicle, record)
+    _judge_how(record.execution_id, record.how, truth)
     chronicle.ended[record.execution_id] = so_far | {record.how}
 
 
@@ -137,7 +139,7 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
                 f"the start of {record.execution_id} says that {before.execution_id} ended "
                 f"({predecessor.how}), and no record does",
             )
-        _judge_how(chronicle, before.execution_id, predecessor.how, truth, at_ms=record.at_ms)
+        _judge_how(before.execution_id, predecessor.how, truth)
     elif predecessor is not None:
         raise InvariantViolated(
             ONE_OWNER, f"{record.execution_id} is a first start and names a predecessor"
@@ -147,22 +149,19 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
     chronicle.started[record.execution_id] = (record.processor_id, started)
 
 
-def _judge_how(
-    chronicle: Chronicle, execution_id: str, how: str, truth: Truth, *, at_ms: int
-) -> None:
+def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:
+    """By the leader's own arithmetic; a lease that was over stays so in later terms."""
+    over_ms = chronicle.lease_over_ms(chronicle.started[record.execution_id][1].host)
+    if record.at_ms < over_ms:
+        raise InvariantViolated(
+            ONE_OWNER,
+            f"the lease of {record.execution_id} is taken for over at {record.at_ms} ms, "
+            f"the leader may count it as over from {over_ms} ms on",
+        )
+
+
+def _judge_how(execution_id: str, how: str, truth: Truth) -> None:
     live = next((p for p in truth.processes() if p.execution_id == execution_id), None)
-    host = chronicle.started[execution_id][1].host
-    if how == Ended.LEASE:
-        over_ms = chronicle.lease_over_ms(host)
-        if at_ms < over_ms:
-            raise InvariantViolated(
-                ONE_OWNER,
-                f"the lease of {execution_id} is taken for over at {at_ms} ms, "
-                f"the leader may count it as over from {over_ms} ms on",
-            )
-        if chronicle.limits.fencing is not Fencing.LEASE:
-            # A backstop: still true, and judged by what the world shows.
-            chronicle.premises["lease-as-backstop"] += 1
     if live is None:
         return
     true = {
