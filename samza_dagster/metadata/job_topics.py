@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from samza_dagster.client.replica_lag import OffsetRange
 from samza_dagster.metadata.kafka_client import KafkaCluster
 
 if TYPE_CHECKING:
@@ -17,6 +16,14 @@ if TYPE_CHECKING:
 
 ANSWER_S = 7.0
 """How long a broker may take to answer, in seconds."""
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """First and next offset of a partition."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
