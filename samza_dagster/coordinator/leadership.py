@@ -23,6 +23,7 @@ from samza_dagster.coordinator.kafka import (
     author,
     partition_counts,
 )
+from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
@@ -166,6 +167,18 @@ class Leadership:
             self._term = term
             if self._stopped.is_set():
                 return
+            observer = LagObserver.over_kafka(
+                connection,
+                deployment.config,
+                state=lambda: term.state,
+                job_model=lambda: term.launcher.job_model,
+                tell=term.observe,
+                now_ms=term.now_ms,
+                wall_ms=wall_clock_ms,
+            )
+            if observer is not None:
+                stack.callback(observer.close)
+                observer.start()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader_epoch)
             term.lead(
                 _hosts(JobMetadata(store).locality()),
