@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from immutables import Map
+
 from samza_dagster.cluster.interface import HostResources
 from samza_dagster.placement.codec import (
     group_from_json,
@@ -17,6 +19,7 @@ from samza_dagster.placement.codec import (
     job_from_json,
     job_to_json,
 )
+from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.state import Host, JobState
 
 LEADER, DEPLOYMENT, JOB = "leader", "deployment", "job"
@@ -32,14 +35,20 @@ def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
     if job_to_json(replace(old, now_ms=0)) != job_to_json(replace(new, now_ms=0)):
         records.append((JOB, {"state": job_to_json(new)}))
     for name, group in new.groups.items():
-        if old.groups.get(name) != group:
+        earlier = old.groups.get(name)
+        if earlier is not group and earlier != group:
             value = {"epoch": leader_epoch, "group": group_to_json(group)}
             records.append((GROUP + name, value))
     records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
-    if old.uuids != new.uuids:
-        before, after = set(old.uuids), set(new.uuids)
-        records += [(UUID + u, {"at_ms": new.now_ms}) for u in new.uuids if u not in before]
-        records += [(UUID + u, None) for u in old.uuids if u not in after]
+    if old.next_uuid != new.next_uuid:
+        order = new.index.uuid_order
+        arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]
+        records += [(UUID + uuid, {"at_ms": new.now_ms}) for uuid in arrived]
+        forgotten = range(
+            old.next_uuid - len(old.uuids), new.next_uuid - len(new.uuids)
+        )
+        order = old.index.uuid_order
+        records += [(UUID + order[n], None) for n in forgotten if n in order]
     return records
 
 
@@ -55,11 +64,15 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
     hosts = [
         Host(str(v["host"]), bool(v["alive"])) for k, v in records.items() if k.startswith(HOST)
     ]
-    return replace(
-        state,
-        groups={group.group_id: group for group in groups},
-        hosts={host.host: host for host in hosts},
-        uuids=tuple(k.removeprefix(UUID) for k in records if k.startswith(UUID)),
+    uuids = [k.removeprefix(UUID) for k in records if k.startswith(UUID)]
+    first = state.next_uuid - len(uuids)
+    return rebuilt(
+        replace(
+            state,
+            groups=Map({group.group_id: group for group in groups}),
+            hosts=Map({host.host: host for host in hosts}),
+            uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
+        )
     )
 
 
