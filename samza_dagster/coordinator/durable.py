@@ -44,9 +44,7 @@ def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
         order = new.index.uuid_order
         arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]
         records += [(UUID + uuid, {"at_ms": new.now_ms}) for uuid in arrived]
-        forgotten = range(
-            old.next_uuid - len(old.uuids), new.next_uuid - len(new.uuids)
-        )
+        forgotten = range(old.next_uuid - len(old.uuids), new.next_uuid - len(new.uuids))
         order = old.index.uuid_order
         records += [(UUID + order[n], None) for n in forgotten if n in order]
     return records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -119,6 +118,13 @@ class History:
             )
 
     def _check_same_host(self, record: AuditRecord) -> None:
+        for life in self._undead.get(record.group_id, ()):
+            if life.start.host == record.host:
+                raise Broken(
+                    Rule.SAME_HOST,
+                    f"{record.execution_id} starts on {record.host}, where "
+                    f"{life.start.execution_id} of its group isn't known dead",
+                )
         for processor_id, host in record.others:
             if host == record.host:
                 raise Broken(
@@ -126,31 +132,20 @@ class History:
                     f"{record.execution_id} starts on {host}, and names {processor_id} of its "
                     "group there, not known dead",
                 )
-        for life in self._not_ended(record.group_id):
-            if life.start.host == record.host:
-                raise Broken(
-                    Rule.SAME_HOST,
-                    f"{record.execution_id} starts on {record.host}, where "
-                    f"{life.start.execution_id} of its group isn't known dead",
-                )
 
     def _check_others(self, record: AuditRecord) -> None:
         named = set(record.others)
-        for life in self._not_ended(record.group_id):
-            if (life.start.processor_id, life.start.host) not in named:
-                raise Broken(Rule.OTHERS, f"{life} isn't known dead, and isn't named")
-        known = {
+        undead = {
             (life.start.processor_id, life.start.host)
             for life in self._undead.get(record.group_id, ())
         }
-        for processor_id, host in sorted(named - known):
+        for processor_id, host in sorted(undead - named):
+            raise Broken(Rule.OTHERS, f"{processor_id} on {host} isn't known dead, and isn't named")
+        for processor_id, host in sorted(named - undead):
             if self.complete:
                 raise Broken(
                     Rule.OTHERS, f"{processor_id} on {host} is named, but nothing of it runs there"
                 )
-
-    def _not_ended(self, group_id: str) -> Iterator[_Life]:
-        return (life for life in self._undead.get(group_id, ()) if not life.ends)
 
     def _end(self, record: AuditRecord) -> None:
         life = self._lives.get(record.execution_id)
@@ -213,8 +208,7 @@ def _check_predecessor(record: AuditRecord, before: _Life) -> None:
         )
     if named is None:
         # A standby that was removed, or a processor of an older deployment, came back.
-        is_anew = record.role == Role.STANDBY or start.deployment_id != record.deployment_id
-        if not (is_anew and before.seen_dead):
+        if record.role == Role.ACTIVE and start.deployment_id == record.deployment_id:
             raise Broken(Rule.PREDECESSOR, f"none is named, it was {before}")
         return
     if (named.execution_id, named.epoch, named.host) != (

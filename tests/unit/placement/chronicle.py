@@ -51,7 +51,7 @@ class Chronicle:
             "others": tuple(
                 (life.processor_id, life.host)
                 for life in self.undead.values()
-                if life.group_id == group_id and life.processor_id != processor_id
+                if life.group_id == group_id
             ),
         }
         record = self._append(kind=START, **(content | fields))

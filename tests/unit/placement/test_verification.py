@@ -236,21 +236,23 @@ def test_the_predecessor_of_an_active_is_never_left_out() -> None:
     assert broken(job.records) == (5, Rule.PREDECESSOR)
 
 
-def test_a_standby_that_was_removed_comes_back_without_one() -> None:
-    """Once it was seen dead; not when it only lost its lease."""
-    for how, fine in (("dead", True), ("lease", False)):
-        job = moved()
-        job.end(job.not_ended["0-0"], how)
-        job.start("0-0", "host-5", predecessor=None)
-        assert verify(job.records).ok is fine
-
-
-def test_a_new_deployment_starts_anew_after_a_death() -> None:
-    """Its processors may be others."""
+@pytest.mark.parametrize("how", ["dead", "fenced", "lease"])
+def test_a_standby_that_was_removed_comes_back_without_one(how: str) -> None:
+    """It has ended, whichever way; that it was removed isn't recorded."""
     job = moved()
-    job.end(job.not_ended["0"])
+    job.end(job.not_ended["0-0"], how)
+    job.start("0-0", "host-5", predecessor=None)
+    assert verify(job.records).ok
+
+
+def test_a_processor_that_only_a_later_deployment_has_again_names_none() -> None:
+    """Its end is in the history all the same."""
+    job = moved()
+    job.end(job.not_ended["0"], "lease")
     job.start("0", "host-4", predecessor=None, deployment_id="2-b")
     assert verify(job.records).ok
+    job.start("0", "host-5", predecessor=None, deployment_id="3-c")
+    assert broken(job.records) == (7, Rule.ONE_OWNER)
 
 
 @pytest.mark.parametrize("others", [(), (("0-0", "host-2"),)])
