@@ -22,6 +22,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "locality": ("samza_dagster.cli.locality:locality", "Show where containers and tasks are.", ""),
     "lag": ("samza_dagster.cli.lag:lag", "Show how far each replica is behind its changelog.", ""),
+    "verify": ("samza_dagster.cli.verify:verify", "Check the job's audit history.", ""),
     "coordinator": (
         "samza_dagster.cli.coordinator:coordinator",
         "Run the job coordinator.",

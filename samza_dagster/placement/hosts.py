@@ -140,9 +140,13 @@ def ghost_alive(draft: Draft, group: Group, ghost: Ghost, *, checked_in: bool) -
 
 def ghost_dead(draft: Draft, group: Group, ghost: Ghost, evidence: str) -> None:
     """It was seen dead: its host is free for its group, its processor for any host."""
+    incarnation = ghost.incarnation
     if ghost.ended is None:
         end_ghost(draft, group.group_id, ghost, Ended.DEAD, evidence)
-    incarnation = ghost.incarnation
+    else:
+        # Its tasks went with its fence or lease; its death is what frees its host, and is
+        # on record for whoever asks why a member of the group could start there.
+        audit.end(draft, group.group_id, ghost.processor_id, incarnation, Ended.DEAD, evidence)
     left = tuple(
         other
         for other in draft.group(group.group_id).ghosts
