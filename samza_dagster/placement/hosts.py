@@ -9,7 +9,6 @@ ghost was seen dead (invariants 1 and 2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from samza_dagster.placement import (
     audit,
@@ -30,6 +29,7 @@ from samza_dagster.placement.commands import (
 )
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Ended,
     Fencing,
@@ -82,7 +82,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
 def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
     """No word from a host: its incarnations become ghosts, and nothing new goes there."""
     known = draft.hosts.get(host) or Host(host)
-    draft.put_host(replace(known, alive=False, registered=False))
+    draft.put_host(evolve(known, alive=False, registered=False))
     lease_ends_ms = leases.over_ms(draft.limits, last_grant_ms)
     for group_id in draft.index.groups_on(host):
         draft.unsettled.add(group_id)
@@ -181,10 +181,10 @@ def end_ghost(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: s
     """It owns its tasks no more."""
     last = audit.end(draft, group_id, ghost.processor_id, ghost.incarnation, how, evidence)
     group = draft.group(group_id)
-    _put_ghost(draft, group_id, replace(ghost, ended=how))
+    _put_ghost(draft, group_id, evolve(ghost, ended=how))
     processor = group.processors.get(ghost.processor_id)
     if processor is not None:
-        draft.put_processor(group_id, replace(processor, last_end=last))
+        draft.put_processor(group_id, evolve(processor, last_end=last))
 
 
 def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
@@ -212,7 +212,7 @@ def _ghosts_are_back(
         if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
             _take_back(draft, group.group_id, ghost)
             continue
-        _put_ghost(draft, group.group_id, replace(ghost, lease_ends_ms=None))
+        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))
         draft.emit(stop_command(draft, execution_id, host))
     return back
 
@@ -221,7 +221,7 @@ def _ghosts_are_lost(draft: Draft, group: Group, host: str, lease_ends_ms: int) 
     """Ghosts on a host that fell silent once more: their leases end now too."""
     for ghost in group.ghosts:
         if ghost.incarnation.host == host and ghost.lease_ends_ms is None:
-            _put_ghost(draft, group.group_id, replace(ghost, lease_ends_ms=lease_ends_ms))
+            _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=lease_ends_ms))
 
 
 def _put_ghost(draft: Draft, group_id: str, ghost: Ghost) -> None:
@@ -265,7 +265,7 @@ def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
     host = ghost.incarnation.host
     draft.put_processor(
         group_id,
-        replace(
+        evolve(
             processor,
             phase=Phase.RUNNING,
             incarnation=ghost.incarnation,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from immutables import Map
 
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
 from samza_dagster.placement.state import Group, JobState
 from samza_dagster.placement.summaries import summarise
@@ -188,4 +188,4 @@ def rebuilt(state: JobState) -> JobState:
         if host.alive and not host.registered:
             draft.put_host_deadline(host.silent_since_ms + state.limits.host_timeout_ms, host.host)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
-    return replace(state, index=draft.result(state.now_ms))
+    return evolve(state, index=draft.result(state.now_ms))
