@@ -26,7 +26,9 @@ from samza_dagster.placement.state import (
 
 def is_swap(ask: PlacementAsk) -> bool:
     """Whether the request puts the active in a standby's place."""
-    return ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
+    if ask.kind is AskKind.PLACE:
+        return ask.destination_host == naming.STANDBY
+    return ask.kind is AskKind.FAIL_OVER
 
 
 def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
