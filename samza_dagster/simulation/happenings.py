@@ -47,8 +47,9 @@ def due(world: World) -> list[Move]:
 
 def _due_at(world: World, host: VirtualHost, leads: bool, found: list[Move]) -> None:
     name = host.name
+    talks = world.talks(host)
     if leads and host.speaks:
-        if world.talks(host):
+        if talks:
             if host.reports:
                 found.append(Move("deliver", (name, 0)))
             if host.late:
