@@ -26,12 +26,12 @@ from samza_dagster.client.request_uuid import canonical_uuid, same_request
 from samza_dagster.client.responses import OnResponse, ResponseWait, Until, terminal
 from samza_dagster.client.state_source import CoordinatorState, StateSource
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.topics import JobTopics
 from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import (
     LocalityModel,

@@ -23,6 +23,7 @@ from samza_dagster.coordinator.kafka import (
     author,
     partition_counts,
 )
+from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
@@ -33,7 +34,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.state_topic import Snapshot
 from samza_dagster.metadata.state_writer import StateWriter
-from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model import LocalityModel
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.state import JobState
@@ -107,6 +108,11 @@ class Leadership:
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         for name in (stream_topic, topic):
             ensure_topic(kafka, name)
+        ensure_topic(
+            kafka,
+            connection.audit_topic,
+            config=retained(deployments.audit_retention_ms(settings.config)),
+        )
         with ExitStack() as stack:
             writer = StateWriter(
                 connection.bootstrap_servers,
@@ -131,6 +137,7 @@ class Leadership:
                 writer,
                 state_topic=topic,
                 stream_topic=stream_topic,
+                audit_topic=connection.audit_topic,
                 now_ms=self._now_ms,
                 stopped=self._stopped.is_set,
             )
@@ -160,6 +167,18 @@ class Leadership:
             self._term = term
             if self._stopped.is_set():
                 return
+            observer = LagObserver.over_kafka(
+                connection,
+                deployment.config,
+                state=lambda: term.state,
+                job_model=lambda: term.launcher.job_model,
+                tell=term.observe,
+                now_ms=term.now_ms,
+                wall_ms=wall_clock_ms,
+            )
+            if observer is not None:
+                stack.callback(observer.close)
+                observer.start()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader_epoch)
             term.lead(
                 _hosts(JobMetadata(store).locality()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import JobState, Processor, Role
 
 
 class Processes:
@@ -32,6 +32,20 @@ class Processes:
             return self._pids.get(execution_id)
 
 
+def _lag(state: JobState, processor: Processor) -> dict[str, Any]:
+    """`lag` of a standby that has a sample; `age_ms` is how old that is."""
+    sample = state.lags.get(processor.processor_id)
+    if sample is None or processor.role is not Role.STANDBY:
+        return {}
+    return {
+        "lag": {
+            "records": sample.records,
+            "ready_in_ms": sample.ready_in_ms,
+            "age_ms": max(0, state.now_ms - sample.at_ms),
+        }
+    }
+
+
 def status_document(
     state: JobState, processes: Processes, *, leader_epoch: int, counters: dict[str, int]
 ) -> dict[str, Any]:
@@ -48,6 +62,7 @@ def status_document(
                 "execution_id": execution_id,
                 "mode": processor.role.value,
                 "state": processor.phase.value,
+                **_lag(state, processor),
             }
         if group.action is not None:
             actions[group.group_id] = {

@@ -127,11 +127,11 @@ def rows_of(state: JobState) -> set[str]:
 
 def _rows_of_group(group: Group, rows: set[str]) -> None:
     for processor in group.processors.values():
-        rows.add(processor.phase.value)
+        rows.add(processor.phase)
         if not processor.wanted:
             rows.add("unwanted")
     if group.action is not None:
-        rows.add(f"action {group.action.stage.value}")
+        rows.add(f"action {group.action.stage}")
     if group.queue:
         rows.add("queued")
     if group.failover is not None:

@@ -122,11 +122,12 @@ class _Driver:
         """The next move; it was possible when it was chosen."""
         lots, profile = self.lots, self.profile
         draw_ = lots.random()
-        rows = rows_of(world.committed)
-        fault = profile.fault * (profile.rare if rows & RARE else 1.0)
-        if draw_ < fault:
-            return self._fault(world)
-        draw_ -= fault
+        most = profile.fault * profile.rare
+        if draw_ < most:
+            if draw_ < profile.fault or rows_of(world.committed) & RARE:
+                return self._fault(world)
+            draw_ = lots.uniform(most, 1.0)
+        draw_ -= most
         if draw_ < profile.heal:
             broken = self._heal(world)
             if broken is not None:

@@ -118,7 +118,7 @@ def canonical(world: World) -> Canonical:
                 host.late_grant and host.clock.remaining(world.true_ms, host.late_grant),
                 tuple(sorted(host.troubles)),
                 tuple(
-                    (of(e.execution_id), e.life.value, e.stopping, e.stop_failed)
+                    (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
                     for e in host.books.values()
                 ),
                 tuple((of(r), of(h.user)) for r, h in host.ledger.items()),

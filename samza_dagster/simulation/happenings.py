@@ -47,8 +47,9 @@ def due(world: World) -> list[Move]:
 
 def _due_at(world: World, host: VirtualHost, leads: bool, found: list[Move]) -> None:
     name = host.name
+    talks = world.talks(host)
     if leads and host.speaks:
-        if world.talks(host):
+        if talks:
             if host.reports:
                 found.append(Move("deliver", (name, 0)))
             if host.late:
@@ -71,6 +72,8 @@ def _next_of(world: World, host: VirtualHost, entry: Entry) -> str:
     life = entry.life
     if life is Life.DEAD or life is Life.NEVER:
         return ""
+    if entry.doomed:
+        return "" if Trouble.STUBBORN in host.troubles else "end"
     if entry.stopping:
         if Trouble.STUBBORN in host.troubles:
             return "" if entry.stop_failed or not host.agent_up else "outlive"

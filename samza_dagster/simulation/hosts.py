@@ -78,13 +78,18 @@ class Hold:
 
 @dataclass(slots=True)
 class Entry:
-    """One incarnation on a host's books. Entries are never shared between worlds."""
+    """One incarnation on a host's books. Entries are never shared between worlds.
+
+    `doomed`: its warden killed it, and the kernel hasn't ended it yet. It runs no
+    instruction of its own any more, so it owns nothing, but holds its store directory.
+    """
 
     processor_id: str
     execution_id: str
     life: Life
     stopping: bool = False
     stop_failed: bool = False
+    doomed: bool = False
 
     @property
     def alive(self) -> bool:
@@ -180,7 +185,7 @@ class VirtualHost:
 
     def may_release(self, true_ms: int, entry: Entry) -> bool:
         """`agent/release.py`: a live lease, not stopping, and the store directory is free."""
-        if entry.life is not Life.LAUNCHED or entry.stopping or not self.runs:
+        if entry.life is not Life.LAUNCHED or entry.stopping or entry.doomed or not self.runs:
             return False
         if self.lease_left(true_ms) <= 0:
             return False
@@ -262,10 +267,14 @@ class VirtualHost:
         """Kills every container when the lease is over; one that can't die lives on."""
         if self.frozen is not None or self.lease_left(true_ms) > 0:
             return False
-        doomed = [e for e in self.live() if Trouble.STUBBORN not in self.troubles]
-        for entry in doomed:
-            self.die(entry)
-        return bool(doomed)
+        looked = False
+        for entry in list(self.live()):
+            looked = looked or not entry.doomed
+            if Trouble.STUBBORN in self.troubles:
+                entry.doomed = True
+            else:
+                self.die(entry)
+        return looked
 
     def take_grant(self, true_ms: int, offered: Grant) -> None:
         """Keeps the grant that ends later; a newer leader's always wins."""

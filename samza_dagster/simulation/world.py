@@ -18,7 +18,7 @@ from samza_dagster.simulation.brokers import Brokers
 from samza_dagster.simulation.clocks import Clock, HostClock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.effects import act, forget_lost
-from samza_dagster.simulation.hosts import Entry, VirtualHost
+from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.truth import Process, Truth
 from samza_dagster.simulation.violation import InvariantViolated
@@ -70,6 +70,7 @@ class World:
         self.emitted: list[cmd.Command] | None = []
         self.heard: Callable[[ev.Event, Step], None] | None = None
         self._processes: tuple[Process, ...] | None = None
+        self._changed = False
 
     @classmethod
     def of(
@@ -189,8 +190,10 @@ class World:
         handler = _HANDLERS.get(move.kind)
         if handler is None or not handler(self, *move.ids):
             return False
-        if self.judge is not None:
-            self.judge.world_changed(self)
+        if self._changed:
+            self._changed = False
+            if self.judge is not None:
+                self.judge.world_changed(self)
         return True
 
     def moves(self) -> list[Move]:
@@ -208,6 +211,7 @@ class World:
     def touched(self) -> None:
         """Some process, or what is true of it, has changed."""
         self._processes = None
+        self._changed = True
 
     # -- the fair world ----------------------------------------------------------------
 
@@ -343,8 +347,8 @@ def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> P
         epoch=int(entry.execution_id.rpartition("-")[2]),
         host=host.name,
         fault_domain=host.fault_domain,
-        released=entry.released,
-        checked_in=entry.life.value == "running",
+        released=entry.released and not entry.doomed,
+        checked_in=entry.life is Life.RUNNING,
         stopping=entry.stopping,
         refused=refused,
         frozen=host.frozen is not None or host.stale,
