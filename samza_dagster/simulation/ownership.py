@@ -124,6 +124,11 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
     chronicle.epoch = record.epoch
     before = chronicle.newest.get(record.processor_id)
     predecessor = record.predecessor
+    if predecessor is None and record.processor_id in chronicle.removed:
+        # Removed and added anew: its past is forgotten, if it was seen dead.
+        if before is not None and Ended.DEAD in chronicle.ended.get(before.execution_id, ()):
+            before = None
+    chronicle.removed.discard(record.processor_id)
     if before is not None:
         chronicle.premises[ONE_OWNER] += 1
         if predecessor is None or predecessor.execution_id != before.execution_id:
