@@ -150,8 +150,8 @@ def judge_begin(
         raise InvariantViolated(
             ONE_ACTION, f"{uuid} is one more than {limits.max_concurrent_actions} in the job"
         )
-    for host in _touched(asked):
-        busy = sum(host in _touched(other) for other in in_flight)
+    for host in _touched(chronicle, asked):
+        busy = sum(host in _touched(chronicle, other) for other in in_flight)
         if busy >= limits.max_actions_per_host:
             raise InvariantViolated(
                 ONE_ACTION, f"{uuid} is one more than {limits.max_actions_per_host} on {host}"
@@ -209,8 +209,11 @@ def _could_begin(before: Group | None, ask: PlacementAsk) -> bool:
     return processor is not None and processor.phase is Phase.RUNNING
 
 
-def _touched(asked: Asked) -> frozenset[str]:
-    hosts = {asked.source[1]} if asked.source is not None else set[str]()
+def _touched(chronicle: Chronicle, asked: Asked) -> frozenset[str]:
+    """Where its container ran, and the host that it names."""
+    hosts: set[str] = set()
+    if asked.source is not None and asked.source[0] in chronicle.checked_in:
+        hosts.add(asked.source[1])
     if asked.ask.destination_host not in naming.DESTINATION_WORDS:
         hosts.add(asked.ask.destination_host)
     return frozenset(hosts)

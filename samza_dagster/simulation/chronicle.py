@@ -61,7 +61,8 @@ class Open:
 class Chronicle:
     """Facts by id. A step that a judge is shown was committed: nothing here is taken back.
 
-    `ended` has every way in which records say that an incarnation ended. `held` is what
+    `ended` has every way in which records say that an incarnation ended. `told_to_stop` doesn't have
+    those whose stop failed, `ever_told` does. `held` is what
     the cluster said it holds and nothing has used or released. `left` is the group that
     last lost a process on a host. `grants` is the last grant of each host lost in this
     term. `falling_back` has the source host of each container that a failed action
@@ -74,7 +75,7 @@ class Chronicle:
     started: dict[str, tuple[str, Started]] = field(default_factory=dict[str, tuple[str, Started]])
     ended: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     told_to_stop: set[str] = field(default_factory=set[str])
-    stop_failed: set[str] = field(default_factory=set[str])
+    ever_told: set[str] = field(default_factory=set[str])
     checked_in: dict[str, str] = field(default_factory=dict[str, str])
     requested: dict[str, Open] = field(default_factory=dict[str, Open])
     held: dict[str, str] = field(default_factory=dict[str, str])
@@ -100,7 +101,7 @@ class Chronicle:
             started=dict(self.started),
             ended=dict(self.ended),
             told_to_stop=set(self.told_to_stop),
-            stop_failed=set(self.stop_failed),
+            ever_told=set(self.ever_told),
             checked_in=dict(self.checked_in),
             requested=dict(self.requested),
             held=dict(self.held),
@@ -126,13 +127,14 @@ class Chronicle:
         match event:
             case ev.ContainerCheckedIn(execution_id=execution_id, host=host):
                 self.checked_in[execution_id] = host
+                if execution_id in self.started:
+                    self._is_back(execution_id)
             case ev.ResourceAllocated(request_id=request_id, host=host):
                 if request_id in self.requested:
                     self.held[request_id] = host
             case ev.RequestExpired(request_id=request_id):
                 self.held.pop(request_id, None)
             case ev.StopFailed(execution_id=execution_id):
-                self.stop_failed.add(execution_id)
                 self.told_to_stop.discard(execution_id)
             case ev.HostRegistered(host=host, fault_domain=domain):
                 self.registered.add(host)
@@ -149,6 +151,11 @@ class Chronicle:
             case _:
                 pass
 
+    def _is_back(self, execution_id: str) -> None:
+        processor_id = self.started[execution_id][0]
+        if self.is_current(processor_id, execution_id):
+            self.falling_back.pop(processor_id, None)
+
     def lay_down(self, command: cmd.Command) -> None:
         """What a command does, after it was judged."""
         match command:
@@ -160,6 +167,7 @@ class Chronicle:
                 self.held.pop(request_id, None)
             case cmd.StopContainer(execution_id=execution_id):
                 self.told_to_stop.add(execution_id)
+                self.ever_told.add(execution_id)
             case _:
                 pass
 

@@ -117,7 +117,7 @@ class Judge:
             return
         for command in commands:
             if isinstance(command, cmd.StopContainer):
-                upkeep.judge_stop(self._chronicle, command, before)
+                upkeep.judge_stop(self._chronicle, command, before, after)
 
     def _judge_ways_back(
         self, before: JobState, after: JobState, commands: tuple[cmd.Command, ...]

@@ -114,7 +114,8 @@ def _look_at_deadlines(world: World) -> None:
     now = world.now_ms
     if requests.pending:
         for request_id in requests.overdue(now):
-            expire(world, request_id)
+            if request_id in requests.pending:  # the expiry of another may have released it
+                expire(world, request_id)
             if not world.led():
                 return
         place(world, leader)

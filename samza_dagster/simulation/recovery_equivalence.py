@@ -51,7 +51,7 @@ def _judge_repeated(chronicle: Chronicle, before: JobState, command: cmd.Command
         case cmd.StartContainer(execution_id=execution_id):
             known = execution_id in chronicle.started
         case cmd.StopContainer(execution_id=execution_id):
-            known = execution_id in chronicle.told_to_stop
+            known = execution_id in chronicle.ever_told
         case cmd.FencePrincipal(execution_id=execution_id):
             known = any(
                 ghost.incarnation.execution_id == execution_id and ghost.fencing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
+from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor
 from samza_dagster.simulation.chronicle import Asked, Chronicle
 from samza_dagster.simulation.violation import (
     FAILURE_LEAVES_RUNNING,
@@ -16,7 +16,9 @@ from samza_dagster.simulation.violation import (
 _STARTING = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING, Phase.STOPPING)
 
 
-def judge_stop(chronicle: Chronicle, command: cmd.StopContainer, before: JobState) -> None:
+def judge_stop(
+    chronicle: Chronicle, command: cmd.StopContainer, before: JobState, after: JobState
+) -> None:
     """A container that runs is stopped for a move only when its destination is held.
 
     Exempt are a forced restart, the standby that gives way to its active, and what is
@@ -27,26 +29,15 @@ def judge_stop(chronicle: Chronicle, command: cmd.StopContainer, before: JobStat
         return
     if not chronicle.is_current(pid, execution_id):
         return
-    group = before.groups.get(chronicle.groups.get(pid, ""))
-    processor = group.processors.get(pid) if group is not None else None
+    group_id = chronicle.groups.get(pid, "")
+    was, group = before.groups.get(group_id), after.groups.get(group_id)
+    processor = was.processors.get(pid) if was is not None else None
     if processor is None or processor.incarnation is None:
         return
     if processor.incarnation.execution_id != execution_id or processor.phase is Phase.STOPPING:
         return
-    mine = [a for a in chronicle.asked.values() if not a.terminal and a.ask.processor_id == pid]
-    if any(a.ask.destination_host == naming.FORCE_RESTART_LAST_SEEN for a in mine):
+    if group is None or _may_stop_at_once(group, pid, execution_id):
         return
-    if any(a.ask.kind is AskKind.STOP_STANDBY for a in mine):
-        return
-    if processor.role is Role.STANDBY and not any(_moves(a, AskKind.PLACE) for a in mine):
-        group_id = chronicle.groups[pid]
-        displaced = [
-            a
-            for a in chronicle.asked.values()
-            if a.in_flight and a.group_id == group_id and a.ask.destination_host == naming.STANDBY
-        ]
-        if not displaced or any(a.ask.kind is AskKind.FAIL_OVER for a in displaced):
-            return
     chronicle.premises[RESERVE_BEFORE_STOP] += 1
     if not any(
         (wanted := chronicle.requested.get(request_id)) is not None and wanted.processor_id == pid
@@ -95,7 +86,8 @@ def judge_failure(
         return
     if not processor.wanted:
         return
-    if asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
+    moved = ask.kind in {AskKind.PLACE, AskKind.FAIL_OVER} and asked.source is not None
+    if moved and asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
         back_to = asked.source[1] if ask.kind is AskKind.PLACE else ""
         chronicle.falling_back[asked.subject] = back_to
     if not _leads_on(group, processor):
@@ -197,8 +189,24 @@ def _was_taken_down(chronicle: Chronicle, asked: Asked, execution_id: str) -> bo
     )
 
 
-def _moves(asked: Asked, kind: AskKind) -> bool:
-    return asked.in_flight and asked.ask.kind is kind
+def _may_stop_at_once(group: Group, processor_id: str, execution_id: str) -> bool:
+    """Unwanted, lost, to be removed, restarted by force, or giving way to a failover."""
+    processor = group.processors.get(processor_id)
+    if processor is None or not processor.wanted or processor.incarnation is None:
+        return True
+    if processor.incarnation.execution_id != execution_id:
+        return True
+    if group.failover is not None and group.failover.standby_id == processor_id:
+        return True
+    action = group.action
+    if action is None:
+        return False
+    ask = action.ask
+    if ask.kind is AskKind.FAIL_OVER:
+        return action.standby_id == processor_id
+    return ask.processor_id == processor_id and (
+        ask.kind is AskKind.STOP_STANDBY or ask.destination_host == naming.FORCE_RESTART_LAST_SEEN
+    )
 
 
 def _leads_on(group: Group, processor: Processor) -> bool:

@@ -14,6 +14,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import (
     AskKind,
+    Failover,
     Fencing,
     Limits,
     Phase,
@@ -93,6 +94,7 @@ def stop_the_standby(history: History) -> None:
         ev.TimePassed(2_000),
         cmd.StopContainer("0-0", execution("0-0", 2), "host-2"),
         processors=(replace(running("0-0", 2, "host-2"), phase=Phase.STOPPING, deadline_ms=9),),
+        failover=Failover("0", "0-0", "host-2", 2_000, "0 died"),
     )
 
 
