@@ -353,7 +353,7 @@ def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> P
         stopping=entry.stopping,
         refused=refused,
         frozen=host.frozen is not None or host.stale,
-        lease_over=lease_over,
+        lease_over=lease_over or entry.doomed,
     )
 
 
