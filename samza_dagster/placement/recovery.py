@@ -86,11 +86,7 @@ def _command_again(draft: Draft, group_id: str, processor: Processor) -> None:
     processor_id, incarnation = processor.processor_id, processor.incarnation
     now_ms = draft.now_ms
     latest = now_ms + failures.LONGEST_PAUSE_MS
-    processor = evolve(
-        processor,
-        not_before_ms=min(processor.not_before_ms, latest),
-        failed_at_ms=tuple(at for at in processor.failed_at_ms if at <= now_ms),
-    )
+    processor = evolve(processor, not_before_ms=min(processor.not_before_ms, latest))
     draft.put_processor(group_id, processor)
     if processor.request is not None:
         request = _renewed(draft, processor.request, draft.limits.request_timeout_ms)
