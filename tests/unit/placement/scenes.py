@@ -6,13 +6,16 @@ so a scenario states only what is particular to it.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
+from samza_dagster.coordinator.durable import changed, host_record, restore
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import (
     AskKind,
     Group,
+    JobState,
     Limits,
     Phase,
     PlacementAsk,
@@ -20,6 +23,7 @@ from samza_dagster.placement.state import (
     Stage,
 )
 from samza_dagster.simulation.clocks import Grant
+from samza_dagster.simulation.effects import place
 from samza_dagster.simulation.hosts import Hold, Trouble
 from samza_dagster.simulation.invariants import Judge
 from samza_dagster.simulation.moves import Move
@@ -34,6 +38,8 @@ QUICK = Limits(host_timeout_ms=10_000)
 
 class Scene(World):
     """A world with the verbs of a scenario; `emitted` is always kept."""
+
+    steps_told: list[tuple[cmd.Command, ...]]
 
     # -- what happens ------------------------------------------------------------------
 
@@ -59,6 +65,15 @@ class Scene(World):
     def make_room(self, host: str) -> None:
         """The other job is gone."""
         del self.hosts[host].ledger["of-another-job"]
+        place(self, self.leader)
+
+    def evict(self, processor_id: str) -> None:
+        """Its container ends by itself, and another job is quicker to take the room."""
+        host = self.placed(processor_id)
+        assert host is not None
+        self.crash(processor_id)
+        self.fill(host)
+        self.until_phase(processor_id, Phase.REQUESTING)
 
     def expire(self, processor_id: str) -> None:
         """The cluster gives up on the processor's open request."""
@@ -80,6 +95,11 @@ class Scene(World):
         self.wait(0)
         assert not self.state.hosts[host].alive
 
+    def lag(self, standby_id: str, records: int, ready_in_ms: int | None = None) -> None:
+        """A sample of a standby's lag, with or without a forecast."""
+        ready = -1 if ready_in_ms is None else ready_in_ms
+        assert self.do(Move("lag", (standby_id, records, ready)))
+
     def come_back(self, host: str) -> None:
         """The host's agent registers again."""
         self.do(Move("join", (host,)))
@@ -93,6 +113,7 @@ class Scene(World):
     def restart_coordinator(self) -> None:
         """Another coordinator takes over from one that is gone; hosts have yet to register."""
         assert self.do(Move("kill-leader"))
+        self.committed = stored_and_read(self.committed)
         assert self.do(Move("take-over"))
 
     def wait(self, ms: int) -> None:
@@ -163,6 +184,11 @@ class Scene(World):
         requests = self.sent(cmd.RequestResource)
         return [r.host for r in requests if r.processor_id == processor_id]
 
+    def commands_with(self, kind: type[cmd.Command]) -> list[str]:
+        """All that the first step said that has a command of this kind: names and processors."""
+        told = next(step for step in self.steps_told if any(isinstance(c, kind) for c in step))
+        return [f"{type(c).__name__} {getattr(c, 'processor_id', '')}".strip() for c in told]
+
     def counted(self) -> Counter[str]:
         """Counters since the scenario began."""
         return Counter(metric.name for metric in self.sent(cmd.CountMetric))
@@ -184,10 +210,19 @@ class Scene(World):
         return self.certificate(processor_id).why
 
 
+def stored_and_read(state: JobState) -> JobState:
+    """The state as a new coordinator reads it off the state topic."""
+    records = changed(JobState(state.job), state, leader_epoch=1)
+    records += [host_record(host, None) for host in state.hosts.values()]
+    return restore({key: json.loads(json.dumps(value)) for key, value in records}, state.job)
+
+
 def fresh(hosts: tuple[str, ...] = HOSTS, *, slots: int = 4, job: str = "demo") -> Scene:
     """Hosts that have registered, and nothing deployed."""
     world = Scene.of(hosts, slots=slots, job=job, judge=Judge())
     assert isinstance(world, Scene)
+    world.steps_told = []
+    world.heard = lambda _, taken: world.steps_told.append(taken.commands)
     for host in hosts:
         world.register(host)
     world.wait(0)  # the leader's first beat: every host has a whole lease
@@ -207,6 +242,7 @@ def running(
     world.deploy(groups or GROUPS, last_seen=PLACES if places is None else places, limits=limits)
     world.until_all_run()
     world.log.clear()
+    world.steps_told.clear()
     world.brokers.responses.clear()
     return world
 
