@@ -62,6 +62,7 @@ class Job:
     memory_mb: int = 2048
     input_topic: str = "rig-input"
     environment: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -92,6 +93,7 @@ class Job:
             "samza.dagster.max.concurrent.starts": "8",
             "samza.dagster.start.timeout.ms": "60000",
             "stores.s.changelog": f"kafka.{self.name}-s",
+            **self.settings,
         }
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
         (self.directory / "job.properties").write_text(text)
