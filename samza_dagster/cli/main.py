@@ -29,6 +29,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "coordinator",
     ),
     "agent": ("samza_dagster.cli.agent:agent", "Run the agent of a host.", ""),
+    "simulate": (
+        "samza_dagster.cli.simulate:simulate",
+        "Run the placement rules in a virtual world, under faults.",
+        "",
+    ),
     "sandbox": (
         "samza_dagster.sandbox.commands:sandbox",
         "Run Kafka and a job on this machine.",

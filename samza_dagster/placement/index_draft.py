@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from immutables import Map
 
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
 from samza_dagster.placement.state import Group, JobState
 from samza_dagster.placement.summaries import summarise
@@ -84,12 +84,7 @@ class IndexDraft:
 
     def next_turn(self, now_ms: int) -> tuple[str, str] | None:
         """Takes the (group, processor) whose turn to start it is; None when nobody waits."""
-        self.refresh()
-        while self.pauses is not None and self.pauses.entry[0] <= now_ms:
-            entry = self.pauses.entry
-            self.pauses = pop(self.pauses)
-            if self._waits(entry):
-                self.turns = push(self.turns, (*entry[1:], entry[0]))
+        self._end_pauses(now_ms)
         while self.turns is not None:
             *turn, not_before_ms = self.turns.entry
             self.turns = pop(self.turns)
@@ -112,9 +107,9 @@ class IndexDraft:
         """An ask that was taken and can't begin yet."""
         self.asks = push(self.asks, entry)
 
-    def result(self) -> Index:
+    def result(self, now_ms: int) -> Index:
         """The index for the state that the step ends in."""
-        self.refresh()
+        self._end_pauses(now_ms)
         while self.deadlines is not None:
             due_ms, kind, name = self.deadlines.entry
             if kind == HOST or self._deadline_of(name) == due_ms:
@@ -134,6 +129,15 @@ class IndexDraft:
             self.summaries,
             self.uuid_order,
         )
+
+    def _end_pauses(self, now_ms: int) -> None:
+        """Whose pause is over stands in line; so no deadline lies behind."""
+        self.refresh()
+        while self.pauses is not None and self.pauses.entry[0] <= now_ms:
+            entry = self.pauses.entry
+            self.pauses = pop(self.pauses)
+            if self._waits(entry):
+                self.turns = push(self.turns, (*entry[1:], entry[0]))
 
     def _deadline_of(self, group_id: str) -> int | None:
         summary = self.summaries.get(group_id)
@@ -184,4 +188,4 @@ def rebuilt(state: JobState) -> JobState:
         if host.alive and not host.registered:
             draft.put_host_deadline(host.silent_since_ms + state.limits.host_timeout_ms, host.host)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
-    return replace(state, index=draft.result())
+    return evolve(state, index=draft.result(state.now_ms))

@@ -8,12 +8,11 @@ its destination is held.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.model import naming
 from samza_dagster.placement import actions, containers, failover, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Action,
     AskKind,
@@ -69,12 +68,12 @@ def standby_allocated(
             actions.reservation_failed(
                 draft,
                 group_id,
-                replace(action, standby_reservation=None),
+                evolve(action, standby_reservation=None),
                 f"{broken.seen}; {broken.change}",
             )
         return
-    held = replace(reservation, allocated_host=host)
-    _stop_standby(draft, group_id, replace(action, standby_reservation=held))
+    held = evolve(reservation, allocated_host=host)
+    _stop_standby(draft, group_id, evolve(action, standby_reservation=held))
 
 
 def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
@@ -90,9 +89,9 @@ def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor
         containers.hold(draft, group_id, standby_id, place, place.allocated_host)
     else:
         standby = draft.processor(group_id, standby_id)
-        draft.put_processor(group_id, replace(standby, last_seen_host=None))
+        draft.put_processor(group_id, evolve(standby, last_seen_host=None))
         draft.emit(DeleteLocality(standby_id))
-    action = replace(action, stage=Stage.RESERVING, standby_reservation=None)
+    action = evolve(action, stage=Stage.RESERVING, standby_reservation=None)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
     )
@@ -125,7 +124,7 @@ def _begin_while_down(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
 
 
 def _stop_standby(draft: Draft, group_id: str, action: Action) -> None:
-    action = replace(action, stage=Stage.STOPPING_STANDBY)
+    action = evolve(action, stage=Stage.STOPPING_STANDBY)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.standby_id)
 
@@ -142,4 +141,4 @@ def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, action.standby_id, None, excluded, expiry)
-    draft.put_action(group_id, replace(action, standby_reservation=reservation))
+    draft.put_action(group_id, evolve(action, standby_reservation=reservation))

@@ -16,7 +16,8 @@ class Process:
 
     `released`: its JobModel was served, so it owns its tasks. `refused`: the brokers
     refuse its principal, so it owns nothing any more. `frozen`: its host is frozen, or
-    has thawed and nothing on it has run since. `lease_over`: by its own warden's clock.
+    has thawed and nothing on it has run since. `lease_over`: by its own warden's clock,
+    which has killed it, though the kernel may not have ended it yet.
     """
 
     execution_id: str
