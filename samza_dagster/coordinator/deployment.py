@@ -18,6 +18,7 @@ from samza_dagster.assignment import (
     with_standbys,
 )
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.audit_log import DEFAULT_RETENTION_MS
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.placement.state import Limits
@@ -66,6 +67,11 @@ def limits_of(config: Mapping[str, str]) -> Limits:
         max_concurrent_actions=_number(config, "samza.dagster.max.concurrent.actions", 8),
         host_affinity=config.get("job.host-affinity.enabled", "false").strip() == "true",
     )
+
+
+def audit_retention_ms(config: Mapping[str, str]) -> int:
+    """How long audit records are kept; only read when their topic is created."""
+    return _number(config, "samza.dagster.audit.retention.ms", DEFAULT_RETENTION_MS)
 
 
 @dataclass(frozen=True)

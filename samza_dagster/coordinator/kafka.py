@@ -13,6 +13,7 @@ from samza_dagster.coordinator.effects import response_of
 from samza_dagster.coordinator.stream_health import StreamHealth
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.audit_log import encode_entry
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -26,6 +27,8 @@ from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.model import PlacementRequest
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
+from samza_dagster.placement.audit_codec import audit_to_json
+from samza_dagster.placement.certificates import AuditRecord
 
 SOURCE = "samza-dagster"
 log = logging.getLogger(__name__)
@@ -53,7 +56,13 @@ def author(now_ms: int) -> Author:
     )
 
 
-def stream_record(projection: commands.Projection, now_ms: int) -> StreamRecord:
+def stream_record(
+    projection: commands.WriteResponse
+    | commands.DeleteRequest
+    | commands.WriteLocality
+    | commands.DeleteLocality,
+    now_ms: int,
+) -> StreamRecord:
     """The record on the coordinator stream that a projection stands for."""
     match projection:
         case commands.WriteResponse():
@@ -73,7 +82,7 @@ def stream_record(projection: commands.Projection, now_ms: int) -> StreamRecord:
 
 
 class KafkaLog:
-    """State topic and coordinator stream, written together in one transaction a step."""
+    """State, coordinator stream and audit topic, written together in one transaction a step."""
 
     def __init__(
         self,
@@ -81,6 +90,7 @@ class KafkaLog:
         *,
         state_topic: str,
         stream_topic: str,
+        audit_topic: str,
         now_ms: Callable[[], int],
         stopped: Callable[[], bool],
     ) -> None:
@@ -88,6 +98,7 @@ class KafkaLog:
         self._stopped = stopped
         self._state_topic = state_topic
         self._stream_topic = stream_topic
+        self._audit_topic = audit_topic
         self._now_ms = now_ms
 
     def commit(
@@ -95,14 +106,25 @@ class KafkaLog:
     ) -> None:
         """Sees `CoordinatorLog`."""
         now = self._now_ms()
-        self.commit_stream(records, [stream_record(p, now) for p in projections])
+        streamed: list[StreamRecord] = []
+        audited: list[AuditRecord] = []
+        for projection in projections:
+            if isinstance(projection, commands.RecordCertificate):
+                audited.append(projection.record)
+            else:
+                streamed.append(stream_record(projection, now))
+        self.commit_stream(records, streamed, audited)
 
     def commit_stream(
-        self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord]
+        self,
+        records: Sequence[durable.Record],
+        stream_records: Sequence[StreamRecord],
+        audit_records: Sequence[AuditRecord] = (),
     ) -> None:
         """State and any records of the coordinator stream: the first fill of a deployment."""
         batch = [(self._state_topic, *encode_record(key, value)) for key, value in records]
         batch += [(self._stream_topic, r.key_bytes(), r.value) for r in stream_records]
+        batch += [(self._audit_topic, *encode_entry(audit_to_json(r))) for r in audit_records]
         try:
             self._writer.commit(batch)
         except Unreachable as error:

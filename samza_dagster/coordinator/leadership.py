@@ -33,7 +33,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.state_topic import Snapshot
 from samza_dagster.metadata.state_writer import StateWriter
-from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model import LocalityModel
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.state import JobState
@@ -107,6 +107,11 @@ class Leadership:
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         for name in (stream_topic, topic):
             ensure_topic(kafka, name)
+        ensure_topic(
+            kafka,
+            connection.audit_topic,
+            config=retained(deployments.audit_retention_ms(settings.config)),
+        )
         with ExitStack() as stack:
             writer = StateWriter(
                 connection.bootstrap_servers,
@@ -131,6 +136,7 @@ class Leadership:
                 writer,
                 state_topic=topic,
                 stream_topic=stream_topic,
+                audit_topic=connection.audit_topic,
                 now_ms=self._now_ms,
                 stopped=self._stopped.is_set,
             )

@@ -83,6 +83,11 @@ class Connection:
         """The topic of our own durable state of this job."""
         return naming.state_topic(self.job_name, self.job_id)
 
+    @property
+    def audit_topic(self) -> str:
+        """The topic of this job's audit records."""
+        return naming.audit_topic(self.job_name, self.job_id)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Connection:
         """From `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID` (default 1).

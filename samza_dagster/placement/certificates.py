@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 RULES_VERSION = 1
@@ -62,9 +63,23 @@ class AuditRecord:
 
 
 def digest_of(record: AuditRecord) -> str:
-    """SHA-256 of the record in canonical JSON, `digest` itself left out."""
-    fields: dict[str, Any] = asdict(record)
-    fields.pop("digest")
-    return hashlib.sha256(
-        json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()
+    """SHA-256 of the record in canonical JSON, `digest` itself left out.
+
+    Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII.
+    """
+    content: dict[str, Any] = dict(zip(_NAMES, _values_of(record), strict=True))
+    predecessor = record.predecessor
+    if predecessor is not None:
+        content["predecessor"] = dict(
+            zip(_PREDECESSOR_NAMES, _predecessor_values_of(predecessor), strict=True)
+        )
+    return hashlib.sha256(_encode(content).encode()).hexdigest()
+
+
+# Every start and end is hashed within a step of the heart: the names are sorted once, and
+# nothing is copied as `dataclasses.asdict` would.
+_NAMES = tuple(sorted(field.name for field in fields(AuditRecord) if field.name != "digest"))
+_PREDECESSOR_NAMES = tuple(sorted(field.name for field in fields(Predecessor)))
+_values_of = attrgetter(*_NAMES)
+_predecessor_values_of = attrgetter(*_PREDECESSOR_NAMES)
+_encode = json.JSONEncoder(separators=(",", ":")).encode

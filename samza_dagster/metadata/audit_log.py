@@ -1,0 +1,100 @@
+"""The audit topic of a job, read whole: what was committed, in order, as JSON objects.
+
+Records are appended by the leading coordinator in the transaction of the state that they
+speak of, and dropped by time alone: the oldest may be gone, none in between.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord
+
+DAY_MS = 86_400_000
+DEFAULT_RETENTION_MS = 365 * DAY_MS
+_PATIENCE_S = 1.0
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One record as it stands in the topic; what its fields mean is judged elsewhere."""
+
+    offset: int
+    timestamp_ms: int
+    value: Mapping[str, Any]
+
+
+def encode_entry(value: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Key (the record's number, so that no two are one to a compaction) and value."""
+    return str(value["number"]).encode(), json.dumps(
+        value, separators=(",", ":"), ensure_ascii=False
+    ).encode()
+
+
+def decode_entry(topic: str, record: TopicRecord) -> AuditEntry:
+    """A record's value; raises `MalformedRecord` that names topic and offset."""
+    try:
+        value: object = json.loads(record.value or b"")
+    except (ValueError, RecursionError) as error:
+        raise _malformed(topic, record.offset, "a value that is no JSON") from error
+    if not isinstance(value, dict):
+        raise _malformed(topic, record.offset, "a value that is no JSON object")
+    return AuditEntry(record.offset, record.timestamp_ms, cast("dict[str, Any]", value))
+
+
+class AuditLog:
+    """Reads a job's audit topic from outside of its leader."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        client_config: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self.topic = topic
+        self._cluster = KafkaCluster(bootstrap_servers, client_config)
+        self._timeout_s = timeout_s
+        self._end = TopicEnd(self._cluster, topic)
+
+    def entries(self) -> list[AuditEntry]:
+        """All records whose commit had returned before the call, in order of offset.
+
+        A transaction that is open at the time is waited for, but not longer than a
+        second. Raises `InvalidInput` when the topic doesn't exist, `MalformedRecord`
+        for one that is no JSON object, `Unreachable`.
+        """
+        patience = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + self._timeout_s
+        written = self._end.offset(self._timeout_s)
+        while True:
+            end = self._end.offset(self._timeout_s, committed_only=True)
+            if end >= written or time.monotonic() > patience:
+                break
+            time.sleep(0.005)
+        found: list[TopicRecord] = []
+        reader = TopicReader(self._cluster, self.topic, committed_only=True)
+        try:
+            reader.read_until(end, found.append, max(remaining_s(deadline), 1.0))
+        finally:
+            reader.close()
+        return [decode_entry(self.topic, record) for record in found if record.offset < end]
+
+    def close(self) -> None:
+        """Releases the connections."""
+        self._end.close()
+
+
+def _malformed(topic: str, offset: int, seen: str) -> MalformedRecord:
+    return MalformedRecord(
+        "read the audit history",
+        seen=f"topic {topic}, offset {offset}: {seen}",
+        fix="find out who wrote it: only the leading coordinator may write to this topic",
+    )
