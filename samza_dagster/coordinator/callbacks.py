@@ -30,7 +30,9 @@ class ClusterEvents:
         *,
         now_ms: Callable[[], int],
         processes: ProcessBook,
+        heed_fault_domains: bool = True,
     ) -> None:
+        self._heed_fault_domains = heed_fault_domains
         self._emit = emit
         self._now_ms = now_ms
         self._processes = processes
@@ -40,11 +42,13 @@ class ClusterEvents:
     ) -> None:
         """Sees `ClusterCallbacks`."""
         ids = frozenset(container.execution_id for container in containers)
-        self._emit(events.HostRegistered(self._now_ms(), host.host, ids))
+        domain = host.fault_domain if self._heed_fault_domains else ""
+        self._emit(events.HostRegistered(self._now_ms(), host.host, ids, domain))
 
-    def on_host_lost(self, host: str) -> None:
+    def on_host_lost(self, host: str, granted_ago_s: float) -> None:
         """Sees `ClusterCallbacks`."""
-        self._emit(events.HostLost(self._now_ms(), host))
+        now = self._now_ms()
+        self._emit(events.HostLost(now, host, now - int(granted_ago_s * 1000)))
 
     def on_resource_allocated(self, request_id: str, host: str) -> None:
         """Sees `ClusterCallbacks`."""

@@ -1,7 +1,8 @@
 """The job's state as records of the state topic, and back.
 
 One record per container group, host and remembered request, one for the job itself.
-A step writes the records that it changed and no other.
+A step writes the records that it changed and no other. Requests of our own and their
+answers are in the same topic and no part of the state (`metadata/own_requests.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from immutables import Map
+
 from samza_dagster.cluster.interface import HostResources
+from samza_dagster.model import PlacementResponse
+from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.placement.codec import (
     group_from_json,
     group_to_json,
@@ -31,15 +36,20 @@ def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
     # The time of the last event changes with every step; restoring needs none of it.
     if job_to_json(replace(old, now_ms=0)) != job_to_json(replace(new, now_ms=0)):
         records.append((JOB, {"state": job_to_json(new)}))
-    for name, group in new.groups.items():
-        if old.groups.get(name) != group:
-            value = {"epoch": leader_epoch, "group": group_to_json(group)}
-            records.append((GROUP + name, value))
-    records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
-    if old.uuids != new.uuids:
-        before, after = set(old.uuids), set(new.uuids)
-        records += [(UUID + u, {"at_ms": new.now_ms}) for u in new.uuids if u not in before]
-        records += [(UUID + u, None) for u in old.uuids if u not in after]
+    if old.groups is not new.groups:
+        for name, group in new.groups.items():
+            before = old.groups.get(name)
+            if before is not group and before != group:
+                value = {"epoch": leader_epoch, "group": group_to_json(group)}
+                records.append((GROUP + name, value))
+        records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
+    if old.uuids is not new.uuids:
+        records += [
+            (UUID + uuid, {"at_ms": new.now_ms})
+            for uuid in sorted(new.uuids, key=new.uuids.__getitem__)
+            if uuid not in old.uuids
+        ]
+        records += [(UUID + uuid, None) for uuid in old.uuids if uuid not in new.uuids]
     return records
 
 
@@ -53,19 +63,33 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
     state = job_from_json(records[JOB]["state"]) if JOB in records else JobState(job=job)
     groups = [group_from_json(v["group"]) for k, v in records.items() if k.startswith(GROUP)]
     hosts = [
-        Host(str(v["host"]), bool(v["alive"])) for k, v in records.items() if k.startswith(HOST)
+        Host(str(v["host"]), bool(v["alive"]), fault_domain=str(v.get("fault_domain", "")))
+        for k, v in records.items()
+        if k.startswith(HOST)
     ]
+    uuids = [key.removeprefix(UUID) for key in records if key.startswith(UUID)]
+    first = max(state.next_uuid, len(uuids)) - len(uuids)
     return replace(
         state,
-        groups={group.group_id: group for group in groups},
-        hosts={host.host: host for host in hosts},
-        uuids=tuple(k.removeprefix(UUID) for k in records if k.startswith(UUID)),
+        groups=Map({group.group_id: group for group in groups}),
+        hosts=Map({host.host: host for host in hosts}),
+        uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
+        next_uuid=first + len(uuids),
     )
+
+
+def response_record(response: PlacementResponse) -> Record:
+    """The answer to a request of our own."""
+    return (f"{RESPONSE_PREFIX}{response.uuid}", response_value(response))
 
 
 def host_record(host: Host, resources: HostResources | None) -> Record:
     """A host as clients see it before they ask: is it there, and what has it in all."""
-    value: dict[str, Any] = {"host": host.host, "alive": host.alive}
+    value: dict[str, Any] = {
+        "host": host.host,
+        "alive": host.alive,
+        "fault_domain": host.fault_domain,
+    }
     if resources is not None:
         value |= {"memory_mb": resources.memory_mb, "cores": resources.cores}
         value |= {
