@@ -18,21 +18,10 @@ from samza_dagster.metadata.placement_store import (
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from samza_dagster.placement.reading import in_flight
 from samza_dagster.placement.state import JobState
 
 _MOST_AT_ONCE = 5_000
-
-
-def in_flight(state: JobState) -> frozenset[str]:
-    """UUIDs of the requests that are being acted on or wait for their turn."""
-    return frozenset(
-        uuid
-        for group in state.groups.values()
-        for uuid in (
-            *((group.action.ask.uuid,) if group.action is not None else ()),
-            *(ask.uuid for ask in group.queue),
-        )
-    )
 
 
 class FinishedMessages:
@@ -54,7 +43,7 @@ class FinishedMessages:
             own_requests=mail.requests,
             own_responses=mail.responses,
             deployment_id=state.deployment_id,
-            in_flight=in_flight(state),
+            in_flight=in_flight(state.groups.values()),
             now_ms=now_ms,
             older_than_ms=self._older_than_ms,
         )[:_MOST_AT_ONCE]

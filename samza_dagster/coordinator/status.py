@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from samza_dagster.placement.flapping import is_flapping
+from samza_dagster.placement.reading import is_flapping
 from samza_dagster.placement.state import JobState
 
 
