@@ -26,7 +26,7 @@ from samza_dagster.client.views import (
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
 from samza_dagster.model.own_requests import OwnRequest
-from samza_dagster.placement.reading import is_flapping
+from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import Group, Limits
 
 DEPLOYMENT_ID = "app.run.id"
@@ -188,7 +188,7 @@ def with_state(
                 execution_id=incarnation.execution_id if incarnation else None,
                 tasks=known.tasks if known else (),
                 last_seen_host=host or processor.last_seen_host,
-                flapping=is_flapping(processor, limits, now_ms),
+                flapping=is_flapping(processor, now_ms, limits),
                 failures=processor.failures,
                 extra=processor.extra,
             )

@@ -55,21 +55,25 @@ class HostBook:
             return []
         if self.instance is not None and sync.instance != self.instance:
             self.past_instances.add(self.instance)
-        before = {} if registers else self.containers
+        before = self.containers
         self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
         self.fault_domain = sync.fault_domain
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
         self.containers = {c.execution_id: c for c in sync.containers}
-        notices: list[Notice] = []
         if registers:
             self.admitted = False
-            notices.append(self._registration())
-        return notices + list(changes(self.host, before, sync.containers))
+            return self.report()
+        return list(changes(self.host, before, sync.containers))
 
     def report(self) -> list[Notice]:
         """The callbacks of a registration with what was reported last."""
-        return [self._registration(), *changes(self.host, {}, self.containers.values())]
+        host = self.host
+        return [
+            self._registration(),
+            *changes(host, {}, self.containers.values()),
+            lambda to: to.on_host_told(host),
+        ]
 
     def _registration(self) -> Notice:
         resources = self.as_resources()

@@ -62,6 +62,10 @@ class ClusterCallbacks(Protocol):
         """An agent registered with this coordinator and named all that it has."""
         ...
 
+    def on_host_told(self, host: str) -> None:
+        """All that a registration brought has been called back: the host may be admitted."""
+        ...
+
     def on_host_lost(self, host: str, granted_ago_s: float) -> None:
         """No word from the host's agent for longer than the time-out.
 

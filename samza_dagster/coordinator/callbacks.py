@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from samza_dagster.cluster.interface import HostResources, ObservedContainer
@@ -17,6 +18,13 @@ class ProcessBook(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class HostTold:
+    """The events before this one are all that a host's registration brought."""
+
+    host: str
+
+
 class ClusterEvents:
     """Implements `ClusterCallbacks`: stamps the time and hands events on.
 
@@ -26,7 +34,7 @@ class ClusterEvents:
 
     def __init__(
         self,
-        emit: Callable[[events.Event], None],
+        emit: Callable[[events.Event | HostTold], None],
         *,
         now_ms: Callable[[], int],
         processes: ProcessBook,
@@ -44,6 +52,10 @@ class ClusterEvents:
         ids = frozenset(container.execution_id for container in containers)
         domain = host.fault_domain if self._heed_fault_domains else ""
         self._emit(events.HostRegistered(self._now_ms(), host.host, ids, domain))
+
+    def on_host_told(self, host: str) -> None:
+        """Sees `ClusterCallbacks`."""
+        self._emit(HostTold(host))
 
     def on_host_lost(self, host: str, granted_ago_s: float) -> None:
         """Sees `ClusterCallbacks`."""

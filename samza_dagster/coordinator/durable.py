@@ -22,6 +22,7 @@ from samza_dagster.placement.codec import (
     job_from_json,
     job_to_json,
 )
+from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.state import Host, JobState
 
 LEADER, DEPLOYMENT, JOB = "leader", "deployment", "job"
@@ -36,20 +37,19 @@ def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
     # The time of the last event changes with every step; restoring needs none of it.
     if job_to_json(replace(old, now_ms=0)) != job_to_json(replace(new, now_ms=0)):
         records.append((JOB, {"state": job_to_json(new)}))
-    if old.groups is not new.groups:
-        for name, group in new.groups.items():
-            before = old.groups.get(name)
-            if before is not group and before != group:
-                value = {"epoch": leader_epoch, "group": group_to_json(group)}
-                records.append((GROUP + name, value))
-        records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
-    if old.uuids is not new.uuids:
-        records += [
-            (UUID + uuid, {"at_ms": new.now_ms})
-            for uuid in sorted(new.uuids, key=new.uuids.__getitem__)
-            if uuid not in old.uuids
-        ]
-        records += [(UUID + uuid, None) for uuid in old.uuids if uuid not in new.uuids]
+    for name, group in new.groups.items():
+        earlier = old.groups.get(name)
+        if earlier is not group and earlier != group:
+            value = {"epoch": leader_epoch, "group": group_to_json(group)}
+            records.append((GROUP + name, value))
+    records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
+    if old.next_uuid != new.next_uuid:
+        order = new.index.uuid_order
+        arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]
+        records += [(UUID + uuid, {"at_ms": new.now_ms}) for uuid in arrived]
+        forgotten = range(old.next_uuid - len(old.uuids), new.next_uuid - len(new.uuids))
+        order = old.index.uuid_order
+        records += [(UUID + order[n], None) for n in forgotten if n in order]
     return records
 
 
@@ -67,14 +67,15 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
         for k, v in records.items()
         if k.startswith(HOST)
     ]
-    uuids = [key.removeprefix(UUID) for key in records if key.startswith(UUID)]
-    first = max(state.next_uuid, len(uuids)) - len(uuids)
-    return replace(
-        state,
-        groups=Map({group.group_id: group for group in groups}),
-        hosts=Map({host.host: host for host in hosts}),
-        uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
-        next_uuid=first + len(uuids),
+    uuids = [k.removeprefix(UUID) for k in records if k.startswith(UUID)]
+    first = state.next_uuid - len(uuids)
+    return rebuilt(
+        replace(
+            state,
+            groups=Map({group.group_id: group for group in groups}),
+            hosts=Map({host.host: host for host in hosts}),
+            uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
+        )
     )
 
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from samza_dagster.placement import leases
 from samza_dagster.placement.state import Limits
-
-
-def grant_ms(limits: Limits, now_ms: int, last_commit_sent_ms: int) -> int:
-    """What a lease granted now may last: the lease minus the time since the last commit was sent."""
-    return max(0, limits.lease_ms - (now_ms - last_commit_sent_ms))
 
 
 @dataclass
@@ -30,6 +26,7 @@ class LeaseTerms:
 
     def __post_init__(self) -> None:
         self._sent_ms = self.began_ms
+        self._own = replace(self.limits, lease_ms=self.lease_ms)
 
     @classmethod
     def of(cls, limits: Limits, *, before_ms: int, began_ms: int) -> LeaseTerms:
@@ -43,18 +40,17 @@ class LeaseTerms:
 
     def grant_s(self, now_ms: int) -> float:
         """Seconds that a lease granted now may last."""
-        limits = replace(self.limits, lease_ms=self.lease_ms)
-        return grant_ms(limits, now_ms, self._sent_ms) / 1000
+        return leases.grant_ms(self._own, now_ms, self._sent_ms) / 1000
 
     def longest_ms(self, now_ms: int) -> int:
         """The longest lease that may still run, for the next leader to wait for."""
-        old_are_over = now_ms - self.began_ms > self.limits.lease_ms + self.limits.lease_bound_ms
+        old_are_over = now_ms > leases.over_ms(self.limits, self.began_ms)
         return self.lease_ms if old_are_over else self.limits.lease_ms
 
     @property
     def next_beat_ms(self) -> int:
         """When a commit is due although nothing has changed: a third of the lease after the last."""
-        return self._sent_ms + self.lease_ms // 3
+        return self._sent_ms + leases.beat_every_ms(self._own)
 
     def beat_is_due(self, now_ms: int) -> bool:
         """Nothing was committed for a third of the lease."""

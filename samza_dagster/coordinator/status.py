@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from samza_dagster.placement.reading import is_flapping
+from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState
 
 
@@ -59,7 +59,7 @@ def status_document(
                 "execution_id": execution_id,
                 "mode": processor.role.value,
                 "state": processor.phase.value,
-                "flapping": is_flapping(processor, state.limits, now_ms),
+                "flapping": is_flapping(processor, now_ms, state.limits),
             }
         if group.failover is not None:
             failovers[group.group_id] = {

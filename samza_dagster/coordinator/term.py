@@ -19,7 +19,7 @@ from typing import Any
 
 from samza_dagster.cluster.interface import ClusterResourceManager, HostResources
 from samza_dagster.coordinator import durable
-from samza_dagster.coordinator.callbacks import ClusterEvents
+from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.deployment import Deployment
@@ -79,7 +79,7 @@ class Term:
     counters: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
-        self._items: queue.Queue[events.Event | Mail | None] = queue.Queue()
+        self._items: queue.Queue[events.Event | HostTold | Mail | None] = queue.Queue()
         self._hosts_written: dict[str, tuple[Host, HostResources | None]] = {}
         self._looked_at_ms = 0
         self._clean_at_ms = 0
@@ -160,7 +160,7 @@ class Term:
             self._handle(item)
             self._keep_house()
 
-    def _handle(self, item: events.Event | Mail) -> None:
+    def _handle(self, item: events.Event | HostTold | Mail) -> None:
         match item:
             case Arrived():
                 self._take(events.RequestArrived(0, item.ask, self._no_start_because()))
@@ -169,9 +169,8 @@ class Term:
             case Ignored():
                 self.counters["ignored-requests"] += 1
                 log.warning("ignored a record: %s", item.why)
-            case events.HostRegistered():
-                self._take(item)
-                # Its stops are on their way: nothing that was replaced lives on by a new lease.
+            case HostTold():
+                # What was replaced is being stopped: nothing lives on by a new lease.
                 self.cluster.admit_host(item.host)
             case _:
                 self._take(item)

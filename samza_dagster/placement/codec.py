@@ -19,7 +19,7 @@ from samza_dagster.placement.state import Group, Host, JobState
 
 VERSION = 1
 # Kept in records of their own.
-_APART = ("groups", "hosts", "uuids")
+_APART = ("groups", "hosts", "uuids", "lags", "index")
 
 T = TypeVar("T")
 
@@ -56,11 +56,12 @@ def host_from_json(value: Any) -> Host:
 
 
 def job_to_json(state: JobState) -> dict[str, Any]:
-    """A job's state without its groups, hosts and uuids."""
-    encoded = cast(
-        "dict[str, Any]", _encode(dataclasses.replace(state, groups={}, hosts={}, uuids=()))
-    )
-    return {name: value for name, value in encoded.items() if name not in _APART}
+    """A job's state without what has records of its own, or is read anew after a restart."""
+    return {
+        f.name: _encode(getattr(state, f.name))
+        for f in dataclasses.fields(state)
+        if f.name not in _APART
+    }
 
 
 def job_from_json(value: Any) -> JobState:

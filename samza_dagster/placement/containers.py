@@ -1,10 +1,13 @@
-"""The life of one processor outside of placement actions: ask, start, run, die, start again."""
+"""The life of one processor: ask, reserve, start, run, die, start again.
+
+Placement actions and failovers decide where; here is what each of them has in common.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from samza_dagster.placement import rules
+from samza_dagster.placement import audit, failures, rules
 from samza_dagster.placement.commands import (
     CountMetric,
     ForgetContainer,
@@ -15,15 +18,18 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Incarnation, Phase, Processor, ResourceRequest
+from samza_dagster.placement.state import (
+    Ended,
+    Incarnation,
+    Phase,
+    Processor,
+    ResourceRequest,
+)
 
 # What the cluster has beyond its own expiry before the heart expires a request itself.
 REQUEST_MARGIN_MS = 1_000
 # An unanswered stop is asked again after this.
 STOP_RETRY_MS = 30_000
-# Pause before a start that follows failed ones, times their number.
-ATTEMPT_PAUSE_MS = 500
-LONGEST_PAUSE_MS = 30_000
 
 
 def new_request(
@@ -53,67 +59,64 @@ def request_command(draft: Draft, processor_id: str, request: ResourceRequest) -
     )
 
 
-def ask(draft: Draft, group_id: str, processor_id: str, preferred: str | None) -> None:
-    """Requests `preferred` when it is legal now, else any legal host."""
-    group = draft.group(group_id)
-    if preferred is None or rules.violation(group, draft.hosts, processor_id, preferred):
-        ask_any(draft, group_id, processor_id)
-        return
-    request = new_request(draft, processor_id, preferred, set(), draft.limits.request_timeout_ms)
+def request_host(draft: Draft, group_id: str, processor_id: str, host: str) -> None:
+    """Requests a resource on one host, by name."""
+    request = new_request(draft, processor_id, host, set(), draft.limits.request_timeout_ms)
     draft.emit(CountMetric("preferred-host-requests"))
-    _requesting(draft, group_id, processor_id, request)
+    put_request(draft, group_id, processor_id, request)
 
 
-def ask_any(draft: Draft, group_id: str, processor_id: str) -> None:
+def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
     """Requests any host but those that are taken, lost, or where the last start failed."""
     group = draft.group(group_id)
     processor = group.processors[processor_id]
-    excluded = set(rules.taken_hosts(group, processor_id)) | rules.lost_hosts(draft.hosts)
+    excluded = rules.forbidden_hosts(group, draft.hosts, processor_id)
     if processor.avoid_host is not None:
         excluded.add(processor.avoid_host)
     request = new_request(draft, processor_id, None, excluded, draft.limits.request_timeout_ms)
     draft.emit(CountMetric("any-host-requests"))
-    _requesting(draft, group_id, processor_id, request)
+    put_request(draft, group_id, processor_id, request)
 
 
-def preferred_host(draft: Draft, processor: Processor) -> str | None:
-    """The last seen host, where its state is; None with host affinity off."""
-    if not draft.limits.host_affinity or processor.last_seen_host == processor.avoid_host:
-        return None
-    return processor.last_seen_host
+def put_request(draft: Draft, group_id: str, processor_id: str, request: ResourceRequest) -> None:
+    """The processor waits for this resource."""
+    processor = draft.processor(group_id, processor_id)
+    draft.put_processor(group_id, replace(processor, phase=Phase.REQUESTING, request=request))
 
 
-def allocated(
+def drop_request(draft: Draft, group_id: str, processor_id: str) -> None:
+    """Gives back what the processor has requested or reserved; it waits for another turn."""
+    processor = draft.processor(group_id, processor_id)
+    if processor.request is not None:
+        draft.emit(ReleaseResource(processor.request.request_id))
+        wait(draft, group_id, processor_id, not_before_ms=draft.now_ms)
+
+
+def hold(
     draft: Draft, group_id: str, processor_id: str, request: ResourceRequest, host: str
 ) -> None:
-    """Starts on `host`; when it has become illegal, gives it back and asks anew without it."""
-    broken = rules.violation(draft.group(group_id), draft.hosts, processor_id, host)
-    if broken is None:
-        start(draft, group_id, processor_id, request.request_id, host)
-        return
-    draft.emit(ReleaseResource(request.request_id), CountMetric("failed-standby-allocations"))
-    ask_any(draft, group_id, processor_id)
-
-
-def expired(draft: Draft, group_id: str, processor_id: str, request: ResourceRequest) -> None:
-    """A named host becomes any host; any host becomes a new turn, not before this one's time."""
-    draft.emit(ReleaseResource(request.request_id))
-    if request.host is not None:
-        draft.emit(CountMetric("expired-preferred-host-requests"))
-        ask_any(draft, group_id, processor_id)
-        return
-    draft.emit(CountMetric("expired-any-host-requests"))
+    """The resource is held on `host`: the processor starts there once nothing is in the way."""
     processor = draft.processor(group_id, processor_id)
-    processor = replace(processor, attempts=processor.attempts + 1, avoid_host=None)
-    draft.put_processor(group_id, processor)
-    wait(draft, group_id, processor_id, not_before_ms=request.deadline_ms)
+    request = replace(request, allocated_host=host)
+    draft.put_processor(group_id, replace(processor, phase=Phase.RESERVED, request=request))
 
 
-def start(draft: Draft, group_id: str, processor_id: str, request_id: str, host: str) -> None:
-    """Starts a new incarnation on the resource held. No earlier one may be alive."""
-    processor = draft.processor(group_id, processor_id)
-    assert processor.incarnation is None, f"{processor_id} still has {processor.incarnation}"
-    incarnation = draft.new_incarnation(processor_id, host, request_id)
+def start_reserved(draft: Draft, group_id: str, processor_id: str) -> rules.Violation | None:
+    """Starts what is reserved, unless something is in the way (then later) or a rule is broken.
+
+    Returns the broken rule; the caller gives the resource back and chooses anew.
+    """
+    group = draft.group(group_id)
+    processor = group.processors[processor_id]
+    request = processor.request
+    assert request is not None
+    assert request.allocated_host is not None
+    host = request.allocated_host
+    broken = rules.violation(group, draft.hosts, processor_id, host)
+    if broken is not None or rules.in_the_way(group, processor_id, host):
+        return broken
+    incarnation = draft.new_incarnation(processor_id, host, request.request_id)
+    audit.start(draft, group, processor, incarnation)
     draft.put_processor(
         group_id,
         replace(
@@ -125,6 +128,7 @@ def start(draft: Draft, group_id: str, processor_id: str, request_id: str, host:
         ),
     )
     draft.emit(start_command(processor_id, incarnation))
+    return None
 
 
 def start_command(processor_id: str, incarnation: Incarnation) -> StartContainer:
@@ -144,6 +148,12 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
         replace(processor, phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
     )
     draft.emit(StopContainer(processor_id, incarnation.execution_id, incarnation.host))
+
+
+def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:
+    """The stop failed: the container lives on, as before it was asked."""
+    processor = draft.processor(group_id, processor_id)
+    draft.put_processor(group_id, replace(processor, phase=Phase.RUNNING, deadline_ms=None))
 
 
 def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
@@ -167,26 +177,17 @@ def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
 
 def start_overdue(draft: Draft, group_id: str, processor_id: str) -> None:
     """No check-in in time: the incarnation is stopped, and only its death leads on."""
-    count_failed_start(draft, group_id, draft.processor(group_id, processor_id))
+    failures.count_failed_start(draft, group_id, draft.processor(group_id, processor_id))
     stop(draft, group_id, processor_id)
 
 
-def bury(draft: Draft, group_id: str, processor_id: str) -> Processor:
+def bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> Processor:
     """No process is left: gives its resource back. Returns the processor as it was before."""
     processor = draft.processor(group_id, processor_id)
     incarnation = processor.incarnation
     assert incarnation is not None
-    draft.put_processor(
-        group_id,
-        replace(
-            processor,
-            phase=Phase.WAITING,
-            incarnation=None,
-            deadline_ms=None,
-            waiting_since_ms=draft.now_ms,
-            not_before_ms=draft.now_ms,
-        ),
-    )
+    last = audit.end(draft, group_id, processor_id, incarnation, Ended.DEAD, evidence)
+    draft.put_processor(group_id, replace(without_process(draft, processor), last_end=last))
     draft.emit(
         ReleaseResource(incarnation.request_id),
         ForgetContainer(incarnation.execution_id, incarnation.host),
@@ -194,41 +195,16 @@ def bury(draft: Draft, group_id: str, processor_id: str) -> Processor:
     return processor
 
 
-def ended(draft: Draft, group_id: str, before: Processor) -> None:
-    """What follows a death that no action asked for; `before` is what `bury` returned.
-
-    One that ran goes to the same host, at once. Others take a turn to start.
-    """
-    processor_id = before.processor_id
-    if not before.wanted:
-        draft.remove_processor(group_id, processor_id)
-        return
-    if before.phase is Phase.RUNNING:
-        count_death(draft, group_id, processor_id)
-        ask(draft, group_id, processor_id, preferred_host(draft, before))
-        return
-    if before.phase is Phase.STARTING:
-        count_failed_start(draft, group_id, before)
-    attempts = draft.processor(group_id, processor_id).attempts
-    pause = min(LONGEST_PAUSE_MS, ATTEMPT_PAUSE_MS * attempts)
-    wait(draft, group_id, processor_id, not_before_ms=draft.now_ms + pause)
-
-
-def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
-    """One more container that ended unasked."""
-    processor = draft.processor(group_id, processor_id)
-    draft.put_processor(group_id, replace(processor, failures=processor.failures + 1))
-    draft.emit(CountMetric("failed-containers"))
-
-
-def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
-    """One more start that never checked in; the next try avoids its host."""
-    processor = draft.processor(group_id, started.processor_id)
-    failed_on = started.incarnation.host if started.incarnation else None
-    draft.put_processor(
-        group_id, replace(processor, attempts=processor.attempts + 1, avoid_host=failed_on)
+def without_process(draft: Draft, processor: Processor) -> Processor:
+    """The processor with no incarnation, waiting from now on."""
+    return replace(
+        processor,
+        phase=Phase.WAITING,
+        incarnation=None,
+        deadline_ms=None,
+        waiting_since_ms=draft.now_ms,
+        not_before_ms=draft.now_ms,
     )
-    count_death(draft, group_id, started.processor_id)
 
 
 def wait(draft: Draft, group_id: str, processor_id: str, *, not_before_ms: int) -> None:
@@ -246,6 +222,25 @@ def wait(draft: Draft, group_id: str, processor_id: str, *, not_before_ms: int) 
     )
 
 
-def _requesting(draft: Draft, group_id: str, processor_id: str, request: ResourceRequest) -> None:
+def preferred_host(draft: Draft, processor: Processor) -> str | None:
+    """The last seen host, where its state is; None with host affinity off."""
+    if not draft.limits.host_affinity or processor.last_seen_host == processor.avoid_host:
+        return None
+    return processor.last_seen_host
+
+
+def give_up_turn(draft: Draft, group_id: str, processor_id: str) -> None:
+    """No host at all could be had: back in line, not before this request's time is up."""
     processor = draft.processor(group_id, processor_id)
-    draft.put_processor(group_id, replace(processor, phase=Phase.REQUESTING, request=request))
+    request = processor.request
+    assert request is not None
+    draft.emit(ReleaseResource(request.request_id))
+    draft.put_processor(
+        group_id, replace(processor, attempts=processor.attempts + 1, avoid_host=None)
+    )
+    wait(draft, group_id, processor_id, not_before_ms=request.deadline_ms)
+
+
+def forget(execution_id: str, host: str) -> ForgetContainer:
+    """The agent may drop its record of a dead incarnation that is nobody's."""
+    return ForgetContainer(execution_id, host)

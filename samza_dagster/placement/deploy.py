@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samza_dagster.placement import actions, containers, texts
-from samza_dagster.placement.commands import ReleaseResource
+from samza_dagster.placement import containers, failover, failures, ownership, responses, texts
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import JobDeployed
-from samza_dagster.placement.state import Group, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import Group, Phase, Processor, Role
 
 
 def deployed(draft: Draft, event: JobDeployed) -> None:
@@ -18,14 +17,14 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
     """
     if event.deployment_id == draft.deployment_id:
         return
-    for group_id in tuple(draft.groups):
-        actions.abandon(draft, group_id, texts.deployment_ended(event.deployment_id))
-        for processor_id in tuple(draft.group(group_id).processors):
-            _withdraw(draft, group_id, processor_id, event)
+    for group in tuple(draft.groups()):
+        _abandon(draft, group.group_id, texts.deployment_ended(event.deployment_id))
+        for processor_id in tuple(group.processors):
+            _withdraw(draft, group.group_id, processor_id, event)
     draft.deployment_id = event.deployment_id
     draft.limits = event.limits
     for group_id, processor_ids in event.groups.items():
-        if group_id not in draft.groups:
+        if draft.find_group(group_id) is None:
             draft.put_group(Group(group_id, {}))
         for place, processor_id in enumerate(processor_ids):
             if processor_id not in draft.group(group_id).processors:
@@ -39,52 +38,51 @@ def start_turns(draft: Draft) -> None:
     First those with the fewest tries since they last ran, then actives, then who has
     waited longest: a processor that no host can take holds nobody else up.
     """
-    while _starting(draft) < draft.limits.max_concurrent_starts:
-        turn = min(_waiting(draft), default=None)
+    while draft.index.starting < draft.limits.max_concurrent_starts:
+        turn = draft.index.next_turn(draft.now_ms)
         if turn is None:
             return
-        *_, group_id, processor_id = turn
+        group_id, processor_id = turn
         processor = draft.processor(group_id, processor_id)
-        containers.ask(draft, group_id, processor_id, containers.preferred_host(draft, processor))
-        actions.follow(draft, group_id)
+        preferred = containers.preferred_host(draft, processor)
+        failover.go(draft, group_id, processor_id, preferred)
 
 
-def _waiting(draft: Draft) -> list[tuple[int, bool, int, int, str, str]]:
-    turns: list[tuple[int, bool, int, int, str, str]] = []
-    for group in draft.groups.values():
-        for pid, processor in group.processors.items():
-            if processor.phase is not Phase.WAITING or processor.not_before_ms > draft.now_ms:
-                continue
-            if actions.owns(group, pid, Stage.RESERVING):
-                continue
-            standby = processor.role is Role.STANDBY
-            since = processor.waiting_since_ms
-            turns.append((processor.attempts, standby, since, len(pid), group.group_id, pid))
-    return turns
-
-
-def _starting(draft: Draft) -> int:
-    """Processors that are being started outside of an action's own limit."""
-    return sum(
-        1
-        for group in draft.groups.values()
-        for pid, processor in group.processors.items()
-        if processor.phase in (Phase.REQUESTING, Phase.STARTING)
-        and not actions.owns(group, pid, Stage.STARTING)
-    )
+def _abandon(draft: Draft, group_id: str, message: str) -> None:
+    """Ends the group's action and failover, and fails all that wait."""
+    group = draft.group(group_id)
+    action = group.action
+    draft.put_failover(group_id, None)
+    if action is not None:
+        responses.give_back(draft, action)
+        if action.stage not in ownership.FALLBACK:
+            responses.fail(draft, group_id, action, message)
+        draft.put_action(group_id, None)
+    for ask in group.queue:
+        responses.write(draft, ask, texts.FAILED, message)
+    if group.queue:
+        draft.put_queue(group_id, ())
 
 
 def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed) -> None:
-    processor = draft.processor(group_id, processor_id)
     wanted = processor_id in event.groups.get(group_id, ())
-    if processor.request is not None:
-        draft.emit(ReleaseResource(processor.request.request_id))
-        containers.wait(draft, group_id, processor_id, not_before_ms=draft.now_ms)
-        processor = draft.processor(group_id, processor_id)
+    containers.drop_request(draft, group_id, processor_id)
+    processor = draft.processor(group_id, processor_id)
     if processor.incarnation is None and not wanted:
         draft.remove_processor(group_id, processor_id)
         return
-    draft.put_processor(group_id, replace(processor, wanted=wanted, attempts=0, avoid_host=None))
+    draft.put_processor(
+        group_id,
+        replace(
+            processor,
+            wanted=wanted,
+            extra=False,
+            attempts=0,
+            avoid_host=None,
+            failed_at_ms=(),
+            not_before_ms=min(processor.not_before_ms, draft.now_ms + failures.LONGEST_PAUSE_MS),
+        ),
+    )
     if processor.phase in (Phase.STARTING, Phase.RUNNING):
         containers.stop(draft, group_id, processor_id)
 

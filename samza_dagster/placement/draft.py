@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
-from samza_dagster.placement.commands import Command
+from immutables import Map
+
+from samza_dagster.placement.certificates import AuditRecord, digest_of
+from samza_dagster.placement.commands import Command, RecordCertificate
+from samza_dagster.placement.index_draft import IndexDraft
 from samza_dagster.placement.state import (
     Action,
+    Failover,
+    Ghost,
     Group,
     Host,
     Incarnation,
     JobState,
+    Lag,
     Limits,
     PlacementAsk,
     Processor,
@@ -24,16 +32,23 @@ class Draft:
 
     def __init__(self, state: JobState, at_ms: int) -> None:
         self._before = state
-        self._groups: dict[str, Group] = dict(state.groups)
-        self._hosts: dict[str, Host] = dict(state.hosts)
+        self._changed: dict[str, Group | None] = {}
+        self._index = IndexDraft(state.index)
+        self._hosts = state.hosts
         self._commands: list[Command] = []
         self._next_epoch = state.next_epoch
         self._next_request = state.next_request
         self._uuids = state.uuids
+        self._next_uuid = state.next_uuid
+        self._certificates = state.certificates
+        self._certificate_hash: str = state.certificate_hash
+        self.lags: Map[str, Lag] = state.lags
         self.job = state.job
         self.deployment_id = state.deployment_id
         self.limits: Limits = state.limits
         self.now_ms = max(state.now_ms, at_ms)
+        # Groups that something may follow for before the step ends.
+        self.unsettled: set[str] = set()
 
     @property
     def safe_job(self) -> str:
@@ -41,71 +56,111 @@ class Draft:
         return _safe(self.job)
 
     @property
-    def groups(self) -> Mapping[str, Group]:
-        """Every group as it is now."""
-        return self._groups
-
-    @property
-    def hosts(self) -> Mapping[str, Host]:
+    def hosts(self) -> Map[str, Host]:
         """Every known host as it is now."""
         return self._hosts
 
     @property
-    def uuids(self) -> tuple[str, ...]:
-        """The remembered request uuids, oldest first."""
-        return self._uuids
+    def index(self) -> IndexDraft:
+        """The index, true for the groups as they are now."""
+        self._index.refresh()
+        return self._index
+
+    def groups(self) -> Iterator[Group]:
+        """Every group as it is now; a walk over all of them: for rare events alone."""
+        for group_id in set(self._before.groups) | self._changed.keys():
+            group = self.find_group(group_id)
+            if group is not None:
+                yield group
+
+    def find_group(self, group_id: str) -> Group | None:
+        """One group as it is now, if there is one."""
+        if group_id in self._changed:
+            return self._changed[group_id]
+        return self._before.groups.get(group_id)
 
     def group(self, group_id: str) -> Group:
         """One group as it is now."""
-        return self._groups[group_id]
+        group = self.find_group(group_id)
+        assert group is not None, f"no group {group_id}"
+        return group
+
+    def group_of_id(self, identifier: str) -> Group | None:
+        """The group that a request uuid, resource request or execution id belongs to."""
+        group_id = self.index.by_id.get(identifier)
+        return None if group_id is None else self.group(group_id)
 
     def processor(self, group_id: str, processor_id: str) -> Processor:
         """One processor as it is now."""
-        return self._groups[group_id].processors[processor_id]
+        return self.group(group_id).processors[processor_id]
 
     def put_group(self, group: Group) -> None:
         """Adds or replaces a group."""
-        self._groups[group.group_id] = group
-
-    def remove_group(self, group_id: str) -> None:
-        """Drops a group."""
-        self._groups.pop(group_id, None)
+        self._changed[group.group_id] = group
+        self._index.touch(group.group_id, group)
+        self.unsettled.add(group.group_id)
 
     def put_processor(self, group_id: str, processor: Processor) -> None:
         """Adds or replaces a processor of a group."""
-        group = self._groups[group_id]
+        group = self.group(group_id)
         processors = {**group.processors, processor.processor_id: processor}
-        self._groups[group_id] = replace(group, processors=processors)
+        self.put_group(replace(group, processors=processors))
 
     def remove_processor(self, group_id: str, processor_id: str) -> None:
-        """Drops a processor, and its group with the last one."""
-        group = self._groups[group_id]
+        """Drops a processor, and its group when nothing is left of it."""
+        group = self.group(group_id)
         left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
-        if left:
-            self._groups[group_id] = replace(group, processors=left)
-        else:
-            self.remove_group(group_id)
+        self._put_or_drop(replace(group, processors=left))
+
+    def put_ghosts(self, group_id: str, ghosts: tuple[Ghost, ...]) -> None:
+        """Replaces the ghosts of a group."""
+        self._put_or_drop(replace(self.group(group_id), ghosts=ghosts))
 
     def put_action(self, group_id: str, action: Action | None) -> None:
         """Sets or ends the action of a group."""
-        self._groups[group_id] = replace(self._groups[group_id], action=action)
+        self._put_or_drop(replace(self.group(group_id), action=action))
+
+    def put_failover(self, group_id: str, failover: Failover | None) -> None:
+        """Sets or ends the failover of a group."""
+        self.put_group(replace(self.group(group_id), failover=failover))
 
     def put_queue(self, group_id: str, queue: tuple[PlacementAsk, ...]) -> None:
         """Replaces the queue of a group."""
-        self._groups[group_id] = replace(self._groups[group_id], queue=queue)
+        self._put_or_drop(replace(self.group(group_id), queue=queue))
 
     def put_host(self, host: Host) -> None:
         """Adds or replaces a host."""
-        self._hosts[host.host] = host
+        self._hosts = self._hosts.set(host.host, host)
+        if host.alive and not host.registered:
+            due = host.silent_since_ms + self.limits.host_timeout_ms
+            self._index.put_host_deadline(due, host.host)
+
+    def knows(self, uuid: str) -> bool:
+        """Whether a request was seen before: remembered, or still in flight."""
+        return uuid in self._uuids or uuid in self.index.by_id
 
     def remember(self, uuid: str) -> None:
         """Adds a request uuid; beyond the limit the oldest is forgotten."""
-        kept = self.limits.remembered_uuids
-        self._uuids = (*self._uuids, uuid)[-kept:] if kept > 0 else ()
+        self._uuids = self._uuids.set(uuid, self._next_uuid)
+        self._index.uuid_order = self._index.uuid_order.set(self._next_uuid, uuid)
+        self._next_uuid += 1
+        while len(self._uuids) > max(0, self.limits.remembered_uuids):
+            place = self._next_uuid - len(self._uuids)
+            self._uuids = self._uuids.delete(self._index.uuid_order[place])
+            self._index.uuid_order = self._index.uuid_order.delete(place)
 
     def emit(self, *commands: Command) -> None:
         """Adds commands in order."""
         self._commands.extend(commands)
+
+    def certify(self, record: AuditRecord) -> None:
+        """Appends an audit record: gives it its number and its place in the chain."""
+        record = replace(
+            record, number=self._certificates + 1, previous_hash=self._certificate_hash
+        )
+        record = replace(record, digest=digest_of(record))
+        self._certificates, self._certificate_hash = record.number, record.digest
+        self.emit(RecordCertificate(record))
 
     def new_request_id(self) -> str:
         """A resource request's id: never used before in the job's life."""
@@ -120,27 +175,35 @@ class Draft:
         execution_id = f"{self.safe_job}-{_safe(processor_id)}-{epoch:06d}"
         return Incarnation(epoch, execution_id, host, request_id)
 
-    def snapshot(self) -> JobState:
-        """The state as the step has made it so far."""
+    def result(self) -> JobState:
+        """The state as the step has made it."""
         before = self._before.groups
-        groups: dict[str, Group] = {}
-        for group_id, group in self._groups.items():
-            earlier = before.get(group_id)
-            if earlier == group:
-                groups[group_id] = group
-            else:
-                sequence = earlier.sequence if earlier is not None else group.sequence
-                groups[group_id] = replace(group, sequence=sequence + 1)
+        after = before
+        if self._changed:
+            with before.mutate() as groups:
+                for group_id, group in self._changed.items():
+                    earlier = before.get(group_id)
+                    if group is None:
+                        if earlier is not None:
+                            del groups[group_id]
+                    elif earlier != group:
+                        groups[group_id] = replace(group, sequence=group.sequence + 1)
+                after = groups.finish()
         return replace(
             self._before,
             deployment_id=self.deployment_id,
-            groups=groups,
-            hosts=dict(self._hosts),
+            groups=after,
+            hosts=self._hosts,
             limits=self.limits,
             next_epoch=self._next_epoch,
             next_request=self._next_request,
             now_ms=self.now_ms,
             uuids=self._uuids,
+            next_uuid=self._next_uuid,
+            certificates=self._certificates,
+            certificate_hash=self._certificate_hash,
+            lags=self.lags,
+            index=self.index.result(),
         )
 
     @property
@@ -148,7 +211,16 @@ class Draft:
         """The commands so far, in order."""
         return tuple(self._commands)
 
+    def _put_or_drop(self, group: Group) -> None:
+        if group.processors or group.ghosts or group.action or group.queue:
+            self.put_group(group)
+            return
+        self._changed[group.group_id] = None
+        self._index.touch(group.group_id, None)
+        self.unsettled.discard(group.group_id)
 
+
+@cache
 def _safe(name: str) -> str:
     """`name` in characters that are safe in a path and a URL."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name)

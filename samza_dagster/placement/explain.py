@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.model import naming
-from samza_dagster.placement import rules
+from samza_dagster.placement import rules, texts
 from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import Group, JobState
+from samza_dagster.placement.state import (
+    AskKind,
+    Group,
+    Host,
+    JobState,
+    Limits,
+    Phase,
+    PlacementAsk,
+    Role,
+)
 
 PROCESSOR_KNOWN = "processor-known"
 DESTINATION_KNOWN = "destination-known"
+STANDBY_RUNS = "standby-runs"
+
+_NOT_RESERVED = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
+_NOT_FOR_NEW = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,7 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
     group = group_with(state, processor_id)
     if group is None:
         return _refused(processor_id, destination, _unknown_processor(state, processor_id))
-    unknown = unknown_destination(state, destination)
+    unknown = unknown_destination(state.hosts, destination)
     if unknown is not None:
         return _refused(processor_id, destination, unknown)
     candidates = tuple(
@@ -62,31 +76,60 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
 
 def group_with(state: JobState, processor_id: str) -> Group | None:
     """The group that has this processor, wanted running."""
-    for group in state.groups.values():
-        processor = group.processors.get(processor_id)
-        if processor is not None and processor.wanted:
-            return group
-    return None
+    group = state.groups.get(naming.group_of(processor_id))
+    processor = None if group is None else group.processors.get(processor_id)
+    return group if processor is not None and processor.wanted else None
 
 
-def unknown_destination(state: JobState, destination: str) -> Violation | None:
+def refusal_of_ask(
+    hosts: Mapping[str, Host], limits: Limits, group: Group | None, ask: PlacementAsk
+) -> str | None:
+    """Why a request can never be taken as it is, whatever else goes on; None when it can."""
+    processor = None if group is None else group.processors.get(ask.processor_id)
+    if group is None or processor is None or not processor.wanted:
+        return texts.UNKNOWN_PROCESSOR
+    return _refusal_of_kind(limits, group, processor.role, ask) or _refusal_of_destination(
+        hosts, ask
+    )
+
+
+def unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violation | None:
     """A destination that is no known host and no word that is understood."""
-    if destination == naming.STANDBY:
-        return Violation(
-            DESTINATION_KNOWN,
-            destination,
-            "destination STANDBY isn't built yet",
-            "name the host, or use ANY_HOST, LAST_SEEN or FORCE_RESTART_LAST_SEEN",
-        )
-    if destination in naming.DESTINATION_WORDS or destination in state.hosts:
+    if destination in naming.DESTINATION_WORDS or destination in hosts:
         return None
-    known = ", ".join(sorted(state.hosts)) or "none has registered"
+    known = ", ".join(sorted(hosts)) or "none has registered"
     return Violation(
         DESTINATION_KNOWN,
         destination,
         f"unknown destination host {destination}; known hosts: {known}",
-        "name one of them, or use ANY_HOST, LAST_SEEN or FORCE_RESTART_LAST_SEEN",
+        "name one of them, or use ANY_HOST, STANDBY, LAST_SEEN or FORCE_RESTART_LAST_SEEN",
     )
+
+
+def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk) -> str | None:
+    pid = ask.processor_id
+    standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
+    takes_place = ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
+    if ask.kind is AskKind.STOP_STANDBY:
+        return None if role is Role.STANDBY else f"{pid} is an active; name one of its standbys"
+    if (ask.kind is AskKind.START_STANDBY or takes_place) and role is not Role.ACTIVE:
+        return f"{pid} is a standby; name its active, {group.group_id}"
+    if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
+        return f"{pid} has {len(standbys)} standbys, the most that it may; stop one first"
+    if takes_place and not standbys:
+        return f"{pid} has no standby; start one first, or name a host"
+    if ask.hold and ask.destination_host in _NOT_RESERVED:
+        return f"{ask.destination_host} reserves nothing to hold; name a host, or use ANY_HOST"
+    return None
+
+
+def _refusal_of_destination(hosts: Mapping[str, Host], ask: PlacementAsk) -> str | None:
+    if ask.kind in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER):
+        return None
+    if ask.kind is AskKind.START_STANDBY and ask.destination_host in _NOT_FOR_NEW:
+        return f"a new standby can't go to {ask.destination_host}; name a host, or use ANY_HOST"
+    unknown = unknown_destination(hosts, ask.destination_host)
+    return None if unknown is None else f"{unknown.seen}; {unknown.change}"
 
 
 def _unknown_processor(state: JobState, processor_id: str) -> Violation:
@@ -106,6 +149,8 @@ def _candidate_hosts(
 ) -> tuple[str, ...]:
     if destination == naming.ANY_HOST:
         return tuple(sorted(state.hosts))
+    if destination == naming.STANDBY:
+        return tuple(host for host, _ in _standby_places(group))
     if destination not in naming.DESTINATION_WORDS:
         return (destination,)
     processor = group.processors[processor_id]
@@ -117,6 +162,8 @@ def _candidate_hosts(
 def _violation(
     state: JobState, group: Group, processor_id: str, destination: str, host: str
 ) -> Violation | None:
+    if destination == naming.STANDBY:
+        return _standby_violation(state, group, host)
     broken = rules.violation(group, state.hosts, processor_id, host)
     if broken is not None or destination != naming.ANY_HOST:
         return broken
@@ -129,6 +176,23 @@ def _violation(
         f"{processor_id} is on {host} already, and ANY_HOST means another host",
         "use LAST_SEEN to restart it where it is",
     )
+
+
+def _standby_places(group: Group) -> list[tuple[str, str]]:
+    return sorted(
+        (p.incarnation.host, p.processor_id)
+        for p in group.processors.values()
+        if p.role is Role.STANDBY and p.incarnation is not None
+    )
+
+
+def _standby_violation(state: JobState, group: Group, host: str) -> Violation | None:
+    standby_id = dict(_standby_places(group))[host]
+    standby = group.processors[standby_id]
+    if standby.phase is not Phase.RUNNING:
+        seen = f"{standby_id} on {host} is {standby.phase}"
+        return Violation(STANDBY_RUNS, host, seen, f"wait until {standby_id} runs")
+    return rules.lost(state.hosts, host)
 
 
 def _candidate(host: str, broken: Violation | None) -> Candidate:

@@ -8,59 +8,71 @@ state keeps its own index.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from immutables import Map
 
-# A leftist heap as nested tuples: (rank, entry, left, right). Crane (1972).
-Heap: TypeAlias = "tuple[int, tuple[Any, ...], Heap, Heap] | None"
+
+class Node(NamedTuple):
+    """A leftist heap: the smallest entry is on top, the longer path on the left. Crane (1972)."""
+
+    rank: int
+    entry: tuple[Any, ...]
+    left: Node | None
+    right: Node | None
+
+
+Heap: TypeAlias = Node | None
 
 
 def _merge(one: Heap, other: Heap) -> Heap:
-    spine: list[tuple[int, tuple[Any, ...], Heap, Heap]] = []
+    spine: list[Node] = []
     while one is not None and other is not None:
-        if other[1] < one[1]:
+        if other.entry < one.entry:
             one, other = other, one
         spine.append(one)
-        one = one[3]
+        one = one.right
     merged = one if one is not None else other
-    for _, entry, left, _ in reversed(spine):
-        if left is None:
-            merged = (1, entry, merged, None)
-        elif merged is None or left[0] >= merged[0]:
-            merged = ((merged[0] if merged else 0) + 1, entry, left, merged)
-        else:
-            merged = (left[0] + 1, entry, merged, left)
+    for node in reversed(spine):
+        merged = _join(node.entry, node.left, merged)
     return merged
+
+
+def _join(entry: tuple[Any, ...], one: Heap, other: Heap) -> Node:
+    one_rank = 0 if one is None else one.rank
+    other_rank = 0 if other is None else other.rank
+    if one_rank >= other_rank:
+        return Node(other_rank + 1, entry, one, other)
+    return Node(one_rank + 1, entry, other, one)
 
 
 def push(heap: Heap, entry: tuple[Any, ...]) -> Heap:
     """The heap with one entry more; the smallest is on top."""
-    return _merge(heap, (1, entry, None, None))
+    return _merge(heap, Node(1, entry, None, None))
 
 
 def pop(heap: Heap) -> Heap:
     """The heap without its top."""
     assert heap is not None
-    return _merge(heap[2], heap[3])
+    return _merge(heap.left, heap.right)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What the index holds of one group.
 
-    `turns` and `pauses` are its processors that wait to be started, now or later;
-    `ask` the first queued request that could begin; `hosts` all that it touches.
+    `pauses` are its processors that wait to be started, each with the time from which
+    it may; `ask` is the first queued request that could begin; `hosts` all that the
+    group touches; `ids` the requests, resource requests and incarnations that are its.
     """
 
     deadline_ms: int | None = None
-    turns: tuple[tuple[Any, ...], ...] = ()
     pauses: tuple[tuple[Any, ...], ...] = ()
     ask: tuple[int, str, str] | None = None
     starting: int = 0
     acting: bool = False
     hosts: frozenset[str] = frozenset()
-    uuids: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()
 
 
 NOTHING = Summary()
@@ -77,5 +89,6 @@ class Index:
     starting: int = 0
     acting: Map[str, None] = field(default_factory=Map[str, None])
     by_host: Map[str, Map[str, None]] = field(default_factory=Map[str, Map[str, None]])
-    by_uuid: Map[str, str] = field(default_factory=Map[str, str])
+    by_id: Map[str, str] = field(default_factory=Map[str, str])
     summaries: Map[str, Summary] = field(default_factory=Map[str, Summary])
+    uuid_order: Map[int, str] = field(default_factory=Map[int, str])

@@ -1,16 +1,10 @@
-"""What those who show a job, or tidy up after it, read in its state. Pure."""
+"""What those who tidy up after a job read in its state. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from samza_dagster.placement.state import Group, Limits, Processor
-
-
-def is_flapping(processor: Processor, limits: Limits, now_ms: int) -> bool:
-    """More than `retry_count` failures within the last `retry_window_ms`."""
-    since = now_ms - limits.retry_window_ms
-    return sum(at > since for at in processor.failed_at_ms) > limits.retry_count
+from samza_dagster.placement.state import Group
 
 
 def in_flight(groups: Iterable[Group]) -> frozenset[str]:

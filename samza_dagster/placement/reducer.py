@@ -1,15 +1,27 @@
 """The heart: `step(state, event) -> (state, commands)`. Pure.
 
-Here an event finds what it concerns: a placement action, a processor by itself, or
-nobody, which makes it an orphan. `actions` and `containers` say what follows.
+Here an event finds what it concerns: a placement action, a failover, a processor by
+itself, a ghost, or nobody, which makes it an orphan. The other modules say what follows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samza_dagster.placement import actions, containers, deadlines, deploy, recovery, requests
-from samza_dagster.placement.commands import Command, ForgetContainer, ReleaseResource
+from samza_dagster.placement import (
+    actions,
+    containers,
+    deploy,
+    ends,
+    failover,
+    hosts,
+    ownership,
+    recovery,
+    requests,
+    spin_up,
+    swaps,
+)
+from samza_dagster.placement.commands import Command, CountMetric, ReleaseResource
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import (
     ContainerCheckedIn,
@@ -20,6 +32,8 @@ from samza_dagster.placement.events import (
     HostLost,
     HostRegistered,
     JobDeployed,
+    LagObserved,
+    PrincipalFenced,
     RequestArrived,
     RequestExpired,
     ResourceAllocated,
@@ -27,10 +41,12 @@ from samza_dagster.placement.events import (
     StopFailed,
     TimePassed,
 )
-from samza_dagster.placement.state import JobState, Phase, Stage
+from samza_dagster.placement.rules import Violation
+from samza_dagster.placement.state import AskKind, Group, JobState, Phase, Stage
+from samza_dagster.placement.timeouts import time_passed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """The next state, and what to do once it is durable."""
 
@@ -42,148 +58,231 @@ def step(state: JobState, event: Event) -> Step:
     """What `event` changes. The same inputs always give the same step."""
     draft = Draft(state, event.at_ms)
     _handle(draft, event)
-    for group_id in tuple(draft.groups):
-        actions.follow(draft, group_id)
+    _settle(draft)
     requests.take_turns(draft)
     deploy.start_turns(draft)
-    return Step(draft.snapshot(), draft.commands)
+    _settle(draft)
+    return Step(draft.result(), draft.commands)
 
 
 def next_deadline_ms(state: JobState) -> int | None:
-    """When a `TimePassed` is due, in ms since the epoch; None when nothing waits for time."""
-    return deadlines.next_due_ms(state)
+    """When a `TimePassed` is due, on the leader's clock; None when nothing waits for time."""
+    index = state.index
+    tops = [heap.entry[0] for heap in (index.deadlines, index.pauses) if heap is not None]
+    return min(tops, default=None)
 
 
 def _handle(draft: Draft, event: Event) -> None:
     match event:
-        case JobDeployed():
-            deploy.deployed(draft, event)
-        case CoordinatorRestarted():
-            recovery.restarted(draft)
-        case RequestArrived():
-            requests.arrived(draft, event.ask, event.no_start_because)
-        case HostRegistered():
-            for execution_id in recovery.host_registered(draft, event.host, event.execution_ids):
-                _died(draft, execution_id, event.host)
-                recovery.stop_orphan(draft, execution_id, event.host)
-        case HostLost():
-            recovery.host_lost(draft, event.host)
+        case TimePassed():
+            time_passed(draft, expired=_expired)
+        case LagObserved():
+            draft.lags = draft.lags.update({lag.processor_id: lag for lag in event.lags})
+        case ContainerLaunched() | ContainerCheckedIn():
+            _alive(draft, event)
+        case ContainerStopped():
+            status = "" if event.exit_status is None else f", exit status {event.exit_status}"
+            _dead(draft, event.execution_id, event.host, f"{event.host} saw it dead{status}")
+        case StartFailed():
+            _dead(draft, event.execution_id, event.host, f"it never ran: {event.why}")
         case ResourceAllocated():
             _allocated(draft, event.request_id, event.host)
         case RequestExpired():
             _expired(draft, event.request_id, event.why)
-        case ContainerLaunched():
-            if _find(draft, event.execution_id) is None:
-                recovery.stop_orphan(draft, event.execution_id, event.host)
-        case ContainerCheckedIn():
-            _checked_in(draft, event)
-        case StartFailed() | ContainerStopped():
-            _died(draft, event.execution_id, event.host)
+        case RequestArrived():
+            requests.arrived(draft, event.ask, event.no_start_because)
         case StopFailed():
             _stop_failed(draft, event.execution_id)
-        case TimePassed():
-            _time_passed(draft)
+        case HostRegistered():
+            hosts.registered(draft, event, _bury)
+        case HostLost():
+            hosts.lost(draft, event.host, event.last_grant_ms)
+        case PrincipalFenced():
+            hosts.fenced(draft, event.execution_id)
+        case JobDeployed():
+            deploy.deployed(draft, event)
+        case CoordinatorRestarted():
+            recovery.restarted(draft, event.at_ms)
+
+
+def _settle(draft: Draft) -> None:
+    """Starts what nothing is in the way of any more, in every group that changed."""
+    while draft.unsettled:
+        group_id = min(draft.unsettled)
+        draft.unsettled.discard(group_id)
+        group = draft.find_group(group_id)
+        if group is None:
+            continue
+        _start_what_is_reserved(draft, group)
+        actions.follow(draft, group_id)
+
+
+def _start_what_is_reserved(draft: Draft, group: Group) -> None:
+    for processor_id, processor in group.processors.items():
+        if processor.phase is not Phase.RESERVED:
+            continue
+        broken = containers.start_reserved(draft, group.group_id, processor_id)
+        if broken is not None:
+            _refused(draft, group.group_id, processor_id, broken)
+        if draft.find_group(group.group_id) is not group:
+            return  # it is unsettled again: what else is reserved has its turn then
+
+
+def _refused(draft: Draft, group_id: str, processor_id: str, broken: Violation) -> None:
+    """What was reserved became illegal: it is given back, and another place is sought."""
+    group = draft.group(group_id)
+    if group.failover is not None and group.failover.active_id == processor_id:
+        failover.abandon(draft, group_id, broken.seen)
+        return
+    containers.drop_request(draft, group_id, processor_id)
+    action = ownership.owner(group, processor_id, Stage.STARTING)
+    if action is None:
+        draft.emit(CountMetric("failed-standby-allocations"))
+        containers.request_any(draft, group_id, processor_id)
+    elif action.ask.kind is AskKind.START_STANDBY:
+        spin_up.start_failed(draft, group_id, action, broken.host)
+    else:
+        actions.refused(draft, group_id, action, broken)
 
 
 def _allocated(draft: Draft, request_id: str, host: str) -> None:
-    for group in draft.groups.values():
-        group_id, action = group.group_id, group.action
-        reservation = action.reservation if action is not None else None
-        if action is not None and reservation is not None and reservation.request_id == request_id:
-            if reservation.allocated_host is None:
-                actions.allocated(draft, group_id, action, reservation, host)
+    group = draft.group_of_id(request_id)
+    if group is None:
+        draft.emit(ReleaseResource(request_id))
+        return
+    group_id, action = group.group_id, group.action
+    if action is not None:
+        held = action.reservation
+        if held is not None and held.request_id == request_id:
+            if held.allocated_host is None:
+                standby = action.ask.kind is AskKind.START_STANDBY
+                take = spin_up.allocated if standby else actions.allocated
+                take(draft, group_id, action, held, host)
             return
-        for processor in group.processors.values():
-            pid, request = processor.processor_id, processor.request
-            if processor.incarnation and processor.incarnation.request_id == request_id:
-                return
-            if request is None or request.request_id != request_id:
-                continue
-            forced = actions.owns(group, pid, Stage.STARTING)
-            if forced is not None:
-                actions.same_host_allocated(draft, group_id, forced, request, host)
-            else:
-                containers.allocated(draft, group_id, pid, request, host)
+        held = action.standby_reservation
+        if held is not None and held.request_id == request_id:
+            if held.allocated_host is None:
+                swaps.standby_allocated(draft, group_id, action, held, host)
             return
-    draft.emit(ReleaseResource(request_id))
+    for processor in group.processors.values():
+        request = processor.request
+        if request is not None and request.request_id == request_id:
+            if request.allocated_host is None:
+                containers.hold(draft, group_id, processor.processor_id, request, host)
+            return
 
 
 def _expired(draft: Draft, request_id: str, why: str) -> None:
-    for group in draft.groups.values():
-        group_id, action = group.group_id, group.action
-        reservation = action.reservation if action is not None else None
-        if action is not None and reservation is not None and reservation.request_id == request_id:
+    group = draft.group_of_id(request_id)
+    if group is None:
+        return
+    group_id, action = group.group_id, group.action
+    if action is not None:
+        reservation = action.reservation
+        if reservation is not None and reservation.request_id == request_id:
+            if reservation.allocated_host is None:
+                if action.ask.kind is AskKind.START_STANDBY:
+                    draft.emit(ReleaseResource(request_id))
+                    spin_up.expired(draft, group_id, action, why)
+                else:
+                    actions.expired(draft, group_id, action, reservation, why)
+            return
+        reservation = action.standby_reservation
+        if reservation is not None and reservation.request_id == request_id:
             if reservation.allocated_host is None:
                 actions.expired(draft, group_id, action, reservation, why)
             return
-        for processor in group.processors.values():
-            pid, request = processor.processor_id, processor.request
-            if request is None or request.request_id != request_id:
-                continue
-            forced = actions.owns(group, pid, Stage.STARTING)
-            if forced is not None:
-                actions.expired(draft, group_id, forced, request, why)
-            else:
-                containers.expired(draft, group_id, pid, request)
+    for processor in group.processors.values():
+        request = processor.request
+        if request is None or request.request_id != request_id:
+            continue
+        if request.allocated_host is None:
+            _request_expired(draft, group, processor.processor_id, why)
+        return
+
+
+def _request_expired(draft: Draft, group: Group, processor_id: str, why: str) -> None:
+    group_id = group.group_id
+    processor = group.processors[processor_id]
+    assert processor.request is not None
+    forced = ownership.owner(group, processor_id, Stage.STARTING)
+    if group.failover is not None and group.failover.active_id == processor_id:
+        draft.emit(CountMetric("expired-preferred-host-requests"))
+        failover.abandon(draft, group_id, why)
+    elif forced is not None:
+        containers.drop_request(draft, group_id, processor_id)
+        actions.reservation_failed(draft, group_id, forced, why)
+    elif processor.request.host is not None:
+        draft.emit(
+            ReleaseResource(processor.request.request_id),
+            CountMetric("expired-preferred-host-requests"),
+        )
+        failover.next_rung(draft, group_id, processor_id, why)
+    else:
+        draft.emit(CountMetric("expired-any-host-requests"))
+        containers.give_up_turn(draft, group_id, processor_id)
+
+
+def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
+    group = draft.group_of_id(event.execution_id)
+    checked_in = isinstance(event, ContainerCheckedIn)
+    if group is not None:
+        ghost = hosts.ghost_of(group, event.execution_id)
+        if ghost is not None:
+            hosts.ghost_alive(draft, group, ghost, checked_in=checked_in)
             return
+    if group is None:
+        draft.emit(hosts.stop_command(draft, event.execution_id, event.host))
+        return
+    for processor in group.processors.values():
+        incarnation = processor.incarnation
+        if incarnation is None or incarnation.execution_id != event.execution_id:
+            continue
+        if checked_in and processor.phase is Phase.STARTING:
+            _checked_in(draft, group, processor.processor_id)
+        return
 
 
-def _checked_in(draft: Draft, event: ContainerCheckedIn) -> None:
-    found = _find(draft, event.execution_id)
-    if found is None:
-        recovery.stop_orphan(draft, event.execution_id, event.host)
-        return
-    group_id, processor_id = found
-    if draft.processor(group_id, processor_id).phase is not Phase.STARTING:
-        return
+def _checked_in(draft: Draft, group: Group, processor_id: str) -> None:
+    group_id = group.group_id
     containers.checked_in(draft, group_id, processor_id)
-    action = actions.owns(draft.group(group_id), processor_id, Stage.STARTING)
-    if action is not None:
+    if group.failover is not None and group.failover.active_id == processor_id:
+        draft.put_failover(group_id, None)
+    action = ownership.owner(group, processor_id, Stage.STARTING)
+    if action is None:
+        return
+    if action.ask.kind is AskKind.START_STANDBY:
+        spin_up.checked_in(draft, group_id, action)
+    else:
         actions.checked_in(draft, group_id, action)
 
 
-def _died(draft: Draft, execution_id: str, host: str) -> None:
-    found = _find(draft, execution_id)
-    if found is None:
-        draft.emit(ForgetContainer(execution_id, host))
+def _dead(draft: Draft, execution_id: str, host: str, evidence: str) -> None:
+    group = draft.group_of_id(execution_id)
+    if group is None:
+        draft.emit(containers.forget(execution_id, host))
         return
-    group_id, processor_id = found
-    before = containers.bury(draft, group_id, processor_id)
-    stages = (Stage.RESERVING, Stage.STOPPING, Stage.STARTING)
-    action = actions.owns(draft.group(group_id), processor_id, *stages)
-    if action is not None:
-        actions.ended(draft, group_id, action, before)
-    else:
-        containers.ended(draft, group_id, before)
+    ghost = hosts.ghost_of(group, execution_id)
+    if ghost is not None:
+        hosts.ghost_dead(draft, group, ghost, evidence)
+        return
+    for processor in group.processors.values():
+        incarnation = processor.incarnation
+        if incarnation is not None and incarnation.execution_id == execution_id:
+            _bury(draft, group.group_id, processor.processor_id, evidence)
+            return
+
+
+def _bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> None:
+    before = containers.bury(draft, group_id, processor_id, evidence)
+    ends.after_end(draft, group_id, before, lost=False)
 
 
 def _stop_failed(draft: Draft, execution_id: str) -> None:
-    found = _find(draft, execution_id)
-    if found is None:
-        return
-    group_id, processor_id = found
-    action = actions.owns(draft.group(group_id), processor_id, Stage.STOPPING)
-    if action is not None:
-        actions.stop_failed(draft, group_id, action)
-
-
-def _time_passed(draft: Draft) -> None:
-    state = draft.snapshot()
-    for request_id in deadlines.overdue_requests(state, draft.now_ms):
-        _expired(draft, request_id, deadlines.NO_ANSWER)
-    for group_id, processor_id in deadlines.overdue_processors(state, draft.now_ms):
-        phase = draft.processor(group_id, processor_id).phase
-        if phase is Phase.STARTING:
-            containers.start_overdue(draft, group_id, processor_id)
-        elif phase is Phase.STOPPING:
-            containers.stop(draft, group_id, processor_id)
-
-
-def _find(draft: Draft, execution_id: str) -> tuple[str, str] | None:
-    """(group, processor) whose current incarnation this is."""
-    for group in draft.groups.values():
-        for processor in group.processors.values():
-            incarnation = processor.incarnation
-            if incarnation is not None and incarnation.execution_id == execution_id:
-                return group.group_id, processor.processor_id
-    return None
+    group = draft.group_of_id(execution_id)
+    for processor in () if group is None else group.processors.values():
+        incarnation = processor.incarnation
+        if incarnation is not None and incarnation.execution_id == execution_id:
+            if group is not None and processor.phase is Phase.STOPPING:
+                ends.stop_failed(draft, group, processor.processor_id)
+            return

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from samza_dagster.model import naming
-from samza_dagster.placement import actions, rules, texts
+from samza_dagster.placement import (
+    actions,
+    controls,
+    failover,
+    ownership,
+    responses,
+    rules,
+    spin_up,
+    swaps,
+    texts,
+)
 from samza_dagster.placement.commands import DeleteRequest
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.explain import group_with, unknown_destination
-from samza_dagster.placement.state import Group, Phase, PlacementAsk, Stage
+from samza_dagster.placement.explain import refusal_of_ask
+from samza_dagster.placement.state import AskKind, Group, Phase, PlacementAsk
+
+_CONTROLS = (AskKind.CANCEL, AskKind.COMMIT, AskKind.RELEASE)
 
 
 def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
@@ -17,27 +29,27 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
 
     What is stopped must be able to start again: nothing is begun while it isn't.
     """
-    draft.emit(DeleteRequest(ask.uuid))
-    if ask.deployment_id != draft.deployment_id or _is_known(draft, ask.uuid):
+    draft.emit(DeleteRequest(ask.uuid, ask.own))
+    if ask.deployment_id != draft.deployment_id or draft.knows(ask.uuid):
         return
     draft.remember(ask.uuid)
-    state = draft.snapshot()
-    group = group_with(state, ask.processor_id)
-    if group is None:
-        _refuse(draft, ask, texts.UNKNOWN_PROCESSOR)
+    if ask.kind in _CONTROLS:
+        controls.carry_out(draft, ask)
+        return
+    group = draft.find_group(naming.group_of(ask.processor_id))
+    refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
+    if group is None or refusal is not None:
+        _refuse(draft, ask, texts.UNKNOWN_PROCESSOR if refusal is None else refusal)
         return
     if no_start_because:
         _refuse(draft, ask, f"{texts.NO_START}; {no_start_because}")
         return
-    unknown = unknown_destination(state, ask.destination_host)
-    if unknown is not None:
-        _refuse(draft, ask, f"{unknown.seen}; {unknown.change}")
-        return
     draft.put_queue(group.group_id, _in_order((*group.queue, ask)))
     take_turns(draft, unanswered=ask.uuid)
-    why = why_it_waits(draft, ask)
-    if why is not None:
-        actions.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
+    left = draft.find_group(group.group_id)
+    if left is not None and ask in left.queue:
+        why = why_it_waits(draft, left, ask)
+        responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
 
 
 def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
@@ -46,82 +58,104 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
     `unanswered` is a request without a response: it may still be refused; one that
     was ACCEPTED can only fail.
     """
-    while _in_flight(draft) < draft.limits.max_concurrent_actions:
-        ready = min(_ready(draft), key=lambda turn: _order(turn[1]), default=None)
-        if ready is None:
-            return
-        group_id, ask = ready
-        queue = tuple(waiting for waiting in draft.group(group_id).queue if waiting != ask)
-        draft.put_queue(group_id, queue)
-        broken = _broken_rule(draft, draft.group(group_id), ask)
-        if broken is None:
-            actions.begin(draft, group_id, ask)
+    held_back: list[tuple[int, str, str]] = []
+    while len(draft.index.acting) < draft.limits.max_concurrent_actions:
+        entry = draft.index.next_ask()
+        if entry is None:
+            break
+        group = draft.group(entry[2])
+        ask = ownership.next_ask(group)
+        assert ask is not None
+        if _busy_host(draft, group, ask) is not None:
+            held_back.append(entry)
             continue
-        why = f"{texts.CONSTRAINTS}; {broken.rule}: {broken.seen}; {broken.change}"
-        if ask.uuid == unanswered:
-            _refuse(draft, ask, why)
+        draft.put_queue(group.group_id, tuple(q for q in group.queue if q != ask))
+        _begin(draft, draft.group(group.group_id), ask, accepted=ask.uuid != unanswered)
+    for entry in held_back:
+        draft.index.put_ask_back(entry)
+
+
+def why_it_waits(draft: Draft, group: Group, ask: PlacementAsk) -> str:
+    """For what a queued request waits."""
+    if group.action is not None:
+        busy = group.action.ask
+        return f"waits for action {busy.uuid} on {busy.processor_id} of the same group"
+    if group.failover is not None:
+        return f"waits until {group.failover.active_id} has failed over"
+    if not ownership.is_ready(group, ask):
+        return f"waits until {ask.processor_id} runs"
+    first = ownership.next_ask(group)
+    if first is not None and first != ask:
+        return f"waits for request {first.uuid} of the same group, which is older"
+    busy_host = _busy_host(draft, group, ask)
+    if busy_host is not None:
+        limit = draft.limits.max_actions_per_host
+        return f"waits because {limit} actions touch {busy_host}, the limit of a host"
+    limit = draft.limits.max_concurrent_actions
+    return f"waits because {limit} actions are in flight, the job's limit"
+
+
+def _begin(draft: Draft, group: Group, ask: PlacementAsk, *, accepted: bool) -> None:
+    why = _broken_rule(draft, group, ask)
+    if why is not None:
+        if accepted:
+            responses.write(draft, ask, texts.FAILED, why)
         else:
-            actions.write(draft, ask, texts.FAILED, why)
+            _refuse(draft, ask, why)
+        return
+    begin: Callable[[Draft, str, PlacementAsk], None]
+    if swaps.is_swap(ask):
+        begin = swaps.begin
+    elif ask.kind is AskKind.START_STANDBY:
+        begin = spin_up.begin_start
+    elif ask.kind is AskKind.STOP_STANDBY:
+        begin = spin_up.begin_stop
+    else:
+        begin = actions.begin
+    begin(draft, group.group_id, ask)
 
 
-def why_it_waits(draft: Draft, ask: PlacementAsk) -> str | None:
-    """For what a queued request waits; None when it isn't queued."""
-    for group in draft.groups.values():
-        if ask not in group.queue:
-            continue
-        if group.action is not None:
-            busy = group.action.ask
-            return f"waits for action {busy.uuid} on {busy.processor_id} of the same group"
-        if group.processors[ask.processor_id].phase is not Phase.RUNNING:
-            return f"waits until {ask.processor_id} runs"
-        limit = draft.limits.max_concurrent_actions
-        return f"waits because {limit} actions are in flight, the job's limit"
-    return None
-
-
-def _ready(draft: Draft) -> Iterator[tuple[str, PlacementAsk]]:
-    for group in draft.groups.values():
-        if group.action is not None:
-            continue
-        for ask in group.queue:
-            if group.processors[ask.processor_id].phase is Phase.RUNNING:
-                yield group.group_id, ask
-
-
-def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> rules.Violation | None:
-    """The same-host rule for a named host. A lost host is left to the request's expiry."""
-    if ask.destination_host in naming.DESTINATION_WORDS:
+def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
+    """What forbids the request now. A lost host is left to the request's expiry."""
+    if ask.processor_id not in group.processors:
+        return texts.UNKNOWN_PROCESSOR
+    if swaps.is_swap(ask):
+        if failover.candidates(draft, group, ask.processor_id):
+            return None
+        return texts.no_standby(ask.processor_id)
+    if ask.kind is AskKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
         return None
-    return rules.taken_hosts(group, ask.processor_id).get(ask.destination_host)
+    mover = ask.processor_id
+    if ask.kind is AskKind.START_STANDBY:
+        mover = spin_up.new_standby_id(group)
+    broken = rules.violation(group, draft.hosts, mover, ask.destination_host)
+    if broken is None or broken.rule == rules.HOST_ALIVE:
+        return None
+    return f"{texts.CONSTRAINTS}; {broken.rule}: {broken.seen}; {broken.change}"
 
 
-def _is_known(draft: Draft, uuid: str) -> bool:
-    if uuid in draft.uuids:
-        return True
-    return any(
-        (group.action is not None and group.action.ask.uuid == uuid)
-        or any(ask.uuid == uuid for ask in group.queue)
-        for group in draft.groups.values()
-    )
-
-
-def _in_flight(draft: Draft) -> int:
-    """Actions that hold or want a resource of their own; a fallback is an ordinary start."""
-    held = (Stage.RESERVING, Stage.STOPPING, Stage.STARTING)
-    return sum(
-        1
-        for group in draft.groups.values()
-        if group.action is not None and group.action.stage in held
-    )
-
-
-def _order(ask: PlacementAsk) -> tuple[int, str]:
-    return ask.timestamp_ms, ask.uuid
+def _busy_host(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
+    """A host that the request would touch and that as many actions touch as may."""
+    touched: set[str] = set()
+    processor = group.processors.get(ask.processor_id)
+    if processor is not None and processor.phase is Phase.RUNNING and processor.incarnation:
+        touched.add(processor.incarnation.host)
+    if ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
+        touched.add(ask.destination_host)
+    counts = dict.fromkeys(touched, 0)
+    for group_id in draft.index.acting:
+        action = draft.group(group_id).action
+        assert action is not None
+        named = {action.source_host, action.target_host, action.ask.destination_host}
+        for host in touched & {name for name in named if name is not None}:
+            counts[host] += 1
+    limit = draft.limits.max_actions_per_host
+    return next((host for host in sorted(touched) if counts[host] >= limit), None)
 
 
 def _in_order(asks: tuple[PlacementAsk, ...]) -> tuple[PlacementAsk, ...]:
-    return tuple(sorted(asks, key=_order))
+    return tuple(sorted(asks, key=lambda ask: (ask.timestamp_ms, ask.uuid)))
 
 
 def _refuse(draft: Draft, ask: PlacementAsk, reason: str) -> None:
-    actions.write(draft, ask, texts.BAD_REQUEST, texts.bad_request(reason))
+    responses.write(draft, ask, texts.BAD_REQUEST, texts.bad_request(reason))

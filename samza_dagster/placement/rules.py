@@ -1,18 +1,22 @@
 """The rules that a host must meet for a processor, and what broke one of them.
 
-Same host: a member of a group may not be where another member has a process, a
-reservation, or a pending request for that host by name. A process counts until it
-was seen dead, also on a host that is lost. (Hot standby SEP, invariant 1.)
+Same host: a member of a group may not be where another member has a process, a ghost,
+a reservation, or a pending request for that host by name; nor in the same fault domain,
+where domains are known. A process counts until it was seen dead, also on a host that is
+lost. (Hot standby SEP, invariant 1.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from samza_dagster.placement.state import Group, Host, ResourceRequest
+from samza_dagster.placement import ownership
+from samza_dagster.placement.state import AskKind, Group, Host, ResourceRequest
 
 SAME_HOST = "same-host"
+SAME_DOMAIN = "same-fault-domain"
+NOT_DEAD = "not-known-dead"
 ANOTHER_HOST = "another-host"
 HOST_ALIVE = "host-alive"
 
@@ -28,39 +32,83 @@ class Violation:
 
 
 def taken_hosts(group: Group, processor_id: str) -> dict[str, Violation]:
-    """Hosts that the group's other members hold, each with what holds it."""
+    """Hosts that the group's other members hold, each with what holds it.
+
+    A standby that gives way to this processor doesn't hold its host; its ghost does.
+    """
     taken: dict[str, Violation] = {}
+    giving_way = ownership.gives_way(group, processor_id)
     for other in group.processors.values():
-        if other.processor_id == processor_id:
+        other_id = other.processor_id
+        if other_id == processor_id:
             continue
-        for request in (other.request, _reservation(group, other.processor_id)):
+        for request in (other.request, *_reservations(group, other_id)):
             if request is not None and (host := request.allocated_host or request.host):
                 verb = "has reserved" if request.allocated_host else "has requested"
                 taken[host] = Violation(
                     SAME_HOST,
                     host,
-                    f"{other.processor_id} of the same group {verb} {host}",
-                    f"wait until {other.processor_id} runs, then move it to another host",
+                    f"{other_id} of the same group {verb} {host}",
+                    f"wait until {other_id} runs, then move it to another host",
                 )
-        if other.incarnation is not None:
+        if other.incarnation is not None and other_id != giving_way:
             host = other.incarnation.host
             taken[host] = Violation(
                 SAME_HOST,
                 host,
-                f"{other.processor_id} of the same group is {other.phase} on {host}",
-                f"move {other.processor_id} to another host first",
+                f"{other_id} of the same group is {other.phase} on {host}",
+                f"move {other_id} to another host first",
             )
+    for ghost in group.ghosts:
+        host = ghost.incarnation.host
+        taken[host] = Violation(
+            NOT_DEAD,
+            host,
+            f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on {host} when its agent "
+            "fell silent, and wasn't seen dead",
+            f"bring {host}'s agent back: it tells what became of {ghost.processor_id}",
+        )
     return taken
 
 
 def violation(
     group: Group, hosts: Mapping[str, Host], processor_id: str, host: str
 ) -> Violation | None:
-    """The rule that forbids `processor_id` to start on `host` now; None when it may."""
-    broken = taken_hosts(group, processor_id).get(host)
+    """The rule that forbids `processor_id` to be on `host` now; None when it may."""
+    taken = taken_hosts(group, processor_id)
+    broken = taken.get(host)
     if broken is not None:
         return broken
-    return lost(hosts, host)
+    return lost(hosts, host) or _same_domain(hosts, taken, host)
+
+
+def forbidden_hosts(group: Group, hosts: Mapping[str, Host], processor_id: str) -> set[str]:
+    """Every host that `processor_id` may not be on now."""
+    taken = taken_hosts(group, processor_id)
+    forbidden = set(taken)
+    domains = {known.fault_domain for name in taken if (known := hosts.get(name))} - {""}
+    for name, host in hosts.items():
+        if not host.alive or host.fault_domain in domains:
+            forbidden.add(name)
+    return forbidden
+
+
+def in_the_way(group: Group, processor_id: str, host: str) -> str | None:
+    """What must be known dead before `processor_id` starts on `host`; None when nothing is.
+
+    Invariants 2 and 3: the standby whose store it takes over, and its own earlier
+    incarnation wherever that is.
+    """
+    processor = group.processors[processor_id]
+    if processor.incarnation is not None:
+        return f"{processor.incarnation.execution_id} isn't dead yet"
+    ghost = ownership.owning_ghost(group, processor_id)
+    if ghost is not None:
+        return f"{ghost.incarnation.execution_id} may still own its tasks"
+    for other in group.processors.values():
+        if other.incarnation is not None and other.incarnation.host == host:
+            return f"{other.incarnation.execution_id} isn't dead yet"
+    return None
 
 
 def lost(hosts: Mapping[str, Host], host: str) -> Violation | None:
@@ -73,13 +121,31 @@ def lost(hosts: Mapping[str, Host], host: str) -> Violation | None:
     )
 
 
-def lost_hosts(hosts: Mapping[str, Host]) -> set[str]:
-    """Every known host that is silent."""
-    return {name for name, host in hosts.items() if not host.alive}
-
-
-def _reservation(group: Group, processor_id: str) -> ResourceRequest | None:
-    action = group.action
-    if action is None or action.ask.processor_id != processor_id:
+def _same_domain(
+    hosts: Mapping[str, Host], taken: Mapping[str, Violation], host: str
+) -> Violation | None:
+    known = hosts.get(host)
+    if known is None or not known.fault_domain:
         return None
-    return action.reservation
+    for name, held in taken.items():
+        other = hosts.get(name)
+        if other is not None and other.fault_domain == known.fault_domain:
+            return Violation(
+                SAME_DOMAIN,
+                host,
+                f"{host} is in fault domain {known.fault_domain} as {name} is, and {held.seen}",
+                f"name a host of another fault domain than {known.fault_domain}",
+            )
+    return None
+
+
+def _reservations(group: Group, processor_id: str) -> Iterator[ResourceRequest]:
+    """What the group's action has reserved or asks for on behalf of this processor."""
+    action = group.action
+    if action is None:
+        return
+    if action.reservation is not None and ownership.subject(action) == processor_id:
+        yield action.reservation
+    displaced = action.ask.kind is not AskKind.START_STANDBY and action.standby_id == processor_id
+    if action.standby_reservation is not None and displaced:
+        yield action.standby_reservation

@@ -204,13 +204,17 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """An active on its way to the host of one of its standbys, which gives way."""
+    """An active on its way to the host of one of its standbys, which gives way.
+
+    `tried` are the standbys whose place was sought since the active went down.
+    """
 
     active_id: str
     standby_id: str
     host: str
     since_ms: int
     why: str
+    tried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,3 +62,88 @@ def constraints_now(host: str) -> str:
 def deployment_ended(deployment_id: str) -> str:
     """A new deployment began while the request waited or ran."""
     return f"failed the ContainerPlacement action because deployment {deployment_id} began"
+
+
+STANDBY_STOP_IN_PROGRESS = "Standby container stop in progress"
+CANCELLED = "cancelled before anything was stopped; the container runs on untouched"
+RELEASED = "released: what was reserved is given back, the container runs on untouched"
+
+
+def held(host: str, for_ms: int) -> str:
+    """The destination is reserved and waits for its commit."""
+    return f"Reserved on host {host}, waits for commit, let go in {for_ms / 1000:g} s"
+
+
+def hold_expired(host: str) -> str:
+    """Nobody committed in time."""
+    return (
+        f"failed the ContainerPlacement action because the reservation on host {host} was not "
+        "committed in time; the container runs on untouched"
+    )
+
+
+def died_before(processor_id: str) -> str:
+    """The container ended by itself before its action stopped it."""
+    return (
+        f"failed the ContainerPlacement action because container {processor_id} ended by itself "
+        "before it was stopped; it is started again"
+    )
+
+
+def standby_died(standby_id: str) -> str:
+    """The standby whose place was sought is gone."""
+    return (
+        f"failed the ContainerPlacement action because standby container {standby_id} ended "
+        "by itself; the active runs on untouched"
+    )
+
+
+def standby_needed(active_id: str) -> str:
+    """A failover takes the standby that this action would have moved."""
+    return (
+        "failed the ContainerPlacement action because the standby is needed: "
+        f"active container {active_id} fails over to its host"
+    )
+
+
+def no_standby(active_id: str) -> str:
+    """There is no running standby whose place the active could take."""
+    return f"no standby container of {active_id} runs on a host where {active_id} may be"
+
+
+def came_back(host: str) -> str:
+    """The host that was thought lost is there again, with the container."""
+    return (
+        f"failed the ContainerPlacement action because host {host} came back with the container "
+        "running; it runs on there"
+    )
+
+
+def host_lost(host: str) -> str:
+    """The host fell silent while it was to act."""
+    return f"failed the ContainerPlacement action because host {host} fell silent"
+
+
+def standby_started(standby_id: str, host: str) -> str:
+    """The standby that was asked for has checked in."""
+    return f"Successfully started standby container {standby_id} on host {host}"
+
+
+def standby_start_failed(standby_id: str, host: str) -> str:
+    """The standby that was asked for isn't there."""
+    return f"failed to start standby container {standby_id} on host {host}; it is given up"
+
+
+def standby_stopped(standby_id: str) -> str:
+    """Its process was seen dead, and it isn't wanted any more."""
+    return f"Successfully stopped and removed standby container {standby_id}"
+
+
+def committed(uuid: str) -> str:
+    """The reserved action goes on."""
+    return f"Request {uuid} goes on"
+
+
+def ended_for(uuid: str, word: str) -> str:
+    """The request that a cancel or release was about has ended."""
+    return f"Request {uuid} is {word}"

@@ -67,7 +67,7 @@ def test_what_is_unknown_is_said(processor_id: str, destination: str, seen: str)
 def test_a_lost_host_is_named_as_lost() -> None:
     """It may be back before the request expires, so it isn't a bad request."""
     world = running()
-    world.handle(ev.HostLost(world.now_ms, "host-3"))
+    world.handle(ev.HostLost(world.now_ms, "host-3", world.now_ms))
     [candidate] = explain(world.state, "0", "host-3").candidates
     assert candidate.rule == rules.HOST_ALIVE
 

@@ -72,7 +72,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(
         processor=st.sampled_from(("0", "9", "9-0")),
-        destination=st.sampled_from(("host-9", naming.STANDBY, "host-1")),
+        destination=st.sampled_from(("host-9", "host-1")),
     )
     def ask_oddly(self, processor: str, destination: str) -> None:
         self.ask(processor=processor, destination=destination, age=0, expiry=None)
@@ -111,8 +111,9 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(host=st.sampled_from(HOSTS))
     def fall_silent(self, host: str) -> None:
         self.world.hosts[host].up = False
+        self.world.hosts[host].silent_since_ms = self.world.now_ms
         self.world.hosts[host].registered = False
-        self.world.handle(ev.HostLost(self.world.now_ms, host))
+        self.world.handle(ev.HostLost(self.world.now_ms, host, self.world.now_ms))
 
     @rule(host=st.sampled_from(HOSTS), rebooted=st.booleans())
     def register(self, host: str, rebooted: bool) -> None:

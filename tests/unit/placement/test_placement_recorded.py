@@ -45,7 +45,7 @@ def replay(scenario: dict[str, Any], *, lost: str | None = None) -> list[tuple[s
     world = running(scenario["before"], hosts=NODES)
     if lost is not None:
         world.hosts[lost].up = world.hosts[lost].registered = False
-        world.handle(ev.HostLost(world.now_ms, lost))
+        world.handle(ev.HostLost(world.now_ms, lost, world.now_ms))
     expiry = scenario["opts"].get("expiry")
     world.submit(ask(scenario["proc"], scenario["dest"], expiry_ms=expiry))
     world.until(lambda: world.action("0") is None and world.action("1") is None)

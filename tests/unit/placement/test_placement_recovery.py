@@ -191,7 +191,7 @@ def test_a_lost_host_frees_nothing_and_gets_nothing() -> None:
     """Silence proves no death: its containers are started nowhere else until it is back."""
     world = running()
     world.hosts["host-1"].up = world.hosts["host-1"].registered = False
-    world.handle(ev.HostLost(world.now_ms, "host-1"))
+    world.handle(ev.HostLost(world.now_ms, "host-1", world.now_ms))
     assert world.sent(cmd.StartContainer) == []
     assert world.phases()["0"] is Phase.RUNNING
     world.submit(ask("0-0", "ANY_HOST"))

@@ -71,6 +71,7 @@ class VirtualHost:
 
     name: str
     up: bool = True
+    silent_since_ms: int = 0
     registered: bool = False
     fault: Fault | None = None
     books: dict[str, Entry] = field(default_factory=dict)

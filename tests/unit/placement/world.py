@@ -52,6 +52,7 @@ class World:
 
     def handle(self, event: ev.Event, *, crash_after: int | None = None) -> None:
         """One committed step; with `crash_after` only so many effects leave before a crash."""
+        self._end_leases()
         before = self.state
         taken = step(before, event)
         self.state = taken.state
@@ -73,6 +74,13 @@ class World:
             assert due is None or due > self.state.now_ms, "a deadline that time doesn't clear"
         if crash_after is not None:
             self.crash()
+
+    def _end_leases(self) -> None:
+        """The warden of a silent host ends what has no lease any more."""
+        for host in self.hosts.values():
+            if not host.up and self.now_ms - host.silent_since_ms >= self.state.limits.lease_ms:
+                for entry in tuple(host.live()):
+                    host.die(self.now_ms, entry)
 
     def crash(self) -> None:
         """The coordinator's process ends and another takes over; hosts have yet to register."""
@@ -264,6 +272,8 @@ class World:
             current = processor.incarnation
             redeployed = before.deployment_id != self.state.deployment_id
             if redeployed or current is None or current.execution_id != command.execution_id:
+                continue
+            if group.failover is not None and group.failover.standby_id == processor_id:
                 continue
             action = group.action
             assert action is not None, f"{command} without an action"

@@ -1,0 +1,104 @@
+"""Certificates: what allowed a start, and how an incarnation ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samza_dagster.model import naming
+from samza_dagster.placement import ownership
+from samza_dagster.placement.certificates import AuditRecord, Predecessor
+from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
+
+
+def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarnation) -> None:
+    """Certifies a start; the caller has checked that nothing is in its way."""
+    end = processor.last_end
+    lag = None
+    giving_way = ownership.gives_way(group, processor.processor_id)
+    if giving_way is not None:
+        lag = draft.lags.get(giving_way)
+    draft.certify(
+        replace(
+            _record(
+                draft, "start", group.group_id, processor.processor_id, processor.role, incarnation
+            ),
+            why=_why(group, processor.processor_id),
+            predecessor=None
+            if end is None
+            else Predecessor(
+                end.execution_id, end.epoch, end.host, end.how.value, end.at_ms, end.evidence
+            ),
+            others=_others(group, processor.processor_id),
+            lag_records=None if lag is None else lag.records,
+            ready_in_ms=None if lag is None else lag.ready_in_ms,
+        )
+    )
+
+
+def end(
+    draft: Draft,
+    group_id: str,
+    processor_id: str,
+    incarnation: Incarnation,
+    how: Ended,
+    evidence: str,
+) -> End:
+    """Certifies an end, and returns it for the processor's next start."""
+    role = Role.STANDBY if naming.is_standby(processor_id) else Role.ACTIVE
+    draft.certify(
+        replace(
+            _record(draft, "end", group_id, processor_id, role, incarnation),
+            how=how.value,
+            evidence=evidence,
+        )
+    )
+    return End(
+        incarnation.execution_id, incarnation.epoch, incarnation.host, how, draft.now_ms, evidence
+    )
+
+
+def _record(
+    draft: Draft,
+    kind: str,
+    group_id: str,
+    processor_id: str,
+    role: Role,
+    incarnation: Incarnation,
+) -> AuditRecord:
+    return AuditRecord(
+        number=0,
+        kind=kind,
+        at_ms=draft.now_ms,
+        deployment_id=draft.deployment_id,
+        group_id=group_id,
+        processor_id=processor_id,
+        role=role.value,
+        execution_id=incarnation.execution_id,
+        epoch=incarnation.epoch,
+        host=incarnation.host,
+        previous_hash="",
+        fencing=draft.limits.fencing.value,
+    )
+
+
+def _why(group: Group, processor_id: str) -> str:
+    if group.failover is not None and group.failover.active_id == processor_id:
+        failover = group.failover
+        return f"failover to the host of {failover.standby_id}: {failover.why}"
+    action = group.action
+    if action is not None and ownership.acts_on(action, processor_id, Stage.STARTING):
+        return f"{action.ask.kind.value} {action.ask.uuid} to {action.ask.destination_host}"
+    if action is not None and ownership.acts_on(action, processor_id, *ownership.FALLBACK):
+        return f"the way back of {action.ask.uuid}"
+    return "it should run"
+
+
+def _others(group: Group, processor_id: str) -> tuple[tuple[str, str], ...]:
+    others = {
+        (other.processor_id, other.incarnation.host)
+        for other in group.processors.values()
+        if other.processor_id != processor_id and other.incarnation is not None
+    }
+    others |= {(ghost.processor_id, ghost.incarnation.host) for ghost in group.ghosts}
+    return tuple(sorted(others))

@@ -1,0 +1,63 @@
+"""Requests about requests: cancel one, commit or release what one has reserved."""
+
+from __future__ import annotations
+
+from samza_dagster.placement import actions, ownership, responses, spin_up, texts
+from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.state import Action, AskKind, Group, PlacementAsk, Stage
+
+
+def carry_out(draft: Draft, ask: PlacementAsk) -> None:
+    """Done at once, or refused with the reason: a control never waits."""
+    target = ask.refers_to
+    group = draft.group_of_id(target)
+    if group is None or not _is_request(group, target):
+        _refuse(draft, ask, f"request {target} is neither queued nor in flight")
+        return
+    action = group.action
+    if action is None or action.ask.uuid != target:
+        if ask.kind is AskKind.COMMIT:
+            _refuse(draft, ask, f"request {target} is queued; commit it once it is reserved")
+            return
+        _drop_queued(draft, group, target)
+    elif ask.kind is AskKind.COMMIT:
+        if not action.ask.hold or action.stage not in (Stage.RESERVING, Stage.HELD):
+            _refuse(draft, ask, f"request {target} is {action.stage}, it waits for no commit")
+            return
+        actions.committed(draft, group.group_id, action)
+        responses.write(draft, ask, texts.SUCCEEDED, texts.committed(target))
+        return
+    elif action.stage not in ownership.REVOCABLE:
+        _refuse(draft, ask, f"request {target} is {action.stage}: too late, a container is down")
+        return
+    else:
+        _give_up(draft, group.group_id, action, _word(ask))
+    responses.write(draft, ask, texts.SUCCEEDED, texts.ended_for(target, ask.kind.value))
+
+
+def _give_up(draft: Draft, group_id: str, action: Action, message: str) -> None:
+    if action.ask.kind is AskKind.START_STANDBY:
+        responses.give_back(draft, action)
+        spin_up.given_up(draft, group_id, action, message)
+    else:
+        actions.give_up(draft, group_id, action, message)
+
+
+def _drop_queued(draft: Draft, group: Group, uuid: str) -> None:
+    for ask in group.queue:
+        if ask.uuid == uuid:
+            responses.write(draft, ask, texts.FAILED, texts.CANCELLED)
+    draft.put_queue(group.group_id, tuple(ask for ask in group.queue if ask.uuid != uuid))
+
+
+def _is_request(group: Group, uuid: str) -> bool:
+    in_flight = group.action is not None and group.action.ask.uuid == uuid
+    return in_flight or any(ask.uuid == uuid for ask in group.queue)
+
+
+def _word(ask: PlacementAsk) -> str:
+    return texts.RELEASED if ask.kind is AskKind.RELEASE else texts.CANCELLED
+
+
+def _refuse(draft: Draft, ask: PlacementAsk, reason: str) -> None:
+    responses.write(draft, ask, texts.BAD_REQUEST, texts.bad_request(reason))

@@ -1,0 +1,118 @@
+"""What follows when a processor has no process any more: who is told, and what they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samza_dagster.placement import (
+    actions,
+    containers,
+    failover,
+    failures,
+    ownership,
+    spin_up,
+    swaps,
+)
+from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.state import Action, AskKind, Group, Phase, Processor, Stage
+
+_MOVING = (
+    Stage.RESERVING_STANDBY,
+    Stage.STOPPING_STANDBY,
+    Stage.RESERVING,
+    Stage.HELD,
+    Stage.STOPPING,
+    Stage.STARTING,
+)
+_DISPLACING = (Stage.RESERVING_STANDBY, Stage.STOPPING_STANDBY)
+
+
+def after_end(draft: Draft, group_id: str, before: Processor, *, lost: bool) -> None:
+    """`before` is the processor as it was with its process; `lost`: nobody saw it die."""
+    processor_id = before.processor_id
+    group = draft.group(group_id)
+    action = ownership.owner(group, processor_id, *_MOVING)
+    if action is not None:
+        _subject_ended(draft, group_id, action, before, lost=lost)
+        return
+    displacing = ownership.displacing(group, processor_id, *_DISPLACING)
+    if displacing is not None and not lost:
+        _standby_gave_way(draft, group_id, displacing, before)
+        return
+    failing_over = group.failover
+    if failing_over is not None and failing_over.active_id == processor_id:
+        draft.put_failover(group_id, None)
+    by_itself(draft, group_id, before)
+    if displacing is not None:
+        swaps.standby_lost(draft, group_id, displacing)
+    elif lost and failing_over is not None and failing_over.standby_id == processor_id:
+        why = f"the host of {processor_id} fell silent before it was seen dead"
+        failover.abandon(draft, group_id, why)
+
+
+def by_itself(draft: Draft, group_id: str, before: Processor) -> None:
+    """An end that no action asked for: the way back begins.
+
+    One that ran goes on at once. Others take a turn to start.
+    """
+    processor_id = before.processor_id
+    if not before.wanted:
+        draft.remove_processor(group_id, processor_id)
+        return
+    if before.phase is Phase.RUNNING:
+        failures.count_death(draft, group_id, processor_id)
+        failover.recover(draft, group_id, processor_id, "its process ended by itself")
+        return
+    if before.phase is Phase.STARTING:
+        failures.count_failed_start(draft, group_id, before)
+    processor = draft.processor(group_id, processor_id)
+    pause = failures.pause_ms(processor, draft.now_ms, draft.limits)
+    containers.wait(draft, group_id, processor_id, not_before_ms=draft.now_ms + pause)
+
+
+def _subject_ended(
+    draft: Draft, group_id: str, action: Action, before: Processor, *, lost: bool
+) -> None:
+    assert before.incarnation is not None
+    match action.ask.kind:
+        case AskKind.START_STANDBY:
+            spin_up.start_failed(draft, group_id, action, before.incarnation.host)
+        case AskKind.STOP_STANDBY if lost:
+            spin_up.lost(draft, group_id, action)
+        case AskKind.STOP_STANDBY:
+            spin_up.stopped(draft, group_id, action)
+        case _:
+            if action.stage is Stage.STARTING and draft.group(group_id).failover is not None:
+                draft.put_failover(group_id, None)
+            actions.ended(draft, group_id, action, before)
+
+
+def _standby_gave_way(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
+    if action.stage is Stage.RESERVING_STANDBY:
+        swaps.standby_ended(draft, group_id, action, before)
+        by_itself(draft, group_id, before)
+        return
+    swaps.standby_ended(draft, group_id, action, before)
+
+
+def stop_failed(draft: Draft, group: Group, processor_id: str) -> None:
+    """The process outlives its stop: whoever asked for it must do without.
+
+    One that nobody asked for any more (it isn't wanted, or its start was overdue) is
+    stopped again when its deadline comes.
+    """
+    group_id = group.group_id
+    action = ownership.owner(group, processor_id, Stage.STOPPING)
+    displacing = ownership.displacing(group, processor_id, Stage.STOPPING_STANDBY)
+    if action is not None and action.ask.kind is AskKind.STOP_STANDBY:
+        spin_up.stop_failed(draft, group_id, action)
+    elif action is not None:
+        actions.stop_failed(draft, group_id, action)
+    elif displacing is not None:
+        swaps.standby_stop_failed(draft, group_id, displacing)
+    elif group.failover is not None and group.failover.standby_id == processor_id:
+        host = group.failover.host
+        standby = group.processors[processor_id]
+        draft.put_processor(group_id, replace(standby, last_seen_host=host))
+        containers.lives_on(draft, group_id, processor_id)
+        failover.abandon(draft, group_id, f"{processor_id} lives on on {host} after its stop")

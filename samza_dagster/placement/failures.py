@@ -1,0 +1,59 @@
+"""Failures of a processor, their window, and how long the next start pauses for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samza_dagster.placement.commands import CountMetric
+from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.state import Limits, Processor, Role
+
+# Pause before a start that follows failed ones, times their number.
+ATTEMPT_PAUSE_MS = 500
+LONGEST_PAUSE_MS = 30_000
+
+
+def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
+    """One more container that ended unasked."""
+    processor = draft.processor(group_id, processor_id)
+    kept = draft.limits.retry_count + 1
+    recent = (*_recent(processor, draft.now_ms, draft.limits), draft.now_ms)[-kept:]
+    draft.put_processor(
+        group_id, replace(processor, failures=processor.failures + 1, failed_at_ms=recent)
+    )
+    active = processor.role is Role.ACTIVE
+    draft.emit(
+        CountMetric("failed-containers"),
+        CountMetric("active-failures" if active else "standby-failures"),
+    )
+
+
+def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
+    """One more start that never checked in; the next try avoids its host."""
+    processor = draft.processor(group_id, started.processor_id)
+    failed_on = started.incarnation.host if started.incarnation else None
+    draft.put_processor(
+        group_id, replace(processor, attempts=processor.attempts + 1, avoid_host=failed_on)
+    )
+    count_death(draft, group_id, started.processor_id)
+
+
+def pause_ms(processor: Processor, now_ms: int, limits: Limits) -> int:
+    """How long the next start waits: for failed tries a little, while flapping the longest."""
+    if is_flapping(processor, now_ms, limits):
+        return LONGEST_PAUSE_MS
+    return min(LONGEST_PAUSE_MS, ATTEMPT_PAUSE_MS * processor.attempts)
+
+
+def is_flapping(processor: Processor, now_ms: int, limits: Limits) -> bool:
+    """More than `retry_count` failures within `retry_window_ms`.
+
+    Samza ends the job at that point, also for restarts that were planned
+    (`cluster-manager.container.retry.count`); here only failures count, and only time is lost.
+    """
+    return len(_recent(processor, now_ms, limits)) > limits.retry_count
+
+
+def _recent(processor: Processor, now_ms: int, limits: Limits) -> tuple[int, ...]:
+    since = now_ms - limits.retry_window_ms
+    return tuple(at_ms for at_ms in processor.failed_at_ms if since < at_ms <= now_ms)

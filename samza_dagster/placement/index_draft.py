@@ -1,0 +1,187 @@
+"""The index under change: groups that a step touched are summed up again when it is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from immutables import Map
+
+from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
+from samza_dagster.placement.state import Group, JobState
+from samza_dagster.placement.summaries import summarise
+
+GROUP, HOST = 0, 1
+
+
+class IndexDraft:
+    """An `Index` that follows the groups of one step."""
+
+    def __init__(self, index: Index) -> None:
+        self._before = index
+        self._touched: dict[str, Group | None] = {}
+        self.deadlines: Heap = index.deadlines
+        self.turns: Heap = index.turns
+        self.pauses: Heap = index.pauses
+        self.asks: Heap = index.asks
+        self.starting = index.starting
+        self.acting = index.acting
+        self.by_host = index.by_host
+        self.by_id = index.by_id
+        self.summaries = index.summaries
+        self.uuid_order = index.uuid_order
+
+    def touch(self, group_id: str, group: Group | None) -> None:
+        """This is the group now; None when it is gone."""
+        self._touched[group_id] = group
+
+    def refresh(self) -> None:
+        """Takes up what was touched since."""
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, {}
+        for group_id, group in touched.items():
+            old = self.summaries.get(group_id, NOTHING)
+            new = NOTHING if group is None else summarise(group)
+            if new is not NOTHING and new == old:
+                continue
+            self._replace(group_id, old, new)
+            if group is None:
+                if group_id in self.summaries:
+                    self.summaries = self.summaries.delete(group_id)
+            else:
+                self.summaries = self.summaries.set(group_id, new)
+
+    def groups_on(self, host: str) -> tuple[str, ...]:
+        """Groups that have a process, a ghost, a resource or a named request there."""
+        self.refresh()
+        return tuple(sorted(self.by_host.get(host, ())))
+
+    def put_host_deadline(self, due_ms: int, host: str) -> None:
+        """A host that must have registered by then."""
+        self.deadlines = push(self.deadlines, (due_ms, HOST, host))
+
+    def take_overdue(self, now_ms: int) -> tuple[list[str], list[str]]:
+        """Groups and hosts whose deadline is reached; a group is due anew unless it changes."""
+        self.refresh()
+        groups: list[str] = []
+        hosts: list[str] = []
+        while self.deadlines is not None and self.deadlines.entry[0] <= now_ms:
+            due_ms, kind, name = self.deadlines.entry
+            self.deadlines = pop(self.deadlines)
+            if kind == HOST:
+                hosts.append(name)
+            elif self._deadline_of(name) == due_ms and name not in groups:
+                groups.append(name)
+        return groups, hosts
+
+    def keep_deadline(self, group_id: str) -> None:
+        """Puts a group's deadline back that `take_overdue` took and nothing changed."""
+        self.refresh()
+        due_ms = self._deadline_of(group_id)
+        if due_ms is not None:
+            self.deadlines = push(self.deadlines, (due_ms, GROUP, group_id))
+
+    def next_turn(self, now_ms: int) -> tuple[str, str] | None:
+        """Takes the (group, processor) whose turn to start it is; None when nobody waits."""
+        self.refresh()
+        while self.pauses is not None and self.pauses.entry[0] <= now_ms:
+            entry = self.pauses.entry
+            self.pauses = pop(self.pauses)
+            if self._waits(entry):
+                self.turns = push(self.turns, (*entry[1:], entry[0]))
+        while self.turns is not None:
+            *turn, not_before_ms = self.turns.entry
+            self.turns = pop(self.turns)
+            if self._waits((not_before_ms, *turn)):
+                return turn[-2], turn[-1]
+        return None
+
+    def next_ask(self) -> tuple[int, str, str] | None:
+        """Takes the (timestamp, uuid, group) of the oldest request that may begin."""
+        self.refresh()
+        while self.asks is not None:
+            entry: Any = self.asks.entry
+            self.asks = pop(self.asks)
+            summary = self.summaries.get(entry[2])
+            if summary is not None and summary.ask == entry:
+                return entry
+        return None
+
+    def put_ask_back(self, entry: tuple[int, str, str]) -> None:
+        """An ask that was taken and can't begin yet."""
+        self.asks = push(self.asks, entry)
+
+    def result(self) -> Index:
+        """The index for the state that the step ends in."""
+        self.refresh()
+        while self.deadlines is not None:
+            due_ms, kind, name = self.deadlines.entry
+            if kind == HOST or self._deadline_of(name) == due_ms:
+                break
+            self.deadlines = pop(self.deadlines)
+        while self.pauses is not None and not self._waits(self.pauses.entry):
+            self.pauses = pop(self.pauses)
+        return Index(
+            self.deadlines,
+            self.turns,
+            self.pauses,
+            self.asks,
+            self.starting,
+            self.acting,
+            self.by_host,
+            self.by_id,
+            self.summaries,
+            self.uuid_order,
+        )
+
+    def _deadline_of(self, group_id: str) -> int | None:
+        summary = self.summaries.get(group_id)
+        return None if summary is None else summary.deadline_ms
+
+    def _waits(self, entry: tuple[Any, ...]) -> bool:
+        summary = self.summaries.get(entry[-2])
+        return summary is not None and entry in summary.pauses
+
+    def _replace(self, group_id: str, old: Summary, new: Summary) -> None:
+        if new.deadline_ms != old.deadline_ms and new.deadline_ms is not None:
+            self.deadlines = push(self.deadlines, (new.deadline_ms, GROUP, group_id))
+        for entry in new.pauses:
+            if entry not in old.pauses:
+                self.pauses = push(self.pauses, entry)
+        if new.ask is not None and new.ask != old.ask:
+            self.asks = push(self.asks, new.ask)
+        self.starting += new.starting - old.starting
+        if new.acting and not old.acting:
+            self.acting = self.acting.set(group_id, None)
+        elif old.acting and not new.acting:
+            self.acting = self.acting.delete(group_id)
+        if new.hosts != old.hosts:
+            self._move_hosts(group_id, old.hosts, new.hosts)
+        if new.ids != old.ids:
+            with self.by_id.mutate() as by_id:
+                for name in old.ids - new.ids:
+                    del by_id[name]
+                for name in new.ids - old.ids:
+                    by_id[name] = group_id
+                self.by_id = by_id.finish()
+
+    def _move_hosts(self, group_id: str, old: frozenset[str], new: frozenset[str]) -> None:
+        for host in old - new:
+            left = self.by_host[host].delete(group_id)
+            self.by_host = self.by_host.set(host, left) if left else self.by_host.delete(host)
+        for host in new - old:
+            there = self.by_host.get(host) or Map[str, None]()
+            self.by_host = self.by_host.set(host, there.set(group_id, None))
+
+
+def rebuilt(state: JobState) -> JobState:
+    """The state with its index, for groups, hosts and uuids that were read back."""
+    draft = IndexDraft(Index())
+    for group_id, group in state.groups.items():
+        draft.touch(group_id, group)
+    for host in state.hosts.values():
+        if host.alive and not host.registered:
+            draft.put_host_deadline(host.silent_since_ms + state.limits.host_timeout_ms, host.host)
+    draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
+    return replace(state, index=draft.result())

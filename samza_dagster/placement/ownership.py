@@ -1,0 +1,90 @@
+"""Who acts on a processor: the group's action, its failover, or nobody. Reads alone."""
+
+from __future__ import annotations
+
+from samza_dagster.placement.state import (
+    Action,
+    AskKind,
+    Ghost,
+    Group,
+    Phase,
+    PlacementAsk,
+    Stage,
+)
+
+FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
+# Nothing was stopped yet: the action can still be given up without a trace.
+REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
+
+
+def subject(action: Action) -> str:
+    """The processor that an action starts or stops in the end."""
+    if action.ask.kind is AskKind.START_STANDBY:
+        return action.standby_id
+    return action.ask.processor_id
+
+
+def acts_on(action: Action | None, processor_id: str, *stages: Stage) -> bool:
+    """Whether this is the action's subject, in one of these stages."""
+    return action is not None and action.stage in stages and subject(action) == processor_id
+
+
+def owner(group: Group, processor_id: str, *stages: Stage) -> Action | None:
+    """The group's action when its subject is this processor, in one of these stages."""
+    return group.action if acts_on(group.action, processor_id, *stages) else None
+
+
+def displacing(group: Group, standby_id: str, *stages: Stage) -> Action | None:
+    """The action that puts the active in this standby's place, in one of these stages."""
+    action = group.action
+    if action is None or action.stage not in stages or action.standby_id != standby_id:
+        return None
+    return None if action.ask.kind is AskKind.START_STANDBY else action
+
+
+def awaits_reservation(group: Group, processor_id: str) -> bool:
+    """It is down, and an action already reserves its next place."""
+    return acts_on(group.action, processor_id, Stage.RESERVING)
+
+
+def gives_way(group: Group, processor_id: str) -> str | None:
+    """The standby whose place this active is to take."""
+    if group.failover is not None and group.failover.active_id == processor_id:
+        return group.failover.standby_id
+    action = group.action
+    if action is not None and action.standby_id and action.ask.processor_id == processor_id:
+        return None if action.ask.kind is AskKind.START_STANDBY else action.standby_id
+    return None
+
+
+def owning_ghost(group: Group, processor_id: str) -> Ghost | None:
+    """An earlier incarnation that may still own this processor's tasks."""
+    for ghost in group.ghosts:
+        if ghost.processor_id == processor_id and ghost.ended is None:
+            return ghost
+    return None
+
+
+def next_ask(group: Group) -> PlacementAsk | None:
+    """The first queued request that could begin now: its group is free, it is ready."""
+    if not group.queue or group.action is not None or group.failover is not None:
+        return None
+    for ask in group.queue:
+        if is_ready(group, ask):
+            return ask
+    return None
+
+
+def is_ready(group: Group, ask: PlacementAsk) -> bool:
+    """Whether the processor is in a phase that the request can act on."""
+    if ask.kind is AskKind.START_STANDBY:
+        return True
+    processor = group.processors.get(ask.processor_id)
+    if processor is None:
+        # It was removed meanwhile: the request begins in order to be refused.
+        return True
+    if ask.kind is AskKind.STOP_STANDBY:
+        return owning_ghost(group, ask.processor_id) is None
+    if ask.kind is AskKind.FAIL_OVER:
+        return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING)
+    return processor.phase is Phase.RUNNING
