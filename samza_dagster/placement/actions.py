@@ -59,7 +59,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
         host = action.source_host
     elif ask.destination_host == naming.ANY_HOST:
         host = None
-        excluded = rules.forbidden_hosts(draft.group(group_id), draft.hosts, ask.processor_id)
+        excluded = draft.forbidden_hosts(group_id, ask.processor_id)
         if action.source_host is not None:
             excluded.add(action.source_host)
     earlier = action.reservation

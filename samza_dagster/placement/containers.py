@@ -69,7 +69,7 @@ def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
     """Requests any host but those that are taken, lost, or where the last start failed."""
     group = draft.group(group_id)
     processor = group.processors[processor_id]
-    excluded = rules.forbidden_hosts(group, draft.hosts, processor_id)
+    excluded = draft.forbidden_hosts(group_id, processor_id)
     if processor.avoid_host is not None:
         excluded.add(processor.avoid_host)
     request = new_request(draft, processor_id, None, excluded, draft.limits.request_timeout_ms)

@@ -8,6 +8,7 @@ from functools import cache
 
 from immutables import Map
 
+from samza_dagster.placement import rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
 from samza_dagster.placement.evolve import evolve
@@ -128,12 +129,16 @@ class Draft:
         """Replaces the queue of a group."""
         self._put_or_drop(evolve(self.group(group_id), queue=queue))
 
+    def forbidden_hosts(self, group_id: str, processor_id: str) -> set[str]:
+        """Every host that a processor of the group may not be on now."""
+        return rules.forbidden_hosts(
+            self.group(group_id), self._hosts, self._index.lost_hosts, processor_id
+        )
+
     def put_host(self, host: Host) -> None:
         """Adds or replaces a host."""
         self._hosts = self._hosts.set(host.host, host)
-        if host.alive and not host.registered:
-            due = host.silent_since_ms + self.limits.host_timeout_ms
-            self._index.put_host_deadline(due, host.host)
+        self._index.put_host(host, self.limits.host_timeout_ms)
 
     def knows(self, uuid: str) -> bool:
         """Whether a request was seen before: remembered, or still in flight."""

@@ -8,7 +8,7 @@ from immutables import Map
 
 from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
-from samza_dagster.placement.state import Group, JobState
+from samza_dagster.placement.state import Group, Host, JobState
 from samza_dagster.placement.summaries import summarise
 
 GROUP, HOST = 0, 1
@@ -30,6 +30,7 @@ class IndexDraft:
         self.by_id = index.by_id
         self.summaries = index.summaries
         self.uuid_order = index.uuid_order
+        self.lost_hosts = index.lost_hosts
 
     def touch(self, group_id: str, group: Group | None) -> None:
         """This is the group now; None when it is gone."""
@@ -57,9 +58,17 @@ class IndexDraft:
         self.refresh()
         return tuple(sorted(self.by_host.get(host, ())))
 
-    def put_host_deadline(self, due_ms: int, host: str) -> None:
-        """A host that must have registered by then."""
-        self.deadlines = push(self.deadlines, (due_ms, HOST, host))
+    def put_host(self, host: Host, timeout_ms: int) -> None:
+        """A host that is lost or not, and that must register within `timeout_ms` if it hasn't."""
+        if not host.alive:
+            self.lost_hosts = self.lost_hosts.set(host.host, None)
+            return
+        if host.host in self.lost_hosts:
+            self.lost_hosts = self.lost_hosts.delete(host.host)
+        if not host.registered:
+            self.deadlines = push(
+                self.deadlines, (host.silent_since_ms + timeout_ms, HOST, host.host)
+            )
 
     def take_overdue(self, now_ms: int) -> tuple[list[str], list[str]]:
         """Groups and hosts whose deadline is reached; a group is due anew unless it changes."""
@@ -128,6 +137,7 @@ class IndexDraft:
             self.by_id,
             self.summaries,
             self.uuid_order,
+            self.lost_hosts,
         )
 
     def _end_pauses(self, now_ms: int) -> None:
@@ -185,7 +195,6 @@ def rebuilt(state: JobState) -> JobState:
     for group_id, group in state.groups.items():
         draft.touch(group_id, group)
     for host in state.hosts.values():
-        if host.alive and not host.registered:
-            draft.put_host_deadline(host.silent_since_ms + state.limits.host_timeout_ms, host.host)
+        draft.put_host(host, state.limits.host_timeout_ms)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
     return evolve(state, index=draft.result(state.now_ms))

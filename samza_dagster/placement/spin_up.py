@@ -131,7 +131,7 @@ def _reserve(draft: Draft, group_id: str, action: Action) -> None:
     excluded: set[str] = set()
     if host == naming.ANY_HOST:
         host = None
-        excluded = rules.forbidden_hosts(draft.group(group_id), draft.hosts, action.standby_id)
+        excluded = draft.forbidden_hosts(group_id, action.standby_id)
     earlier = action.reservation
     if earlier is None:
         expiry = actions.expiry_ms(draft, ask)

@@ -26,7 +26,9 @@ from samza_dagster.placement.state import (
 
 def is_swap(ask: PlacementAsk) -> bool:
     """Whether the request puts the active in a standby's place."""
-    return ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
+    if ask.kind is AskKind.PLACE:
+        return ask.destination_host == naming.STANDBY
+    return ask.kind is AskKind.FAIL_OVER
 
 
 def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
@@ -132,7 +134,7 @@ def _stop_standby(draft: Draft, group_id: str, action: Action) -> None:
 def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     """Any host but the active's and the standby's own, within what is left of the time."""
     standby = draft.processor(group_id, action.standby_id)
-    excluded = rules.forbidden_hosts(draft.group(group_id), draft.hosts, action.standby_id)
+    excluded = draft.forbidden_hosts(group_id, action.standby_id)
     if standby.incarnation is not None:
         excluded.add(standby.incarnation.host)
     earlier = action.standby_reservation

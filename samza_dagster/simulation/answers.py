@@ -177,15 +177,17 @@ def _judge_control(chronicle: Chronicle, asked: Asked) -> None:
 
 def _is_where_told(asked: Asked, host: str) -> bool:
     ask, source = asked.ask, asked.source[1] if asked.source is not None else None
+    if ask.kind is AskKind.FAIL_OVER:
+        return True  # the place of whichever standby is ready, else any: no host was asked for
     match ask.destination_host:
         case naming.ANY_HOST:
-            return ask.kind is not AskKind.PLACE or host != source
+            return host != source
         case naming.LAST_SEEN | naming.FORCE_RESTART_LAST_SEEN:
             return host == source
         case naming.STANDBY:
             return host in asked.standby_hosts
         case named:
-            return ask.kind is AskKind.FAIL_OVER or host == named
+            return host == named
 
 
 def _goes_first(one: PlacementAsk, other: PlacementAsk) -> bool:

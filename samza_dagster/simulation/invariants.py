@@ -60,6 +60,8 @@ class Judge:
             self._judge_records(commands, truth)
             self._judge_stops(before, after, commands)
             self._judge_responses(before, after, commands, truth, again=again)
+            if chronicle.falling_back:
+                self._judge_ways_back(before, after, commands)
         for old, group in changed:
             if group is not None:
                 self._judge_begin(old, group, after)
@@ -116,7 +118,12 @@ class Judge:
         for command in commands:
             if isinstance(command, cmd.StopContainer):
                 upkeep.judge_stop(self._chronicle, command, before)
-            elif isinstance(command, cmd.RequestResource):
+
+    def _judge_ways_back(
+        self, before: JobState, after: JobState, commands: tuple[cmd.Command, ...]
+    ) -> None:
+        for command in commands:
+            if isinstance(command, cmd.RequestResource):
                 upkeep.judge_way_back(self._chronicle, command, before, after)
 
     def _judge_begin(self, old: Group | None, group: Group, after: JobState) -> None:

@@ -31,7 +31,7 @@ def judge_stop(chronicle: Chronicle, command: cmd.StopContainer, before: JobStat
     processor = group.processors.get(pid) if group is not None else None
     if processor is None or processor.incarnation is None:
         return
-    if processor.incarnation.execution_id != execution_id:
+    if processor.incarnation.execution_id != execution_id or processor.phase is Phase.STOPPING:
         return
     mine = [a for a in chronicle.asked.values() if not a.terminal and a.ask.processor_id == pid]
     if any(a.ask.destination_host == naming.FORCE_RESTART_LAST_SEEN for a in mine):
@@ -79,7 +79,8 @@ def judge_failure(
                 FAILURE_LEAVES_RUNNING, f"{ask.uuid} FAILED, and {ask.processor_id} is gone"
             )
         return
-    if asked.source is not None and asked.source[0] in stopped_now:
+    stopped = asked.source is not None and asked.source[0] in stopped_now
+    if stopped and asked.source is not None and not _has_another_reason(group, asked):
         raise InvariantViolated(
             FAILURE_LEAVES_RUNNING, f"{ask.uuid} FAILED, and {asked.source[0]} is stopped with it"
         )
@@ -178,6 +179,14 @@ def judge_turns(after: JobState, due_ms: int | None) -> None:
                 waiting = processor
     if waiting is not None:
         raise _forgotten(waiting, "nobody has the turn that it waits for")
+
+
+def _has_another_reason(group: Group, asked: Asked) -> bool:
+    """The next action has begun, or the active takes the place of this standby."""
+    action, failover = group.action, group.failover
+    return (action is not None and action.ask.uuid != asked.ask.uuid) or (
+        failover is not None and failover.standby_id == asked.subject
+    )
 
 
 def _was_taken_down(chronicle: Chronicle, asked: Asked, execution_id: str) -> bool:

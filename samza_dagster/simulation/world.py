@@ -343,12 +343,12 @@ def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> P
         epoch=int(entry.execution_id.rpartition("-")[2]),
         host=host.name,
         fault_domain=host.fault_domain,
-        released=entry.released,
+        released=entry.released and not entry.doomed,
         checked_in=entry.life.value == "running",
         stopping=entry.stopping,
         refused=refused,
         frozen=host.frozen is not None or host.stale,
-        lease_over=lease_over or entry.doomed,
+        lease_over=lease_over,
     )
 
 
