@@ -36,7 +36,9 @@ def test_a_sample_writes_no_record() -> None:
 def test_the_status_shows_it_with_its_age() -> None:
     """Of the standby alone."""
     state = observed(running().state)
-    document = status_document(state, Processes(), leader_epoch=1, counters={})
+    document = status_document(
+        state, Processes(), leader_epoch=1, counters={}, now_ms=state.now_ms + 5
+    )
     shown = document["processors"]
-    assert shown["0-0"]["lag"] == {"records": 12, "ready_in_ms": 800, "age_ms": 7}
+    assert shown["0-0"]["lag"] == {"records": 12, "ready_in_ms": 800, "age_ms": 12}
     assert "lag" not in shown["0"]
