@@ -34,7 +34,7 @@ def test_help_names_every_command_and_nothing_that_isnt_built(commands: Any) -> 
     text = commands.run("--help").stdout
     for name in [*OURS, "coordinator", "agent", "sandbox", "demo"]:
         assert f"\n  {name} " in text
-    for name in ("control-standby", "cancel", "pause", "resume", "simulate", "doctor"):
+    for name in ("control-standby", "cancel", "pause", "resume", "doctor"):
         assert name not in text
         assert commands.run(name).exit_code == 2
 
