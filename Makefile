@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 ONCE ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test lint format bench simulate lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -41,6 +41,11 @@ format: $(STAMP) ## ruff's formatter
 
 bench: $(STAMP) java ## request to first response, against Samza's recorded figures
 	@$(BIN)/python -m benchmarks.response_latency
+
+simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
+	@mkdir -p benchmarks/results
+	@$(BIN)/samza-dagster simulate --events 5000000 --workers 2 --json > benchmarks/results/simulation.json; \
+	  code=$$?; head -c 600 benchmarks/results/simulation.json; exit $$code
 
 lock: ## the locked requirements anew
 	@for extra in base all dev; do \

@@ -22,12 +22,18 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "locality": ("samza_dagster.cli.locality:locality", "Show where containers and tasks are.", ""),
     "lag": ("samza_dagster.cli.lag:lag", "Show how far each replica is behind its changelog.", ""),
+    "verify": ("samza_dagster.cli.verify:verify", "Check the job's audit history.", ""),
     "coordinator": (
         "samza_dagster.cli.coordinator:coordinator",
         "Run the job coordinator.",
         "coordinator",
     ),
     "agent": ("samza_dagster.cli.agent:agent", "Run the agent of a host.", ""),
+    "simulate": (
+        "samza_dagster.cli.simulate:simulate",
+        "Run the placement rules in a virtual world, under faults.",
+        "",
+    ),
     "sandbox": (
         "samza_dagster.sandbox.commands:sandbox",
         "Run Kafka and a job on this machine.",

@@ -9,9 +9,9 @@ from typing import Self
 
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.state_source import StateSource, TopicStateSource
-from samza_dagster.client.topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
-from samza_dagster.client.replica_lag import metrics_topics, replica_lags, task_samples
+from samza_dagster.client.replica_lag import replica_lags
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.topics import JobTopics
 from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
 
 # A metrics reporter that is late by two intervals isn't taken for dead.

@@ -45,7 +45,6 @@ from samza_dagster.client.responses import (
 )
 from samza_dagster.client.state_source import CoordinatorState, StateSource
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.topics import JobTopics
 from samza_dagster.client.views import (
     ActionView,
     JobView,
@@ -58,6 +57,7 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.cleanup import Removal, Where, finished_or_foreign
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import (
     LocalityModel,

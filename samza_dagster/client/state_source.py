@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from samza_dagster.client.job_view import host_view
-from samza_dagster.client.topics import ANSWER_S
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.own_requests import OwnMail, read_mail
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement import codec

@@ -137,7 +137,7 @@ class Candidacy:
         self._heard_at = self._seconds()
         watch = self._reader.watch(self._note, from_position=snapshot.end)
         # Of several that wait, one is first.
-        extra_s = self._jitter() * min(2.0, self._leader.patience_s / 4)
+        extra_s = self._jitter() * min(1.0, self._leader.patience_s / 8)
         try:
             while not self._stopped.wait(_LOOK_EVERY_S):
                 leader = self._leader

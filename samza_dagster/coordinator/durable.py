@@ -37,12 +37,12 @@ def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
     # The time of the last event changes with every step; restoring needs none of it.
     if job_to_json(replace(old, now_ms=0)) != job_to_json(replace(new, now_ms=0)):
         records.append((JOB, {"state": job_to_json(new)}))
-    for name, group in new.groups.items():
+    for name, group in sorted(new.groups.items()):
         earlier = old.groups.get(name)
         if earlier is not group and earlier != group:
             value = {"epoch": leader_epoch, "group": group_to_json(group)}
             records.append((GROUP + name, value))
-    records += [(GROUP + name, None) for name in old.groups if name not in new.groups]
+    records += [(GROUP + name, None) for name in sorted(old.groups) if name not in new.groups]
     if old.next_uuid != new.next_uuid:
         order = new.index.uuid_order
         arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]

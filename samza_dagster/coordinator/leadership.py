@@ -18,8 +18,9 @@ from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
-from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.deployment import Deployment
+from samza_dagster.coordinator.extra_standbys import extra_standbys, with_extras
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -27,6 +28,7 @@ from samza_dagster.coordinator.kafka import (
     author,
     partition_counts,
 )
+from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.limits import CLEAN_AFTER, knows_fault_domains, limits_of
@@ -231,6 +233,18 @@ class Leadership:
             self._term = term
             if self._stopped.is_set():
                 return
+            observer = LagObserver.over_kafka(
+                connection,
+                deployment.config,
+                state=lambda: term.state,
+                job_model=lambda: with_extras(deployment.job_model, extra_standbys(term.state)),
+                tell=term.observe,
+                now_ms=clock.now_ms,
+                wall_ms=wall_clock_ms,
+            )
+            if observer is not None:
+                stack.callback(observer.close)
+                observer.start()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
             term.lead(_hosts(JobMetadata(store).locality()))
 

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 from samza_dagster.placement.failures import is_flapping
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import JobState, Processor, Role
 
 
 class Processes:
@@ -31,6 +31,20 @@ class Processes:
         """The pid of a live incarnation, if an agent has told it."""
         with self._lock:
             return self._pids.get(execution_id)
+
+
+def _lag(state: JobState, processor: Processor) -> dict[str, Any]:
+    """`lag` of a standby that has a sample; `age_ms` is how old that is."""
+    sample = state.lags.get(processor.processor_id)
+    if sample is None or processor.role is not Role.STANDBY:
+        return {}
+    return {
+        "lag": {
+            "records": sample.records,
+            "ready_in_ms": sample.ready_in_ms,
+            "age_ms": max(0, state.now_ms - sample.at_ms),
+        }
+    }
 
 
 def status_document(
@@ -60,6 +74,7 @@ def status_document(
                 "mode": processor.role.value,
                 "state": processor.phase.value,
                 "flapping": is_flapping(processor, now_ms, state.limits),
+                **_lag(state, processor),
             }
         if group.failover is not None:
             failovers[group.group_id] = {

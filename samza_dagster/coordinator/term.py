@@ -97,6 +97,10 @@ class Term:
         """Ends the term after the step in hand; safe from any thread and from a signal."""
         self._items.put(None)
 
+    def observe(self, event: events.LagObserved) -> None:
+        """Takes lag samples; safe from any thread."""
+        self._items.put(event)
+
     def status(self) -> dict[str, Any]:
         """The document of `GET /status`."""
         document = status_document(

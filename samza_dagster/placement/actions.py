@@ -8,8 +8,6 @@ stays in a fallback stage until the container runs again. (SEP-22.)
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.model import naming
 from samza_dagster.placement import (
     containers,
@@ -21,6 +19,7 @@ from samza_dagster.placement import (
 )
 from samza_dagster.placement.commands import ReleaseResource
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.ownership import FALLBACK
 from samza_dagster.placement.state import (
     Action,
@@ -60,7 +59,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
         host = action.source_host
     elif ask.destination_host == naming.ANY_HOST:
         host = None
-        excluded = rules.forbidden_hosts(draft.group(group_id), draft.hosts, ask.processor_id)
+        excluded = draft.forbidden_hosts(group_id, ask.processor_id)
         if action.source_host is not None:
             excluded.add(action.source_host)
     earlier = action.reservation
@@ -69,7 +68,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, ask.processor_id, host, excluded, expiry)
-    draft.put_action(group_id, replace(action, reservation=reservation))
+    draft.put_action(group_id, evolve(action, reservation=reservation))
 
 
 def allocated(
@@ -85,22 +84,22 @@ def allocated(
         else:
             reservation_failed(draft, group_id, action, f"{broken.seen}; {broken.change}")
         return
-    reservation = replace(reservation, allocated_host=host)
+    reservation = evolve(reservation, allocated_host=host)
     if draft.processor(group_id, processor_id).incarnation is None:
-        _start(draft, group_id, replace(action, reservation=reservation))
+        _start(draft, group_id, evolve(action, reservation=reservation))
         return
     if action.ask.hold and not action.committed:
         expiry = expiry_ms(draft, action.ask)
-        reservation = replace(reservation, deadline_ms=draft.now_ms + expiry)
-        action = replace(action, stage=Stage.HELD, reservation=reservation)
+        reservation = evolve(reservation, deadline_ms=draft.now_ms + expiry)
+        action = evolve(action, stage=Stage.HELD, reservation=reservation)
         responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.held(host, expiry))
         return
-    _stop(draft, group_id, replace(action, reservation=reservation))
+    _stop(draft, group_id, evolve(action, reservation=reservation))
 
 
 def committed(draft: Draft, group_id: str, action: Action) -> None:
     """The client says: go on. A reservation that isn't held yet goes on once it is."""
-    action = replace(action, committed=True)
+    action = evolve(action, committed=True)
     draft.put_action(group_id, action)
     if action.stage is Stage.HELD:
         _stop(draft, group_id, action)
@@ -183,7 +182,7 @@ def fall_back(draft: Draft, group_id: str, action: Action, message: str) -> None
     """FAILED with the container down: the source host if it may, then as after any failure."""
     action = responses.fail(draft, group_id, action, message)
     source = action.source_host if draft.limits.host_affinity else None
-    action = replace(
+    action = evolve(
         action,
         stage=Stage.FALLBACK_SOURCE if source else Stage.FALLBACK_ANY,
         reservation=None,
@@ -209,7 +208,7 @@ def follow(draft: Draft, group_id: str) -> None:
         processor.incarnation or (processor.request and processor.request.host)
     )
     if group.action.stage is Stage.FALLBACK_SOURCE and not at_source:
-        draft.put_action(group_id, replace(group.action, stage=Stage.FALLBACK_ANY))
+        draft.put_action(group_id, evolve(group.action, stage=Stage.FALLBACK_ANY))
 
 
 def expiry_ms(draft: Draft, ask: PlacementAsk) -> int:
@@ -218,7 +217,7 @@ def expiry_ms(draft: Draft, ask: PlacementAsk) -> int:
 
 
 def _stop(draft: Draft, group_id: str, action: Action) -> None:
-    action = replace(action, stage=Stage.STOPPING)
+    action = evolve(action, stage=Stage.STOPPING)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.ask.processor_id)
 
@@ -228,7 +227,7 @@ def _start(draft: Draft, group_id: str, action: Action) -> None:
     reservation = action.reservation
     assert reservation is not None
     assert reservation.allocated_host is not None
-    draft.put_action(group_id, replace(action, stage=Stage.STARTING, reservation=None))
+    draft.put_action(group_id, evolve(action, stage=Stage.STARTING, reservation=None))
     containers.hold(
         draft, group_id, action.ask.processor_id, reservation, reservation.allocated_host
     )
@@ -249,7 +248,7 @@ def _ended_as_asked(draft: Draft, group_id: str, action: Action, before: Process
 
 def _request_same_host(draft: Draft, group_id: str, action: Action) -> None:
     """The forced restart: its own host again, by name."""
-    action = replace(action, stage=Stage.STARTING)
+    action = evolve(action, stage=Stage.STARTING)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
     )

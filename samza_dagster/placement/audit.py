@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.model import naming
 from samza_dagster.placement import ownership
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
 
 
@@ -19,7 +18,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
     if giving_way is not None:
         lag = draft.lags.get(giving_way)
     draft.certify(
-        replace(
+        evolve(
             _record(
                 draft, "start", group.group_id, processor.processor_id, processor.role, incarnation
             ),
@@ -47,7 +46,7 @@ def end(
     """Certifies an end, and returns it for the processor's next start."""
     role = Role.STANDBY if naming.is_standby(processor_id) else Role.ACTIVE
     draft.certify(
-        replace(
+        evolve(
             _record(draft, "end", group_id, processor_id, role, incarnation),
             how=how.value,
             evidence=evidence,

@@ -28,7 +28,7 @@ class Predecessor:
     evidence: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AuditRecord:
     """A start or an end of an incarnation (`kind` "start" or "end").
 

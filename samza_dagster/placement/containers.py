@@ -5,8 +5,6 @@ Placement actions and failovers decide where; here is what each of them has in c
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.placement import audit, failures, rules
 from samza_dagster.placement.commands import (
     CountMetric,
@@ -18,6 +16,7 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Ended,
     Incarnation,
@@ -70,7 +69,7 @@ def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
     """Requests any host but those that are taken, lost, or where the last start failed."""
     group = draft.group(group_id)
     processor = group.processors[processor_id]
-    excluded = rules.forbidden_hosts(group, draft.hosts, processor_id)
+    excluded = draft.forbidden_hosts(group_id, processor_id)
     if processor.avoid_host is not None:
         excluded.add(processor.avoid_host)
     request = new_request(draft, processor_id, None, excluded, draft.limits.request_timeout_ms)
@@ -81,7 +80,7 @@ def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
 def put_request(draft: Draft, group_id: str, processor_id: str, request: ResourceRequest) -> None:
     """The processor waits for this resource."""
     processor = draft.processor(group_id, processor_id)
-    draft.put_processor(group_id, replace(processor, phase=Phase.REQUESTING, request=request))
+    draft.put_processor(group_id, evolve(processor, phase=Phase.REQUESTING, request=request))
 
 
 def drop_request(draft: Draft, group_id: str, processor_id: str) -> None:
@@ -97,8 +96,8 @@ def hold(
 ) -> None:
     """The resource is held on `host`: the processor starts there once nothing is in the way."""
     processor = draft.processor(group_id, processor_id)
-    request = replace(request, allocated_host=host)
-    draft.put_processor(group_id, replace(processor, phase=Phase.RESERVED, request=request))
+    request = evolve(request, allocated_host=host)
+    draft.put_processor(group_id, evolve(processor, phase=Phase.RESERVED, request=request))
 
 
 def start_reserved(draft: Draft, group_id: str, processor_id: str) -> rules.Violation | None:
@@ -119,7 +118,7 @@ def start_reserved(draft: Draft, group_id: str, processor_id: str) -> rules.Viol
     audit.start(draft, group, processor, incarnation)
     draft.put_processor(
         group_id,
-        replace(
+        evolve(
             processor,
             phase=Phase.STARTING,
             incarnation=incarnation,
@@ -145,7 +144,7 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
     assert incarnation is not None, f"{processor_id} has nothing to stop"
     draft.put_processor(
         group_id,
-        replace(processor, phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
+        evolve(processor, phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
     )
     draft.emit(StopContainer(processor_id, incarnation.execution_id, incarnation.host))
 
@@ -153,7 +152,13 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
 def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:
     """The stop failed: the container lives on, as before it was asked."""
     processor = draft.processor(group_id, processor_id)
-    draft.put_processor(group_id, replace(processor, phase=Phase.RUNNING, deadline_ms=None))
+    assert processor.incarnation is not None
+    host = processor.incarnation.host
+    draft.put_processor(
+        group_id,
+        evolve(processor, phase=Phase.RUNNING, deadline_ms=None, last_seen_host=host),
+    )
+    draft.emit(WriteLocality(processor_id, host))
 
 
 def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
@@ -163,7 +168,7 @@ def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
     host = processor.incarnation.host
     draft.put_processor(
         group_id,
-        replace(
+        evolve(
             processor,
             phase=Phase.RUNNING,
             last_seen_host=host,
@@ -187,7 +192,7 @@ def bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> Proce
     incarnation = processor.incarnation
     assert incarnation is not None
     last = audit.end(draft, group_id, processor_id, incarnation, Ended.DEAD, evidence)
-    draft.put_processor(group_id, replace(without_process(draft, processor), last_end=last))
+    draft.put_processor(group_id, evolve(without_process(draft, processor), last_end=last))
     draft.emit(
         ReleaseResource(incarnation.request_id),
         ForgetContainer(incarnation.execution_id, incarnation.host),
@@ -197,7 +202,7 @@ def bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> Proce
 
 def without_process(draft: Draft, processor: Processor) -> Processor:
     """The processor with no incarnation, waiting from now on."""
-    return replace(
+    return evolve(
         processor,
         phase=Phase.WAITING,
         incarnation=None,
@@ -212,7 +217,7 @@ def wait(draft: Draft, group_id: str, processor_id: str, *, not_before_ms: int) 
     processor = draft.processor(group_id, processor_id)
     draft.put_processor(
         group_id,
-        replace(
+        evolve(
             processor,
             phase=Phase.WAITING,
             request=None,
@@ -236,7 +241,7 @@ def give_up_turn(draft: Draft, group_id: str, processor_id: str) -> None:
     assert request is not None
     draft.emit(ReleaseResource(request.request_id))
     draft.put_processor(
-        group_id, replace(processor, attempts=processor.attempts + 1, avoid_host=None)
+        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_host=None)
     )
     wait(draft, group_id, processor_id, not_before_ms=request.deadline_ms)
 

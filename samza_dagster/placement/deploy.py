@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.placement import containers, failover, failures, ownership, responses, texts
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import JobDeployed
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Group, Phase, Processor, Role
 
 
@@ -73,7 +72,7 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
         return
     draft.put_processor(
         group_id,
-        replace(
+        evolve(
             processor,
             wanted=wanted,
             extra=False,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 from immutables import Map
 
+from samza_dagster.placement import rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index_draft import IndexDraft
 from samza_dagster.placement.state import (
     Action,
@@ -67,8 +68,8 @@ class Draft:
         return self._index
 
     def groups(self) -> Iterator[Group]:
-        """Every group as it is now; a walk over all of them: for rare events alone."""
-        for group_id in set(self._before.groups) | self._changed.keys():
+        """Every group as it is now, by id; a walk over all of them: for rare events alone."""
+        for group_id in sorted(set(self._before.groups) | self._changed.keys()):
             group = self.find_group(group_id)
             if group is not None:
                 yield group
@@ -104,36 +105,40 @@ class Draft:
         """Adds or replaces a processor of a group."""
         group = self.group(group_id)
         processors = {**group.processors, processor.processor_id: processor}
-        self.put_group(replace(group, processors=processors))
+        self.put_group(evolve(group, processors=processors))
 
     def remove_processor(self, group_id: str, processor_id: str) -> None:
         """Drops a processor, and its group when nothing is left of it."""
         group = self.group(group_id)
         left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
-        self._put_or_drop(replace(group, processors=left))
+        self._put_or_drop(evolve(group, processors=left))
 
     def put_ghosts(self, group_id: str, ghosts: tuple[Ghost, ...]) -> None:
         """Replaces the ghosts of a group."""
-        self._put_or_drop(replace(self.group(group_id), ghosts=ghosts))
+        self._put_or_drop(evolve(self.group(group_id), ghosts=ghosts))
 
     def put_action(self, group_id: str, action: Action | None) -> None:
         """Sets or ends the action of a group."""
-        self._put_or_drop(replace(self.group(group_id), action=action))
+        self._put_or_drop(evolve(self.group(group_id), action=action))
 
     def put_failover(self, group_id: str, failover: Failover | None) -> None:
         """Sets or ends the failover of a group."""
-        self.put_group(replace(self.group(group_id), failover=failover))
+        self.put_group(evolve(self.group(group_id), failover=failover))
 
     def put_queue(self, group_id: str, queue: tuple[PlacementAsk, ...]) -> None:
         """Replaces the queue of a group."""
-        self._put_or_drop(replace(self.group(group_id), queue=queue))
+        self._put_or_drop(evolve(self.group(group_id), queue=queue))
+
+    def forbidden_hosts(self, group_id: str, processor_id: str) -> set[str]:
+        """Every host that a processor of the group may not be on now."""
+        return rules.forbidden_hosts(
+            self.group(group_id), self._hosts, self._index.lost_hosts, processor_id
+        )
 
     def put_host(self, host: Host) -> None:
         """Adds or replaces a host."""
         self._hosts = self._hosts.set(host.host, host)
-        if host.alive and not host.registered:
-            due = host.silent_since_ms + self.limits.host_timeout_ms
-            self._index.put_host_deadline(due, host.host)
+        self._index.put_host(host, self.limits.host_timeout_ms)
 
     def knows(self, uuid: str) -> bool:
         """Whether a request was seen before: remembered, or still in flight."""
@@ -155,10 +160,8 @@ class Draft:
 
     def certify(self, record: AuditRecord) -> None:
         """Appends an audit record: gives it its number and its place in the chain."""
-        record = replace(
-            record, number=self._certificates + 1, previous_hash=self._certificate_hash
-        )
-        record = replace(record, digest=digest_of(record))
+        record = evolve(record, number=self._certificates + 1, previous_hash=self._certificate_hash)
+        record = evolve(record, digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
         self.emit(RecordCertificate(record))
 
@@ -187,9 +190,9 @@ class Draft:
                         if earlier is not None:
                             del groups[group_id]
                     elif earlier != group:
-                        groups[group_id] = replace(group, sequence=group.sequence + 1)
+                        groups[group_id] = evolve(group, sequence=group.sequence + 1)
                 after = groups.finish()
-        return replace(
+        return evolve(
             self._before,
             deployment_id=self.deployment_id,
             groups=after,
@@ -203,7 +206,7 @@ class Draft:
             certificates=self._certificates,
             certificate_hash=self._certificate_hash,
             lags=self.lags,
-            index=self.index.result(),
+            index=self._index.result(self.now_ms),
         )
 
     @property

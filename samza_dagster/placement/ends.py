@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.placement import (
     actions,
     containers,
@@ -45,7 +43,7 @@ def after_end(draft: Draft, group_id: str, before: Processor, *, lost: bool) -> 
     by_itself(draft, group_id, before)
     if displacing is not None:
         swaps.standby_lost(draft, group_id, displacing)
-    elif lost and failing_over is not None and failing_over.standby_id == processor_id:
+    elif lost and failover.waits_for(group, before):
         why = f"the host of {processor_id} fell silent before it was seen dead"
         failover.abandon(draft, group_id, why)
 
@@ -110,9 +108,7 @@ def stop_failed(draft: Draft, group: Group, processor_id: str) -> None:
         actions.stop_failed(draft, group_id, action)
     elif displacing is not None:
         swaps.standby_stop_failed(draft, group_id, displacing)
-    elif group.failover is not None and group.failover.standby_id == processor_id:
+    elif group.failover is not None and failover.waits_for(group, group.processors[processor_id]):
         host = group.failover.host
-        standby = group.processors[processor_id]
-        draft.put_processor(group_id, replace(standby, last_seen_host=host))
         containers.lives_on(draft, group_id, processor_id)
         failover.abandon(draft, group_id, f"{processor_id} lives on on {host} after its stop")

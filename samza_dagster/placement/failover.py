@@ -9,8 +9,6 @@ first standby found, here it is the one soonest ready.)
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.placement import containers, failures, ownership, responses, rules, texts
 from samza_dagster.placement.commands import (
     CountMetric,
@@ -19,6 +17,7 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Failover, Group, Phase, Processor, Role
 from samza_dagster.readiness.choice import Candidate, soonest_ready
 
@@ -83,7 +82,7 @@ def begin(
         group_id,
         Failover(active_id, standby_id, host, draft.now_ms, why, (*tried, standby_id)),
     )
-    draft.put_processor(group_id, replace(standby, last_seen_host=None))
+    draft.put_processor(group_id, evolve(standby, last_seen_host=None))
     draft.emit(
         DeleteLocality(standby_id),
         WriteLocality(active_id, host),
@@ -118,8 +117,18 @@ def abandon(draft: Draft, group_id: str, why: str) -> None:
     active = draft.processor(group_id, failover.active_id)
     if active.request is not None:
         draft.emit(ReleaseResource(active.request.request_id))
-        draft.put_processor(group_id, replace(active, request=None))
+        draft.put_processor(group_id, evolve(active, request=None))
     next_rung(draft, group_id, failover.active_id, why, failover.tried)
+
+
+def waits_for(group: Group, standby: Processor) -> bool:
+    """Whether a failover can't go on before this process of the standby is dead."""
+    failing_over = group.failover
+    if failing_over is None or failing_over.standby_id != standby.processor_id:
+        return False
+    gives_way = standby.incarnation is not None and standby.incarnation.host == failing_over.host
+    active = group.processors.get(failing_over.active_id)
+    return gives_way and active is not None and active.incarnation is None
 
 
 def call_off(draft: Draft, group_id: str) -> None:
@@ -130,7 +139,7 @@ def call_off(draft: Draft, group_id: str) -> None:
     draft.put_failover(group_id, None)
     standby = draft.group(group_id).processors.get(failover.standby_id)
     if standby is not None and standby.last_seen_host is None:
-        draft.put_processor(group_id, replace(standby, last_seen_host=failover.host))
+        draft.put_processor(group_id, evolve(standby, last_seen_host=failover.host))
 
 
 def _qualifies(draft: Draft, group: Group, active: Processor, standby: Processor) -> bool:
@@ -144,7 +153,7 @@ def _qualifies(draft: Draft, group: Group, active: Processor, standby: Processor
         return False
     if ownership.displacing(group, standby.processor_id, *ownership.REVOCABLE) is not None:
         return False
-    others = replace(
+    others = evolve(
         group,
         processors={pid: p for pid, p in group.processors.items() if pid != standby.processor_id},
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.placement.commands import CountMetric
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Limits, Processor, Role
 
 # Pause before a start that follows failed ones, times their number.
@@ -19,7 +18,7 @@ def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
     kept = draft.limits.retry_count + 1
     recent = (*_recent(processor, draft.now_ms, draft.limits), draft.now_ms)[-kept:]
     draft.put_processor(
-        group_id, replace(processor, failures=processor.failures + 1, failed_at_ms=recent)
+        group_id, evolve(processor, failures=processor.failures + 1, failed_at_ms=recent)
     )
     active = processor.role is Role.ACTIVE
     draft.emit(
@@ -33,7 +32,7 @@ def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
     processor = draft.processor(group_id, started.processor_id)
     failed_on = started.incarnation.host if started.incarnation else None
     draft.put_processor(
-        group_id, replace(processor, attempts=processor.attempts + 1, avoid_host=failed_on)
+        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_host=failed_on)
     )
     count_death(draft, group_id, started.processor_id)
 

@@ -9,7 +9,6 @@ ghost was seen dead (invariants 1 and 2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from samza_dagster.placement import (
     audit,
@@ -30,6 +29,7 @@ from samza_dagster.placement.commands import (
 )
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Ended,
     Fencing,
@@ -50,7 +50,8 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
     One that is starting and isn't on the books never arrived: it is started again. One
     that is stopping is stopped again, also when the books lack it: its start may still be
     on its way, and only the answer to a stop behind it proves it dead. A ghost that may
-    be taken back is waited for, any other is stopped, and so is what is nobody's.
+    be taken back is (should it be dead, that is reported next), any other is stopped,
+    and so is what is nobody's.
     """
     host = event.host
     draft.put_host(Host(host, fault_domain=event.fault_domain))
@@ -59,13 +60,8 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
         group = draft.find_group(group_id)
         if group is None:
             continue
-        for ghost in group.ghosts:
-            if ghost.incarnation.host == host:
-                current.add(ghost.incarnation.execution_id)
-                on_books = ghost.incarnation.execution_id in event.execution_ids
-                if not (on_books and may_be_taken_back(draft, group, ghost)):
-                    draft.emit(stop_command(draft, ghost.incarnation.execution_id, host))
-        for processor in tuple(group.processors.values()):
+        current |= _ghosts_are_back(draft, group, host, event.execution_ids)
+        for processor in tuple(draft.group(group_id).processors.values()):
             incarnation = processor.incarnation
             if incarnation is None or incarnation.host != host:
                 continue
@@ -86,15 +82,17 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
 def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
     """No word from a host: its incarnations become ghosts, and nothing new goes there."""
     known = draft.hosts.get(host) or Host(host)
-    draft.put_host(replace(known, alive=False, registered=False))
+    draft.put_host(evolve(known, alive=False, registered=False))
     lease_ends_ms = leases.over_ms(draft.limits, last_grant_ms)
     for group_id in draft.index.groups_on(host):
         draft.unsettled.add(group_id)
         group = draft.group(group_id)
+        _ghosts_are_lost(draft, group, host, lease_ends_ms)
         for processor in tuple(group.processors.values()):
             incarnation = processor.incarnation
             if incarnation is not None and incarnation.host == host:
                 _haunt(draft, group_id, processor, lease_ends_ms)
+        leases_over(draft, group_id)
 
 
 def unregistered_too_long(draft: Draft, host: str) -> None:
@@ -121,7 +119,7 @@ def may_be_taken_back(draft: Draft, group: Group, ghost: Ghost) -> bool:
         ghost.ran
         and not ghost.fencing
         and ghost.ended is None
-        and draft.now_ms < ghost.lease_ends_ms
+        and (ghost.lease_ends_ms is None or draft.now_ms < ghost.lease_ends_ms)
         and processor is not None
         and processor.wanted
         and processor.incarnation is None
@@ -142,9 +140,13 @@ def ghost_alive(draft: Draft, group: Group, ghost: Ghost, *, checked_in: bool) -
 
 def ghost_dead(draft: Draft, group: Group, ghost: Ghost, evidence: str) -> None:
     """It was seen dead: its host is free for its group, its processor for any host."""
+    incarnation = ghost.incarnation
     if ghost.ended is None:
         end_ghost(draft, group.group_id, ghost, Ended.DEAD, evidence)
-    incarnation = ghost.incarnation
+    else:
+        # Its tasks went with its fence or lease; its death is what frees its host, and is
+        # on record for whoever asks why a member of the group could start there.
+        audit.end(draft, group.group_id, ghost.processor_id, incarnation, Ended.DEAD, evidence)
     left = tuple(
         other
         for other in draft.group(group.group_id).ghosts
@@ -169,8 +171,9 @@ def leases_over(draft: Draft, group_id: str) -> None:
     """Ends the group's ghosts whose lease has run out."""
     group = draft.find_group(group_id)
     for ghost in () if group is None else group.ghosts:
-        if ghost.ended is None and ghost.lease_ends_ms <= draft.now_ms:
-            evidence = f"its lease ended at {ghost.lease_ends_ms}, it is {draft.now_ms}"
+        ends_ms = ghost.lease_ends_ms
+        if ghost.ended is None and ends_ms is not None and ends_ms <= draft.now_ms:
+            evidence = f"its lease ended at {ends_ms}, it is {draft.now_ms}"
             end_ghost(draft, group_id, ghost, Ended.LEASE, evidence)
 
 
@@ -178,13 +181,10 @@ def end_ghost(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: s
     """It owns its tasks no more."""
     last = audit.end(draft, group_id, ghost.processor_id, ghost.incarnation, how, evidence)
     group = draft.group(group_id)
-    draft.put_ghosts(
-        group_id,
-        tuple(replace(g, ended=how) if g is ghost or g == ghost else g for g in group.ghosts),
-    )
+    _put_ghost(draft, group_id, evolve(ghost, ended=how))
     processor = group.processors.get(ghost.processor_id)
     if processor is not None:
-        draft.put_processor(group_id, replace(processor, last_end=last))
+        draft.put_processor(group_id, evolve(processor, last_end=last))
 
 
 def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
@@ -196,6 +196,43 @@ def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
 def fence_command(ghost: Ghost) -> FencePrincipal:
     """The fence of a ghost; the same for each repetition."""
     return FencePrincipal(ghost.processor_id, ghost.incarnation.execution_id)
+
+
+def _ghosts_are_back(
+    draft: Draft, group: Group, host: str, execution_ids: frozenset[str]
+) -> set[str]:
+    """The host's ghosts have leases again: each is taken back or stopped. Returns their ids."""
+    back: set[str] = set()
+    for ghost in group.ghosts:
+        execution_id = ghost.incarnation.execution_id
+        if ghost.incarnation.host != host:
+            continue
+        back.add(execution_id)
+        on_books = execution_id in execution_ids
+        if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
+            _take_back(draft, group.group_id, ghost)
+            continue
+        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))
+        draft.emit(stop_command(draft, execution_id, host))
+    return back
+
+
+def _ghosts_are_lost(draft: Draft, group: Group, host: str, lease_ends_ms: int) -> None:
+    """Ghosts on a host that fell silent once more: their leases end now too."""
+    for ghost in group.ghosts:
+        if ghost.incarnation.host == host and ghost.lease_ends_ms is None:
+            _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=lease_ends_ms))
+
+
+def _put_ghost(draft: Draft, group_id: str, ghost: Ghost) -> None:
+    execution_id = ghost.incarnation.execution_id
+    draft.put_ghosts(
+        group_id,
+        tuple(
+            ghost if other.incarnation.execution_id == execution_id else other
+            for other in draft.group(group_id).ghosts
+        ),
+    )
 
 
 def _haunt(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int) -> None:
@@ -220,14 +257,15 @@ def _haunt(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int
 def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
     """It runs as if nothing had been: what was begun in its stead is called off."""
     group = draft.group(group_id)
-    left = tuple(g for g in group.ghosts if g != ghost)
+    execution_id = ghost.incarnation.execution_id
+    left = tuple(g for g in group.ghosts if g.incarnation.execution_id != execution_id)
     draft.put_ghosts(group_id, left)
     containers.drop_request(draft, group_id, ghost.processor_id)
     processor = draft.processor(group_id, ghost.processor_id)
     host = ghost.incarnation.host
     draft.put_processor(
         group_id,
-        replace(
+        evolve(
             processor,
             phase=Phase.RUNNING,
             incarnation=ghost.incarnation,

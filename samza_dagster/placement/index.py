@@ -92,3 +92,4 @@ class Index:
     by_id: Map[str, str] = field(default_factory=Map[str, str])
     summaries: Map[str, Summary] = field(default_factory=Map[str, Summary])
     uuid_order: Map[int, str] = field(default_factory=Map[int, str])
+    lost_hosts: Map[str, None] = field(default_factory=Map[str, None])

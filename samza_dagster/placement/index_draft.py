@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from immutables import Map
 
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
-from samza_dagster.placement.state import Group, JobState
+from samza_dagster.placement.state import Group, Host, JobState
 from samza_dagster.placement.summaries import summarise
 
 GROUP, HOST = 0, 1
@@ -30,6 +30,7 @@ class IndexDraft:
         self.by_id = index.by_id
         self.summaries = index.summaries
         self.uuid_order = index.uuid_order
+        self.lost_hosts = index.lost_hosts
 
     def touch(self, group_id: str, group: Group | None) -> None:
         """This is the group now; None when it is gone."""
@@ -57,9 +58,17 @@ class IndexDraft:
         self.refresh()
         return tuple(sorted(self.by_host.get(host, ())))
 
-    def put_host_deadline(self, due_ms: int, host: str) -> None:
-        """A host that must have registered by then."""
-        self.deadlines = push(self.deadlines, (due_ms, HOST, host))
+    def put_host(self, host: Host, timeout_ms: int) -> None:
+        """A host that is lost or not, and that must register within `timeout_ms` if it hasn't."""
+        if not host.alive:
+            self.lost_hosts = self.lost_hosts.set(host.host, None)
+            return
+        if host.host in self.lost_hosts:
+            self.lost_hosts = self.lost_hosts.delete(host.host)
+        if not host.registered:
+            self.deadlines = push(
+                self.deadlines, (host.silent_since_ms + timeout_ms, HOST, host.host)
+            )
 
     def take_overdue(self, now_ms: int) -> tuple[list[str], list[str]]:
         """Groups and hosts whose deadline is reached; a group is due anew unless it changes."""
@@ -84,12 +93,7 @@ class IndexDraft:
 
     def next_turn(self, now_ms: int) -> tuple[str, str] | None:
         """Takes the (group, processor) whose turn to start it is; None when nobody waits."""
-        self.refresh()
-        while self.pauses is not None and self.pauses.entry[0] <= now_ms:
-            entry = self.pauses.entry
-            self.pauses = pop(self.pauses)
-            if self._waits(entry):
-                self.turns = push(self.turns, (*entry[1:], entry[0]))
+        self._end_pauses(now_ms)
         while self.turns is not None:
             *turn, not_before_ms = self.turns.entry
             self.turns = pop(self.turns)
@@ -112,9 +116,9 @@ class IndexDraft:
         """An ask that was taken and can't begin yet."""
         self.asks = push(self.asks, entry)
 
-    def result(self) -> Index:
+    def result(self, now_ms: int) -> Index:
         """The index for the state that the step ends in."""
-        self.refresh()
+        self._end_pauses(now_ms)
         while self.deadlines is not None:
             due_ms, kind, name = self.deadlines.entry
             if kind == HOST or self._deadline_of(name) == due_ms:
@@ -133,7 +137,17 @@ class IndexDraft:
             self.by_id,
             self.summaries,
             self.uuid_order,
+            self.lost_hosts,
         )
+
+    def _end_pauses(self, now_ms: int) -> None:
+        """Whose pause is over stands in line; so no deadline lies behind."""
+        self.refresh()
+        while self.pauses is not None and self.pauses.entry[0] <= now_ms:
+            entry = self.pauses.entry
+            self.pauses = pop(self.pauses)
+            if self._waits(entry):
+                self.turns = push(self.turns, (*entry[1:], entry[0]))
 
     def _deadline_of(self, group_id: str) -> int | None:
         summary = self.summaries.get(group_id)
@@ -181,7 +195,6 @@ def rebuilt(state: JobState) -> JobState:
     for group_id, group in state.groups.items():
         draft.touch(group_id, group)
     for host in state.hosts.values():
-        if host.alive and not host.registered:
-            draft.put_host_deadline(host.silent_since_ms + state.limits.host_timeout_ms, host.host)
+        draft.put_host(host, state.limits.host_timeout_ms)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
-    return replace(state, index=draft.result())
+    return evolve(state, index=draft.result(state.now_ms))

@@ -84,7 +84,7 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
         # It was removed meanwhile: the request begins in order to be refused.
         return True
     if ask.kind is AskKind.STOP_STANDBY:
-        return owning_ghost(group, ask.processor_id) is None
+        return all(ghost.processor_id != ask.processor_id for ghost in group.ghosts)
     if ask.kind is AskKind.FAIL_OVER:
         return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING)
     return processor.phase is Phase.RUNNING

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.placement import texts
 from samza_dagster.placement.commands import CountMetric, ReleaseResource, WriteResponse
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Action, PlacementAsk
 
 
@@ -32,7 +31,7 @@ def response(ask: PlacementAsk, status: str, message: str, at_ms: int) -> WriteR
 
 def respond(draft: Draft, group_id: str, action: Action, status: str, message: str) -> Action:
     """Writes a response of the action in flight, and keeps it with the action."""
-    action = replace(action, status=status, message=message, response_ms=draft.now_ms)
+    action = evolve(action, status=status, message=message, response_ms=draft.now_ms)
     draft.put_action(group_id, action)
     write(draft, action.ask, status, message)
     return action

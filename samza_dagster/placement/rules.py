@@ -8,7 +8,7 @@ lost. (Hot standby SEP, invariant 1.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from samza_dagster.placement import ownership
@@ -82,14 +82,15 @@ def violation(
     return lost(hosts, host) or _same_domain(hosts, taken, host)
 
 
-def forbidden_hosts(group: Group, hosts: Mapping[str, Host], processor_id: str) -> set[str]:
+def forbidden_hosts(
+    group: Group, hosts: Mapping[str, Host], lost_hosts: Iterable[str], processor_id: str
+) -> set[str]:
     """Every host that `processor_id` may not be on now."""
     taken = taken_hosts(group, processor_id)
-    forbidden = set(taken)
+    forbidden = {*taken, *lost_hosts}
     domains = {known.fault_domain for name in taken if (known := hosts.get(name))} - {""}
-    for name, host in hosts.items():
-        if not host.alive or host.fault_domain in domains:
-            forbidden.add(name)
+    if domains:
+        forbidden.update(name for name, host in hosts.items() if host.fault_domain in domains)
     return forbidden
 
 

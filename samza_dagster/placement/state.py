@@ -49,7 +49,7 @@ class Fencing(StrEnum):
     BROKER = "broker"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Incarnation:
     """One start of a container. `epoch` grows over the job's whole life."""
 
@@ -59,7 +59,7 @@ class Incarnation:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class End:
     """How the last incarnation of a processor ended, for the next one's certificate."""
 
@@ -71,7 +71,7 @@ class End:
     evidence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResourceRequest:
     """A resource asked of the cluster; `host` None is any host not excluded."""
 
@@ -82,7 +82,7 @@ class ResourceRequest:
     allocated_host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Processor:
     """One container of the job, wanted running.
 
@@ -112,20 +112,20 @@ class Processor:
     last_end: End | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ghost:
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
     Until it is seen dead, no member of its group starts on that host. Until it `ended`
-    (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere.
-    `ran` is whether it had checked in; `fencing` that its fence was commanded, after
+    (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere. Once its
+    host registers again it has leases anew, so `lease_ends_ms` is None. `ran` is whether it had checked in; `fencing` that its fence was commanded, after
     which it can't be taken back.
     """
 
     processor_id: str
     incarnation: Incarnation
     lost_at_ms: int
-    lease_ends_ms: int
+    lease_ends_ms: int | None
     ran: bool
     fencing: bool = False
     ended: Ended | None = None
@@ -143,7 +143,7 @@ class AskKind(StrEnum):
     CANCEL = "cancel"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlacementAsk:
     """A request as the heart sees it; `expiry_ms` None means the job's default.
 
@@ -178,7 +178,7 @@ class Stage(StrEnum):
     FALLBACK_ANY = "fallback-any"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     """The one action in flight of a group.
 
@@ -202,7 +202,7 @@ class Action:
     response_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failover:
     """An active on its way to the host of one of its standbys, which gives way.
 
@@ -217,7 +217,7 @@ class Failover:
     tried: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """An active and its standbys: one lock, one queue in order of request timestamp."""
 
@@ -230,7 +230,7 @@ class Group:
     sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Host:
     """A host that an agent registered.
 
@@ -246,7 +246,7 @@ class Host:
     fault_domain: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lag:
     """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none."""
 
@@ -256,7 +256,7 @@ class Lag:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """Bounds of a job. Times in ms; memory in MiB per container.
 
@@ -283,7 +283,7 @@ class Limits:
     host_affinity: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobState:
     """Everything that a decision may depend on.
 

@@ -49,7 +49,7 @@ def summarise(group: Group) -> Summary:
     for ghost in group.ghosts:
         hosts.add(ghost.incarnation.host)
         ids.add(ghost.incarnation.execution_id)
-        if ghost.ended is None:
+        if ghost.ended is None and ghost.lease_ends_ms is not None:
             deadlines.append(ghost.lease_ends_ms)
     if action is not None:
         ids.add(action.ask.uuid)

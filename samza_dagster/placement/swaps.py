@@ -8,12 +8,11 @@ its destination is held.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.model import naming
 from samza_dagster.placement import actions, containers, failover, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Action,
     AskKind,
@@ -27,7 +26,9 @@ from samza_dagster.placement.state import (
 
 def is_swap(ask: PlacementAsk) -> bool:
     """Whether the request puts the active in a standby's place."""
-    return ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
+    if ask.kind is AskKind.PLACE:
+        return ask.destination_host == naming.STANDBY
+    return ask.kind is AskKind.FAIL_OVER
 
 
 def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
@@ -69,12 +70,12 @@ def standby_allocated(
             actions.reservation_failed(
                 draft,
                 group_id,
-                replace(action, standby_reservation=None),
+                evolve(action, standby_reservation=None),
                 f"{broken.seen}; {broken.change}",
             )
         return
-    held = replace(reservation, allocated_host=host)
-    _stop_standby(draft, group_id, replace(action, standby_reservation=held))
+    held = evolve(reservation, allocated_host=host)
+    _stop_standby(draft, group_id, evolve(action, standby_reservation=held))
 
 
 def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
@@ -90,9 +91,9 @@ def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor
         containers.hold(draft, group_id, standby_id, place, place.allocated_host)
     else:
         standby = draft.processor(group_id, standby_id)
-        draft.put_processor(group_id, replace(standby, last_seen_host=None))
+        draft.put_processor(group_id, evolve(standby, last_seen_host=None))
         draft.emit(DeleteLocality(standby_id))
-    action = replace(action, stage=Stage.RESERVING, standby_reservation=None)
+    action = evolve(action, stage=Stage.RESERVING, standby_reservation=None)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
     )
@@ -125,7 +126,7 @@ def _begin_while_down(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
 
 
 def _stop_standby(draft: Draft, group_id: str, action: Action) -> None:
-    action = replace(action, stage=Stage.STOPPING_STANDBY)
+    action = evolve(action, stage=Stage.STOPPING_STANDBY)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.standby_id)
 
@@ -133,7 +134,7 @@ def _stop_standby(draft: Draft, group_id: str, action: Action) -> None:
 def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     """Any host but the active's and the standby's own, within what is left of the time."""
     standby = draft.processor(group_id, action.standby_id)
-    excluded = rules.forbidden_hosts(draft.group(group_id), draft.hosts, action.standby_id)
+    excluded = draft.forbidden_hosts(group_id, action.standby_id)
     if standby.incarnation is not None:
         excluded.add(standby.incarnation.host)
     earlier = action.standby_reservation
@@ -142,4 +143,4 @@ def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, action.standby_id, None, excluded, expiry)
-    draft.put_action(group_id, replace(action, standby_reservation=reservation))
+    draft.put_action(group_id, evolve(action, standby_reservation=reservation))

@@ -1,6 +1,20 @@
 """How far a replica is from being ready: pure rules."""
 
 from samza_dagster.readiness.choice import Candidate, soonest_ready
+from samza_dagster.readiness.forecast import Applied, Forecast, last_of, time_to_ready
 from samza_dagster.readiness.lag import records_behind
+from samza_dagster.readiness.steadiness import Bounds, LagAt, Steadiness, steadiness
 
-__all__ = ["Candidate", "records_behind", "soonest_ready"]
+__all__ = [
+    "Applied",
+    "Bounds",
+    "Candidate",
+    "Forecast",
+    "LagAt",
+    "Steadiness",
+    "last_of",
+    "records_behind",
+    "soonest_ready",
+    "steadiness",
+    "time_to_ready",
+]

@@ -14,11 +14,10 @@ from click.testing import CliRunner, Result
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
 from samza_dagster.client import PlacementClient
-from samza_dagster.client.replica_lag import OffsetRange
-from samza_dagster.client.topics import TopicRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change
+from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.placement_messages import (

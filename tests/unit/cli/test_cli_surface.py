@@ -18,7 +18,7 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 pytestmark = pytest.mark.unit
 
-OURS = ["place", "status", "explain", "locality", "lag"]
+OURS = ["place", "status", "explain", "locality", "lag", "verify"]
 DOCUMENTED = [
     *("--deployment-id", "run-1"),
     *("--app-name", "j"),
@@ -34,7 +34,7 @@ def test_help_names_every_command_and_nothing_that_isnt_built(commands: Any) -> 
     text = commands.run("--help").stdout
     for name in [*OURS, "coordinator", "agent", "sandbox", "demo"]:
         assert f"\n  {name} " in text
-    for name in ("control-standby", "cancel", "pause", "resume", "verify", "simulate", "doctor"):
+    for name in ("control-standby", "cancel", "pause", "resume", "simulate", "doctor"):
         assert name not in text
         assert commands.run(name).exit_code == 2
 
@@ -62,7 +62,7 @@ def test_help_and_client_commands_import_nothing_heavy() -> None:
     program = (
         "import sys\n"
         "from samza_dagster.cli.main import cli\n"
-        "for name in ['place', 'status', 'explain', 'locality', 'lag']:\n"
+        "for name in ['place', 'status', 'explain', 'locality', 'lag', 'verify']:\n"
         "    cli.get_command(None, name)\n"
         "import samza_dagster.client, samza_dagster.cli.place_container\n"
         "heavy = {'dagster', 'pyspark', 'pandas', 'confluent_kafka', 'psutil'} & set(sys.modules)\n"

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from samza_dagster.client import HostView, PlacementClient
-from samza_dagster.client.replica_lag import OffsetRange
 from samza_dagster.client.state_source import CoordinatorState
-from samza_dagster.client.topics import TopicRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
+from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import group_of

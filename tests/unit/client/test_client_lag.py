@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.client.replica_lag import OffsetRange, metrics_topics, task_samples
-from samza_dagster.client.topics import TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
 
 pytestmark = pytest.mark.unit

@@ -126,8 +126,8 @@ def test_a_start_that_never_checks_in_is_stopped_first_and_its_death_awaited() -
     assert world.told("u1")[-1] == ("FAILED", texts.start_failed("host-3", "host-1"))
 
 
-def test_a_source_that_is_full_meanwhile_makes_it_any_legal_host() -> None:
-    """The last resort of a failed move; never the standby's host."""
+def test_a_source_that_is_full_meanwhile_makes_it_fail_over() -> None:
+    """Its standby's host has its state; the standby then goes to a host that is legal."""
     world = running()
     world.hosts["host-3"].fault = Fault.NO_START
     world.submit(ask("0", "host-3"))
@@ -135,7 +135,22 @@ def test_a_source_that_is_full_meanwhile_makes_it_any_legal_host() -> None:
     [request_id] = world.resources.asked
     world.resources.expire(world.now_ms, request_id)
     world.until(lambda: world.stage("0") is Stage.FALLBACK_ANY)
-    assert "host-2" in world.sent(cmd.RequestResource)[-1].excluded_hosts
+    assert world.sent(cmd.RequestResource)[-1].host == "host-2"
+    world.settle()
+    assert world.where("0") == "host-2"
+    assert world.phases()["0-0"] is Phase.RUNNING
+
+
+def test_without_standbys_a_source_that_is_full_meanwhile_makes_it_any_legal_host() -> None:
+    """The last resort of a failed move."""
+    world = running(groups={"0": ("0",), "1": ("1",)})
+    world.hosts["host-3"].fault = Fault.NO_START
+    world.submit(ask("0", "host-3"))
+    world.until(lambda: world.stage("0") is Stage.FALLBACK_SOURCE)
+    [request_id] = world.resources.asked
+    world.resources.expire(world.now_ms, request_id)
+    world.until(lambda: world.stage("0") is Stage.FALLBACK_ANY)
+    assert world.sent(cmd.RequestResource)[-1].host is None
     world.settle()
     assert world.phases()["0"] is Phase.RUNNING
 

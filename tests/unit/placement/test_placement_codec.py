@@ -8,12 +8,14 @@ import re
 from typing import Any
 
 import pytest
+from immutables import Map
 from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
-from samza_dagster.placement.state import Group, Host, JobState, Processor
+from samza_dagster.placement.index import Index
+from samza_dagster.placement.state import Limits, Group, Host, JobState, Processor
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit
@@ -23,9 +25,13 @@ jobs = st.builds(
     JobState,
     job=names,
     deployment_id=names,
-    groups=st.just({}),
-    hosts=st.just({}),
-    uuids=st.just(()),
+    limits=st.builds(Limits),
+    certificate_hash=names,
+    groups=st.just(Map()),
+    hosts=st.just(Map()),
+    uuids=st.just(Map()),
+    lags=st.just(Map()),
+    index=st.just(Index()),
 )
 
 
@@ -57,13 +63,24 @@ def test_any_host_is_read_back(host: Host) -> None:
 def test_the_form_of_a_group_is_as_it_was() -> None:
     """A change here needs a new version: older records are in the topics of running jobs."""
     group = a_group()
-    assert sorted(group) == ["action", "group_id", "processors", "queue", "sequence"]
+    assert sorted(group) == [
+        "action",
+        "failover",
+        "ghosts",
+        "group_id",
+        "processors",
+        "queue",
+        "sequence",
+    ]
     assert sorted(group["processors"]["0"]) == [
         "attempts",
         "avoid_host",
         "deadline_ms",
+        "extra",
+        "failed_at_ms",
         "failures",
         "incarnation",
+        "last_end",
         "last_seen_host",
         "not_before_ms",
         "phase",

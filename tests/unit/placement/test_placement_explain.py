@@ -7,6 +7,7 @@ import pytest
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import rules
 from samza_dagster.placement.explain import explain
+from samza_dagster.placement.state import Phase
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit
@@ -53,7 +54,6 @@ def test_a_restart_is_about_the_host_where_it_is(word: str) -> None:
     [
         ("7", "host-1", "no processor 7 in this job"),
         ("0", "nm9", "unknown destination host nm9; known hosts: host-1, host-2, host-3, host-4"),
-        ("0", "STANDBY", "destination STANDBY isn't built yet"),
     ],
 )
 def test_what_is_unknown_is_said(processor_id: str, destination: str, seen: str) -> None:
@@ -62,6 +62,18 @@ def test_what_is_unknown_is_said(processor_id: str, destination: str, seen: str)
     assert not explanation.legal
     assert explanation.candidates[0].seen == seen
     assert explanation.candidates[0].change
+
+
+def test_standby_as_a_destination_is_about_the_hosts_of_its_standbys() -> None:
+    """Those that run; what another one lacks is said."""
+    world = running()
+    [candidate] = explain(world.state, "0", "STANDBY").candidates
+    assert (candidate.host, candidate.legal) == ("host-2", True)
+    world.hosts["host-2"].die(world.now_ms, world.entry("0-0"))
+    world.until(lambda: world.phases()["0-0"] is Phase.STARTING)
+    [candidate] = explain(world.state, "0", "STANDBY").candidates
+    assert candidate.seen == "0-0 on host-2 is starting"
+    assert candidate.change == "wait until 0-0 runs"
 
 
 def test_a_lost_host_is_named_as_lost() -> None:

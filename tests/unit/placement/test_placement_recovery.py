@@ -187,17 +187,6 @@ def test_the_resource_of_a_running_container_is_not_given_back() -> None:
     assert step(world.state, event).commands == ()
 
 
-def test_a_lost_host_frees_nothing_and_gets_nothing() -> None:
-    """Silence proves no death: its containers are started nowhere else until it is back."""
-    world = running()
-    world.hosts["host-1"].up = world.hosts["host-1"].registered = False
-    world.handle(ev.HostLost(world.now_ms, "host-1", world.now_ms))
-    assert world.sent(cmd.StartContainer) == []
-    assert world.phases()["0"] is Phase.RUNNING
-    world.submit(ask("0-0", "ANY_HOST"))
-    assert "host-1" in world.sent(cmd.RequestResource)[-1].excluded_hosts
-
-
 def test_a_step_that_changes_a_group_raises_its_sequence_alone() -> None:
     """By one, whatever it changed."""
     world = running()

@@ -78,7 +78,10 @@ class World:
     def _end_leases(self) -> None:
         """The warden of a silent host ends what has no lease any more."""
         for host in self.hosts.values():
-            if not host.up and self.now_ms - host.silent_since_ms >= self.state.limits.lease_ms:
+            if (
+                not host.registered
+                and self.now_ms - host.silent_since_ms >= self.state.limits.lease_ms
+            ):
                 for entry in tuple(host.live()):
                     host.die(self.now_ms, entry)
 
@@ -87,6 +90,7 @@ class World:
         self.resources.asked.clear()
         for host in self.hosts.values():
             host.registered = False
+            host.silent_since_ms = self.now_ms
             host.commands.clear()
         self.handle(ev.CoordinatorRestarted(self.now_ms))
         for ask in tuple(self.requests.values()):
@@ -151,6 +155,23 @@ class World:
                 return
         raise AssertionError(f"not quiet after {limit} moves: {self.state}")
 
+    def settle_with(self, lost: set[str], limit: int = 3_000) -> None:
+        """As `settle`, but these hosts stay silent."""
+        for _ in range(limit):
+            moves = self.moves()
+            if moves:
+                moves[0]()
+            elif not self.wake():
+                return
+            if all(
+                processor.phase is Phase.RUNNING
+                for group in self.state.groups.values()
+                for processor in group.processors.values()
+            ):
+                assert not any(self.hosts[name].up for name in lost)
+                return
+        raise AssertionError(f"not quiet after {limit} moves: {self.state}")
+
     def until(self, condition: Callable[[], bool], limit: int = 500) -> None:
         """Fair moves, then time, until `condition` holds."""
         for _ in range(limit):
@@ -204,7 +225,7 @@ class World:
     def phases(self) -> dict[str, Phase]:
         return {
             pid: processor.phase
-            for group in self.state.groups.values()
+            for _, group in sorted(self.state.groups.items())
             for pid, processor in group.processors.items()
         }
 
@@ -316,6 +337,8 @@ class World:
                 self.resources.ask(self.now_ms, command)
             case cmd.ReleaseResource():
                 self.resources.release(command)
+            case cmd.StartContainer(host=host) if not self.hosts[host].registered:
+                pass  # said again when it registers, if it is still wanted then
             case cmd.StartContainer(host=host) | cmd.StopContainer(host=host):
                 self.hosts[host].commands.append(command)
             case cmd.ForgetContainer(host=host):

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from samza_dagster.client.replica_lag import OffsetRange
 from samza_dagster.metadata.kafka_client import KafkaCluster
 
 if TYPE_CHECKING:
@@ -17,6 +16,14 @@ if TYPE_CHECKING:
 
 ANSWER_S = 7.0
 """How long a broker may take to answer, in seconds."""
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """First and next offset of a partition."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class KafkaJobTopics:
     ) -> None:
         self._cluster = cluster
         self._monotonic = monotonic
+        self._admin: AdminClient | None = None
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         """First and next offset of every partition of the topics that exist."""
@@ -62,12 +70,12 @@ class KafkaJobTopics:
 
         names = sorted(set(topics))
         with self._answered(f"read the end offsets of {', '.join(names)}"):
-            admin = self._cluster.admin()
+            admin = self._connected()
             untyped = cast("Any", admin)  # its futures have no type
             wanted = [
                 TopicPartition(topic, partition)
                 for topic in names
-                for partition in self._partitions(admin, topic)
+                for partition in partitions_of(admin, topic)
             ]
             if not wanted:
                 return {}
@@ -86,7 +94,7 @@ class KafkaJobTopics:
 
         asked = f"read topic {topic}"
         with self._answered(asked):
-            partitions = self._partitions(self._cluster.admin(), topic)
+            partitions = partitions_of(self._connected(), topic)
             if not partitions:
                 return
             consumer = self._cluster.reader(committed_only=True)
@@ -135,19 +143,11 @@ class KafkaJobTopics:
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
 
-    def _partitions(self, admin: AdminClient, topic: str) -> tuple[int, ...]:
-        # describe_topics: to ask for a topic's metadata by its name could create it.
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
-        untyped = cast("Any", admin)
-        described = untyped.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
-        try:
-            return tuple(partition.id for partition in described[topic].result().partitions)
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return ()
-            raise
+    def _connected(self) -> AdminClient:
+        # Kept: who asks every few seconds needs no new connection each time.
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        return self._admin
 
     @contextmanager
     def _answered(self, asked: str) -> Generator[None]:
@@ -157,3 +157,19 @@ class KafkaJobTopics:
             yield
         except KafkaException as error:
             raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
+
+
+def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
+    """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
+    # describe_topics: to ask for a topic's metadata by its name could create it.
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    untyped = cast("Any", admin)
+    described = untyped.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
+    try:
+        return tuple(partition.id for partition in described[topic].result().partitions)
+    except KafkaException as error:
+        cause: KafkaError = error.args[0]
+        if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return ()
+        raise

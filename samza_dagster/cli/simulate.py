@@ -1,0 +1,231 @@
+"""`samza-dagster simulate`: the heart in a virtual world, under faults, until a rule breaks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from samza_dagster.cli.options import json_option
+from samza_dagster.cli.output import notice, print_json, print_table
+from samza_dagster.cli.reporting import Reporting
+from samza_dagster.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.campaign import Broken, Result
+    from samza_dagster.simulation.script import Script
+
+AT_LEAST = 100
+"""How often each pair of transition and fault is to be met in a long run."""
+
+
+@click.command(
+    "simulate",
+    cls=Reporting,
+    epilog="Exit codes: 0 every rule held, 1 one broke or was never put to the test, 2 bad usage.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
+@click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    default=50_000,
+    show_default=True,
+    metavar="N",
+    help="Events that the heart takes, over all histories.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes; the seeds are the same for any number.",
+)
+@click.option(
+    "--replay",
+    "script_file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Play a script again and tell what happens.",
+)
+@click.option(
+    "--log",
+    "log_file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Step through the events that a coordinator recorded and compare each state.",
+)
+@json_option
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def simulate(
+    seed: int,
+    events: int,
+    workers: int,
+    script_file: Path | None,
+    log_file: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run the placement rules in a virtual world of hosts, leaders, brokers and faults.
+
+    Nothing real is touched. A seed is a history of some 250 events and always the same.
+    A history that breaks a rule is shortened and told; its script plays it again.
+
+    \b
+    Examples:
+      samza-dagster simulate
+      samza-dagster simulate --seed 7 --events 5000000 --workers 2 --json > result.json
+      samza-dagster simulate --replay broken-7.json
+      samza-dagster simulate --log events.jsonl
+    """
+    if script_file is not None and log_file is not None:
+        raise InvalidInput(
+            "what to replay", seen="both --replay and --log", fix="give one of the two"
+        )
+    if log_file is not None:
+        return _replay_log(log_file, as_json)
+    if script_file is not None:
+        from samza_dagster.simulation.script import Script
+
+        return _replay(Script.parse(script_file.read_text(encoding="utf-8")), as_json)
+    return _search(seed, events, workers, as_json, quiet)
+
+
+def _search(seed: int, events: int, workers: int, as_json: bool, quiet: bool) -> int:
+    from samza_dagster.simulation.campaign import run
+    from samza_dagster.simulation.violation import INVARIANTS
+
+    shows = sys.stderr.isatty() and not quiet
+
+    def progress(result: Result) -> None:
+        if shows:
+            done = min(100, 100 * result.events // events)
+            rate = result.events / max(result.seconds, 0.001)
+            click.echo(
+                f"\r{done:3d} %  {result.events:,} events  {rate:,.0f}/s  "
+                f"{len(result.broken)} broken ",
+                err=True,
+                nl=False,
+            )
+
+    result = run(seed, events, workers=workers, progress=progress, clock=time.monotonic)
+    if shows:
+        click.echo(err=True)
+    idle = [name for name in INVARIANTS if not result.premises[name]]
+    if as_json:
+        print_json(result.to_json(INVARIANTS, AT_LEAST))
+    else:
+        _show(result, INVARIANTS)
+    for broken in result.broken[:3]:
+        _tell(broken, quiet or as_json)
+    if idle:
+        notice(f"Never put to the test: {', '.join(idle)}")
+    return 1 if result.broken or idle else 0
+
+
+def _show(result: Result, invariants: tuple[str, ...]) -> None:
+    from samza_dagster.simulation.coverage import COLUMNS, ROWS, missing
+
+    last = result.first_seed + result.histories - 1
+    rate = result.events / max(result.seconds, 0.001)
+    print_table(
+        "Simulated",
+        ("fact", "value"),
+        [
+            ("seeds", f"{result.first_seed} to {last}"),
+            ("histories", f"{result.histories:,}"),
+            ("events", f"{result.events:,}"),
+            ("events that changed the state", f"{result.changes:,}"),
+            ("faults", f"{result.faults:,}"),
+            ("seconds", f"{result.seconds:.1f}"),
+            ("events a second", f"{rate:,.0f}"),
+            ("histories that broke a rule", len(result.broken)),
+            (f"pairs met less than {AT_LEAST} times", len(missing(result.coverage, AT_LEAST))),
+        ],
+    )
+    print_table(
+        "Invariants",
+        ("invariant", "put to the test", "broken"),
+        [
+            (
+                name,
+                f"{result.premises[name]:,}",
+                sum(broken.invariant == name for broken in result.broken),
+            )
+            for name in (
+                *invariants,
+                *sorted({b.invariant for b in result.broken} - set(invariants)),
+            )
+        ],
+    )
+    print_table(
+        "Faults by what was under way",
+        ("under way", *COLUMNS),
+        [(row, *(str(result.coverage[row, column]) for column in COLUMNS)) for row in ROWS],
+    )
+
+
+def _tell(broken: Broken, quiet: bool) -> None:
+    """Shortens a broken history, writes its script beside us, and tells what happens in it."""
+    from samza_dagster.simulation.shrinking import shrink
+
+    notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
+    script = shrink(broken.script, broken.invariant)
+    path = Path(f"broken-{broken.seed}.json")
+    path.write_text(json.dumps(script.to_json()) + "\n", encoding="utf-8")
+    notice(f"Shortened to {len(script.moves)} moves: samza-dagster simulate --replay {path}")
+    if not quiet:
+        _tell_script(script, err=True)
+
+
+def _tell_script(script: Script, *, err: bool) -> Any:
+    from samza_dagster.simulation.script import play
+
+    lines: list[str] = []
+    played = play(script.setup, script.moves, told=lines)
+    for line in lines:
+        click.echo(line, err=err)
+    return played.violation
+
+
+def _replay(script: Script, as_json: bool) -> int:
+    from samza_dagster.simulation.script import play
+
+    if as_json:
+        lines: list[str] = []
+        violation = play(script.setup, script.moves, told=lines).violation
+        found = None
+        if violation is not None:
+            found = {"invariant": violation.invariant, "what": violation.what}
+        print_json({"version": 1, "violation": found, "history": lines})
+    else:
+        violation = _tell_script(script, err=False)
+    return 0 if violation is None else 1
+
+
+def _replay_log(path: Path, as_json: bool) -> int:
+    from samza_dagster.simulation.event_log import replay_log
+
+    replayed = replay_log(path)
+    if as_json:
+        print_json(
+            {
+                "version": 1,
+                "events": replayed.events,
+                "differs_at_line": replayed.differs,
+                "expected": replayed.expected,
+                "seen": replayed.seen,
+            }
+        )
+    elif replayed.differs is None:
+        click.echo(f"{replayed.events:,} events, every state the same.")
+    else:
+        click.echo(
+            f"Line {replayed.differs} gave another state: {replayed.seen}, "
+            f"recorded was {replayed.expected}."
+        )
+    return 0 if replayed.differs is None else 1

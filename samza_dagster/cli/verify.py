@@ -1,0 +1,170 @@
+"""`samza-dagster verify`: is the job's audit history whole, and were its rules kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from samza_dagster.client.audit_history import AuditHistory
+    from samza_dagster.placement.verification import Head, Verdict
+
+_HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
+
+
+@click.command(short_help="Check the job's audit history.")
+@click.option(
+    "--from-file",
+    type=click.File("r", encoding="utf-8"),
+    help="Check an exported history instead, without a cluster; - is stdin.",
+)
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the history to this file, a JSON object a line.",
+)
+@click.option(
+    "--head",
+    metavar="NUMBER:DIGEST",
+    help="The last record that the history must end with, as an earlier check printed it.",
+)
+@json_option
+@target_options
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    target: Target,
+    from_file: TextIO | None,
+    export: Path | None,
+    head: str | None,
+    as_json: bool,
+) -> None:
+    """Check every start and end of a container that the coordinator recorded.
+
+    The chain of records is whole and unchanged; epochs grow; every start names how the
+    incarnation before it lost its tasks (dead, fenced, lease), as that was recorded; no
+    processor ever had two owners; no two of a group were on one host. The first
+    violation is told, and the exit code is then 1.
+
+    \b
+    Examples:
+      samza-dagster verify
+      samza-dagster verify --config job.properties --export history.jsonl
+      samza-dagster verify --from-file history.jsonl --json
+    """
+    from samza_dagster.placement import verification
+
+    wanted = _parsed_head(head)
+    history = _history(target, from_file)
+    if export is not None:
+        _export(history, export)
+    with busy(f"Checking {len(history.records)} records …"):
+        verdict = verification.verify(history.records, wanted or history.head)
+    if as_json:
+        print_json(_document(verdict, history))
+    else:
+        _show(verdict, history)
+    ctx.exit(0 if verdict.ok else 1)
+
+
+def _history(target: Target, from_file: TextIO | None) -> AuditHistory:
+    from samza_dagster.client import audit_history
+
+    if from_file is None:
+        with busy("Reading the history …"):
+            return audit_history.read_history(target.connection())
+    try:
+        return audit_history.history_of_lines(from_file, from_file.name)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"read {from_file.name}", seen="bytes that are no UTF-8", fix="a file of --export"
+        ) from error
+
+
+def _parsed_head(text: str | None) -> Head | None:
+    from samza_dagster.placement.verification import Head
+
+    if text is None:
+        return None
+    match = _HEAD.fullmatch(text)
+    if match is None:
+        raise InvalidInput(
+            "--head", seen=repr(text), fix="NUMBER:DIGEST, as an earlier check printed it"
+        )
+    return Head(int(match[1]), match[2])
+
+
+def _export(history: AuditHistory, path: Path) -> None:
+    from samza_dagster.client.audit_history import lines_of
+
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(lines_of(history.records))
+    except OSError as error:
+        raise InvalidInput(
+            f"write {path}", seen=str(error.strerror), fix="a file that can be written"
+        ) from error
+    notice(f"{len(history.records)} records are in {path}.")
+
+
+def _document(verdict: Verdict, history: AuditHistory) -> dict[str, Any]:
+    violation, head = verdict.violation, verdict.head
+    return {
+        "ok": verdict.ok,
+        "records": verdict.records,
+        "complete": verdict.complete,
+        "first_number": verdict.first_number,
+        "first_at_ms": history.records[0].at_ms if history.records else None,
+        "last_at_ms": history.records[-1].at_ms if history.records else None,
+        "head": str(head) if head else None,
+        "state_head": str(history.head) if history.head else None,
+        "starts": dict(verdict.starts),
+        "predecessors": dict(verdict.ways),
+        "violation": {
+            "position": violation.position,
+            "number": violation.number,
+            "rule": violation.rule.value,
+            "seen": violation.seen,
+        }
+        if violation
+        else None,
+    }
+
+
+def _show(verdict: Verdict, history: AuditHistory) -> None:
+    if verdict.head is None:
+        named = history.head.number if history.head else 0
+        click.echo(
+            f"No record is left: the state counts {named}, older than what the topic keeps."
+            if named
+            else "No record yet."
+        )
+        return
+    first, last = history.records[0], history.records[-1]
+    click.echo(
+        f"{verdict.records} records, {first.number} to {last.number}, "
+        f"{at(first.at_ms)} to {at(last.at_ms)}"
+    )
+    if not verdict.complete:
+        notice(
+            f"Notice: records before {first.number} aren't there (older ones are dropped by age); "
+            "what they would say isn't checked."
+        )
+    print_table("Starts", ("processor", "starts"), list(verdict.starts.items()))
+    print_table("How what they replaced had ended", ("way", "starts"), list(verdict.ways.items()))
+    click.echo(f"Head: {verdict.head}")
+    violation = verdict.violation
+    if violation is None:
+        click.echo("No rule is broken.")
+        return
+    click.echo(
+        f"Violation in record {violation.number} (place {violation.position} in the history), "
+        f"rule {violation.rule.value}: {violation.seen}"
+    )

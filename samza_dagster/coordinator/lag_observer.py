@@ -1,0 +1,194 @@
+"""Reads every few seconds how far the standbys are, and tells the term.
+
+What it tells only improves a choice: without it, or with a broker that is away, the
+coordinator goes on. It never reads or writes anything that the state depends on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from samza_dagster.coordinator.standby_lags import (
+    StandbyLags,
+    running_standbys,
+    store_parts,
+)
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.followed_topic import FollowedTopic
+from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, TopicRecord
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.model import JobModel
+from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
+from samza_dagster.placement.events import LagObserved
+from samza_dagster.placement.state import JobState
+
+EVERY_S = 5.0
+_PATIENCE_S = 1.0
+_INTERVALS = 3
+"""A reporter that is late by two intervals isn't taken for dead."""
+_STANDBY_TASK = b"TaskName-Standby-"
+log = logging.getLogger(__name__)
+
+
+class Reports(Protocol):
+    """Metrics snapshots, as they come."""
+
+    topic: str
+
+    @property
+    def found(self) -> bool:
+        """The topic was there at the last call."""
+        ...
+
+    def new_records(self) -> list[TopicRecord]:
+        """What came since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Releases the connection."""
+        ...
+
+
+class Ends(Protocol):
+    """Where the changelogs begin and end."""
+
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        """First and next offset of every partition of the topics that exist."""
+        ...
+
+
+class LagObserver:
+    """One thread; `start` it once, `close` it when the term ends."""
+
+    def __init__(
+        self,
+        *,
+        job: tuple[str, str],
+        config: Mapping[str, str],
+        reports: Sequence[Reports],
+        ends: Ends,
+        state: Callable[[], JobState],
+        job_model: Callable[[], JobModel],
+        tell: Callable[[LagObserved], None],
+        now_ms: Callable[[], int],
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._job = job
+        self._stores = store_changelogs(config)
+        self._reports = reports
+        self._ends = ends
+        self._state = state
+        self._job_model = job_model
+        self._tell = tell
+        self._now_ms = now_ms
+        self._every_s = every_s
+        self._lags = StandbyLags(current_ms=_current_ms(config))
+        self._in_trouble = False
+        self._missing: set[str] = set()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lag-observer", daemon=True)
+
+    @classmethod
+    def over_kafka(
+        cls,
+        connection: Connection,
+        config: Mapping[str, str],
+        *,
+        state: Callable[[], JobState],
+        job_model: Callable[[], JobModel],
+        tell: Callable[[LagObserved], None],
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> LagObserver | None:
+        """The observer of a job; None when it has no changelog or no metrics topic.
+
+        Connects at its first round. `wall_ms` is what records of Kafka carry as their time.
+        """
+        topics = metrics_topics(config)
+        if not topics or not store_changelogs(config):
+            return None
+        cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+        since_ms = wall_ms() - _current_ms(config)
+        return cls(
+            job=(connection.job_name, connection.job_id),
+            config=config,
+            reports=[FollowedTopic(cluster, topic, since_ms=since_ms) for topic in topics],
+            ends=KafkaJobTopics(cluster),
+            state=state,
+            job_model=job_model,
+            tell=tell,
+            now_ms=now_ms,
+        )
+
+    def start(self) -> None:
+        """Begins to observe."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it; a round that waits for a broker ends by itself a little later."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE_S)
+
+    def observe(self) -> None:
+        """One round; an error is logged when it comes, not again until a round succeeds."""
+        try:
+            told = self._round()
+        except SamzaDagsterError as error:
+            if not self._in_trouble:
+                log.warning("the standbys' lag isn't known for now: %s", error)
+            self._in_trouble = True
+            return
+        if self._in_trouble:
+            log.info("the standbys' lag is read again")
+        self._in_trouble = False
+        if told is not None:
+            self._tell(told)
+
+    def _round(self) -> LagObserved | None:
+        standbys = running_standbys(self._state())
+        snapshots = [
+            record.value
+            for topic in self._reports
+            for record in topic.new_records()
+            if record.value is not None and _STANDBY_TASK in record.value
+        ]
+        self._tell_missing()
+        self._lags.note(task_samples(snapshots, *self._job), self._now_ms())
+        if not standbys:
+            return None
+        # Ends after applied offsets: a lag is never too small.
+        ranges = self._ends.offset_ranges({store.topic for store in self._stores})
+        model = self._job_model()
+        parts = {name: store_parts(model, name, self._stores) for name in standbys}
+        now_ms = self._now_ms()
+        lags = self._lags.lags(standbys, parts, ranges, now_ms)
+        return LagObserved(now_ms, lags) if lags else None
+
+    def _tell_missing(self) -> None:
+        missing = {topic.topic for topic in self._reports if not topic.found}
+        for name in sorted(missing - self._missing):
+            log.warning(
+                "no metrics topic %s: the standbys' lag isn't known until it is there", name
+            )
+        self._missing |= missing
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.wait(self._every_s):
+                try:
+                    self.observe()
+                except Exception:  # a choice without lags is better than no coordinator
+                    log.exception("a round of reading the standbys' lag failed")
+        finally:
+            for topic in self._reports:
+                topic.close()
+
+
+def _current_ms(config: Mapping[str, str]) -> int:
+    return _INTERVALS * 1000 * max(metrics_topics(config).values(), default=1)

@@ -1,0 +1,160 @@
+"""Lag samples of standbys from what they report of themselves. Pure; remembers the last reports."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.model import JobModel
+from samza_dagster.model.changelogs import StoreChangelog
+from samza_dagster.model.metrics_snapshots import TaskSample
+from samza_dagster.placement.state import JobState, Lag, Phase, Role
+from samza_dagster.readiness import Applied, Forecast, last_of, records_behind, time_to_ready
+
+REMEMBERED = 12
+"""Reports of one store partition that a forecast looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorePart:
+    """One store partition of a standby's task: where it is written, what reports its offset."""
+
+    task_name: str
+    topic: str
+    partition: int
+    gauge: str
+
+
+def store_parts(
+    job_model: JobModel, processor_id: str, stores: Iterable[StoreChangelog]
+) -> tuple[StorePart, ...]:
+    """What a processor has to have applied; nothing of one that the JobModel lacks."""
+    container = job_model.containers.get(processor_id)
+    if container is None:
+        return ()
+    return tuple(
+        StorePart(
+            name,
+            store.topic,
+            task.changelog_partition,
+            f"{store.system}-{store.topic}-{task.changelog_partition}-offset",
+        )
+        for name, task in container.tasks.items()
+        for store in stores
+    )
+
+
+def running_standbys(state: JobState) -> dict[str, str]:
+    """Standby → execution id, of those that run."""
+    return {
+        processor.processor_id: processor.incarnation.execution_id
+        for group in state.groups.values()
+        for processor in group.processors.values()
+        if processor.role is Role.STANDBY
+        and processor.phase is Phase.RUNNING
+        and processor.incarnation is not None
+    }
+
+
+@dataclass(slots=True)
+class _Report:
+    sample: TaskSample
+    seen_ms: int
+    applied: dict[str, deque[Applied]] = field(default_factory=dict[str, deque[Applied]])
+
+
+@dataclass(slots=True)
+class StandbyLags:
+    """The newest report of each task, and of each of its store partitions the last few.
+
+    A report is current for `current_ms` since it was first seen here, by the leader's
+    clock: the clock of the host that sent it isn't trusted.
+    """
+
+    current_ms: int
+    _reports: dict[str, _Report] = field(default_factory=dict[str, _Report])
+
+    def note(self, samples: Mapping[str, TaskSample], now_ms: int) -> None:
+        """Takes the newest sample of each task that has reported since the last call."""
+        for task, sample in samples.items():
+            known = self._reports.get(task)
+            if known is None or known.sample.execution_id != sample.execution_id:
+                self._reports[task] = _Report(sample, now_ms)
+            elif sample.at_ms > known.sample.at_ms:
+                known.sample, known.seen_ms = sample, now_ms
+
+    def lags(
+        self,
+        standbys: Mapping[str, str],
+        parts: Mapping[str, Sequence[StorePart]],
+        ranges: Mapping[tuple[str, int], OffsetRange],
+        now_ms: int,
+    ) -> tuple[Lag, ...]:
+        """A sample of each standby all of whose tasks have current reports.
+
+        `standbys` maps to execution ids; a report of another incarnation doesn't count.
+        Records are the sum over the standby's store partitions, the forecast is that of
+        the one ready last; None where it can't be known.
+        """
+        found: list[Lag] = []
+        for processor_id, execution_id in sorted(standbys.items()):
+            mine = parts.get(processor_id, ())
+            reports = {part.task_name: self._current(part, execution_id, now_ms) for part in mine}
+            if not mine or None in reports.values():
+                continue
+            known = {task: report for task, report in reports.items() if report is not None}
+            found.append(_lag(processor_id, mine, known, ranges, now_ms))
+        return tuple(found)
+
+    def _current(self, part: StorePart, execution_id: str, now_ms: int) -> _Report | None:
+        report = self._reports.get(part.task_name)
+        if (
+            report is None
+            or now_ms - report.seen_ms > self.current_ms
+            or report.sample.execution_id not in ("", execution_id)
+        ):
+            return None
+        return report
+
+
+def _lag(
+    processor_id: str,
+    parts: Sequence[StorePart],
+    reports: Mapping[str, _Report],
+    ranges: Mapping[tuple[str, int], OffsetRange],
+    now_ms: int,
+) -> Lag:
+    behind: list[int | None] = []
+    forecasts: list[Forecast | None] = []
+    for part in parts:
+        span = ranges.get((part.topic, part.partition))
+        records, forecast = _part(part, reports[part.task_name], span)
+        behind.append(records)
+        forecasts.append(forecast)
+    ready = last_of(forecasts)
+    total = None if None in behind else sum(records for records in behind if records is not None)
+    return Lag(
+        processor_id=processor_id,
+        records=total,
+        ready_in_ms=ready.ready_in_ms if ready is not None and total is not None else None,
+        at_ms=now_ms,
+    )
+
+
+def _part(
+    part: StorePart, report: _Report, span: OffsetRange | None
+) -> tuple[int | None, Forecast | None]:
+    applied = report.sample.offsets.get(part.gauge)
+    records = records_behind(span.start, span.end, applied) if span is not None else None
+    if span is None or records is None:
+        return None, None
+    place = Applied(report.sample.at_ms, span.end - records, span.end)
+    last = report.applied.setdefault(part.gauge, deque(maxlen=REMEMBERED))
+    if last and place.applied < last[-1].applied:  # another changelog of the same name
+        last.clear()
+    if last and last[-1].at_ms == place.at_ms:
+        last.pop()  # the same report, and the changelog has grown since
+    last.append(place)
+    return records, time_to_ready(tuple(last))

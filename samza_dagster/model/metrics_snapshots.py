@@ -1,0 +1,88 @@
+"""What a job's metrics reporters write: which topics, and the offsets that tasks report.
+
+Source: Samza's `MetricsSnapshotReporter`, `MetricsHeader` (1.8.0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+_GROUP_SUFFIX = "TaskInstanceMetrics"
+_SOURCE_PREFIX = "TaskName-"
+_DEFAULT_INTERVAL_S = 60
+
+
+@dataclass(frozen=True)
+class TaskSample:
+    """What one task last reported: its host, when, and its offset gauges by name.
+
+    `at_ms` is the clock of that host. `execution_id` is the incarnation's, empty in a
+    snapshot of an older Samza.
+    """
+
+    task_name: str
+    host: str
+    at_ms: int
+    offsets: Mapping[str, int]
+    execution_id: str = ""
+
+
+def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
+    """Topic → interval in seconds, of every reporter in `metrics.reporters` with a stream."""
+    topics: dict[str, int] = {}
+    for reporter in (name.strip() for name in config.get("metrics.reporters", "").split(",")):
+        stream = config.get(f"metrics.reporter.{reporter}.stream", "")
+        if not stream:
+            continue
+        interval = config.get(f"metrics.reporter.{reporter}.interval", "")
+        seconds = (
+            int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        )
+        topics[stream.partition(".")[2] or stream] = max(seconds, 1)
+    return topics
+
+
+def task_samples(
+    snapshots: Iterable[bytes | None], job_name: str, job_id: str
+) -> dict[str, TaskSample]:
+    """Task → its newest sample, out of metrics snapshots of any jobs; others are skipped."""
+    newest: dict[str, TaskSample] = {}
+    for raw in snapshots:
+        sample = _sample(raw, job_name, job_id) if raw else None
+        if sample is None:
+            continue
+        known = newest.get(sample.task_name)
+        if known is None or known.at_ms <= sample.at_ms:
+            newest[sample.task_name] = sample
+    return newest
+
+
+def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
+    try:
+        document = json.loads(raw)
+        header, groups = document["header"], document["metrics"]
+        if header["job-name"] != job_name or str(header["job-id"]) != job_id:
+            return None
+        source = str(header["source"])
+        if not source.startswith(_SOURCE_PREFIX):
+            return None
+        gauges: dict[str, Any] = {}
+        for name, group in groups.items():
+            if str(name).endswith(_GROUP_SUFFIX):
+                gauges.update(cast("dict[str, Any]", group))
+        return TaskSample(
+            task_name=source.removeprefix(_SOURCE_PREFIX),
+            host=str(header["host"]),
+            at_ms=int(header["time"]),
+            offsets={
+                name: int(value)
+                for name, value in gauges.items()
+                if name.endswith("-offset") and str(value).isdigit()
+            },
+            execution_id=str(header.get("exec-env-container-id") or ""),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,251 @@
+"""What a record may say after those before it: the rules that an audit history is judged by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from samza_dagster.placement.certificates import RULES_VERSION, AuditRecord, Predecessor
+from samza_dagster.placement.state import Ended, Role
+
+START, END = "start", "end"
+NO_PREDECESSOR = "first"
+_WAYS = frozenset(way.value for way in Ended)
+_ROLES = frozenset(role.value for role in Role)
+
+
+class Rule(StrEnum):
+    """What a record may break."""
+
+    NUMBER = "number"  # counted by one, in order
+    CHAIN = "chain"  # names the digest of the record before it
+    DIGEST = "digest"  # is the hash of what the record says
+    RULES_VERSION = "rules-version"  # written by rules that this release knows
+    FORM = "form"  # a start or an end, of a known role, in a known way
+    EPOCH = "epoch"  # grows with every start of the job
+    EXECUTION = "execution"  # every incarnation starts once
+    PREDECESSOR = "predecessor"  # the processor's incarnation before, as its end was recorded
+    ONE_OWNER = "one-owner"  # none starts before the one before has ended
+    SAME_HOST = "same-host"  # no member of a group where another isn't known dead
+    OTHERS = "others"  # the group's other members, as the history has them
+    ENDS = "ends"  # of a known start, once
+    HEAD = "head"  # the last record is the one that the coordinator's state names
+
+
+class Broken(Exception):
+    """A record breaks a rule."""
+
+    def __init__(self, rule: Rule, seen: str) -> None:
+        super().__init__(rule, seen)
+        self.rule = rule
+        self.seen = seen
+
+
+@dataclass(slots=True)
+class _Life:
+    """One incarnation: its start, and the records of its end, `dead` last."""
+
+    start: AuditRecord
+    ends: list[AuditRecord] = field(default_factory=list[AuditRecord])
+
+    @property
+    def seen_dead(self) -> bool:
+        return bool(self.ends) and self.ends[-1].how == Ended.DEAD
+
+    def __str__(self) -> str:
+        return f"{self.start.execution_id} on {self.start.host}"
+
+
+@dataclass(slots=True)
+class History:
+    """What the records so far say. `complete`: it began with the job's first record."""
+
+    complete: bool
+    starts: Counter[str] = field(default_factory=Counter[str])
+    ways: Counter[str] = field(default_factory=Counter[str])
+    _lives: dict[str, _Life] = field(default_factory=dict[str, _Life])
+    _newest: dict[str, _Life] = field(default_factory=dict[str, _Life])
+    _undead: dict[str, list[_Life]] = field(default_factory=dict[str, list[_Life]])
+    _older_ends: dict[str, str] = field(default_factory=dict[str, str])
+    _highest_epoch: int = 0
+    _first_epoch: int | None = None
+
+    def take(self, record: AuditRecord) -> None:
+        """Raises `Broken` at the first rule that the record breaks."""
+        _check_form(record)
+        if record.kind == END:
+            self._end(record)
+        else:
+            self._start(record)
+
+    def _start(self, record: AuditRecord) -> None:
+        if record.execution_id in self._lives or record.execution_id in self._older_ends:
+            raise Broken(Rule.EXECUTION, f"{record.execution_id} was there before")
+        if record.epoch <= self._highest_epoch:
+            raise Broken(
+                Rule.EPOCH, f"epoch {record.epoch} after epoch {self._highest_epoch} of the job"
+            )
+        before = self._newest.get(record.processor_id)
+        if before is None:
+            self._check_unknown_predecessor(record)
+        else:
+            _check_predecessor(record, before)
+        self._check_same_host(record)
+        self._check_others(record)
+        life = _Life(record)
+        self._lives[record.execution_id] = self._newest[record.processor_id] = life
+        self._undead.setdefault(record.group_id, []).append(life)
+        self._highest_epoch = record.epoch
+        if self._first_epoch is None:
+            self._first_epoch = record.epoch
+        self.starts[record.processor_id] += 1
+        self.ways[record.predecessor.how if record.predecessor else NO_PREDECESSOR] += 1
+
+    def _check_unknown_predecessor(self, record: AuditRecord) -> None:
+        named = record.predecessor
+        if named is None:
+            return
+        if self.complete:
+            raise Broken(
+                Rule.PREDECESSOR,
+                f"{named.execution_id} is named, but {record.processor_id} never started before",
+            )
+        if named.how not in _WAYS or named.epoch >= record.epoch:
+            raise Broken(
+                Rule.PREDECESSOR,
+                f"{named.execution_id} of epoch {named.epoch}, ended by {named.how!r}",
+            )
+
+    def _check_same_host(self, record: AuditRecord) -> None:
+        for life in self._undead.get(record.group_id, ()):
+            if life.start.host == record.host:
+                raise Broken(
+                    Rule.SAME_HOST,
+                    f"{record.execution_id} starts on {record.host}, where "
+                    f"{life.start.execution_id} of its group isn't known dead",
+                )
+        for processor_id, host in record.others:
+            if host == record.host:
+                raise Broken(
+                    Rule.SAME_HOST,
+                    f"{record.execution_id} starts on {host}, and names {processor_id} of its "
+                    "group there, not known dead",
+                )
+
+    def _check_others(self, record: AuditRecord) -> None:
+        named = set(record.others)
+        undead = {
+            (life.start.processor_id, life.start.host)
+            for life in self._undead.get(record.group_id, ())
+        }
+        for processor_id, host in sorted(undead - named):
+            raise Broken(Rule.OTHERS, f"{processor_id} on {host} isn't known dead, and isn't named")
+        for processor_id, host in sorted(named - undead):
+            if self.complete:
+                raise Broken(
+                    Rule.OTHERS, f"{processor_id} on {host} is named, but nothing of it runs there"
+                )
+
+    def _end(self, record: AuditRecord) -> None:
+        life = self._lives.get(record.execution_id)
+        if life is None:
+            self._end_of_older(record)
+            return
+        start = life.start
+        was = (start.processor_id, start.group_id, start.role, start.epoch, start.host)
+        now = (record.processor_id, record.group_id, record.role, record.epoch, record.host)
+        if now != was:
+            raise Broken(
+                Rule.ENDS,
+                f"{record.execution_id} ends as {_told(now)}, it started as {_told(was)}",
+            )
+        _check_once(record, life.ends[-1].how if life.ends else None)
+        life.ends.append(record)
+        if life.seen_dead:
+            self._undead[record.group_id].remove(life)
+
+    def _end_of_older(self, record: AuditRecord) -> None:
+        """Of an incarnation whose start was before this history's first record."""
+        is_older = self._first_epoch is None or record.epoch < self._first_epoch
+        if self.complete or not is_older:
+            raise Broken(Rule.ENDS, f"{record.execution_id} ends, and never started")
+        _check_once(record, self._older_ends.get(record.execution_id))
+        self._older_ends[record.execution_id] = record.how
+        self._highest_epoch = max(self._highest_epoch, record.epoch)
+
+
+def _check_form(record: AuditRecord) -> None:
+    if record.rules_version != RULES_VERSION:
+        raise Broken(
+            Rule.RULES_VERSION, f"{record.rules_version}; this release knows {RULES_VERSION}"
+        )
+    ways = _WAYS if record.kind == END else frozenset({""})
+    fine = {
+        "kind": record.kind in (START, END),
+        "role": record.role in _ROLES,
+        "how": record.how in ways,
+        "predecessor": record.kind == START or record.predecessor is None,
+        "epoch": record.epoch > 0,
+        "execution_id": bool(record.execution_id),
+        "host": bool(record.host),
+        "processor_id": bool(record.processor_id),
+        "group_id": bool(record.group_id),
+    }
+    for name in (name for name, is_fine in fine.items() if not is_fine):
+        raise Broken(
+            Rule.FORM, f"{name} {getattr(record, name)!r} in a record of kind {record.kind!r}"
+        )
+
+
+def _check_predecessor(record: AuditRecord, before: _Life) -> None:
+    named = record.predecessor
+    start = before.start
+    if not before.ends:
+        raise Broken(
+            Rule.ONE_OWNER,
+            f"{record.execution_id} starts on {record.host} while {before} hasn't ended",
+        )
+    if named is None:
+        # A standby that was removed, or a processor of an older deployment, came back.
+        if record.role == Role.ACTIVE and start.deployment_id == record.deployment_id:
+            raise Broken(Rule.PREDECESSOR, f"none is named, it was {before}")
+        return
+    if (named.execution_id, named.epoch, named.host) != (
+        start.execution_id,
+        start.epoch,
+        start.host,
+    ):
+        raise Broken(
+            Rule.PREDECESSOR,
+            f"{named.execution_id} on {named.host} of epoch {named.epoch} is named, it was "
+            f"{before} of epoch {start.epoch}",
+        )
+    recorded = [_end_told(end.how, end.at_ms, end.evidence) for end in before.ends]
+    if _named_end(named) not in recorded:
+        raise Broken(
+            Rule.PREDECESSOR,
+            f"{named.execution_id} is said to have ended {_named_end(named)}; recorded: "
+            + ", ".join(recorded),
+        )
+
+
+def _check_once(record: AuditRecord, known: str | None) -> None:
+    # One that lost its tasks to a fence or its lease may be seen dead later; nothing else twice.
+    if known is not None and (known == Ended.DEAD or record.how != Ended.DEAD):
+        raise Broken(
+            Rule.ENDS, f"{record.execution_id} ends by {record.how}, it had ended by {known}"
+        )
+
+
+def _named_end(named: Predecessor) -> str:
+    return _end_told(named.how, named.at_ms, named.evidence)
+
+
+def _end_told(how: str, at_ms: int, evidence: str) -> str:
+    return f"by {how} at {at_ms} ({evidence!r})"
+
+
+def _told(identity: tuple[str, str, str, int, str]) -> str:
+    processor_id, group_id, role, epoch, host = identity
+    return f"{role} {processor_id} of group {group_id}, epoch {epoch}, on {host}"

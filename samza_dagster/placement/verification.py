@@ -1,0 +1,120 @@
+"""Judges a job's audit history without the cluster: that it is whole, and what it shows.
+
+Pure. A history may begin later than record 1, because its topic drops records by age;
+what a rule would have to know of before isn't judged then, and `complete` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from samza_dagster.placement.audit_rules import Broken, History, Rule
+from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, digest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Number and digest of the last record, as the coordinator's state names them."""
+
+    number: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """The first thing that is wrong. `position` is the record's place, counted from 1."""
+
+    position: int
+    number: int
+    rule: Rule
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a history shows, up to its first violation.
+
+    `starts` counts by processor, `ways` how what they replaced had ended (a value of
+    `state.Ended`, or `first`). `head` is its last record: kept elsewhere, it tells later
+    whether the history was cut or written anew since.
+    """
+
+    records: int
+    first_number: int | None
+    head: Head | None
+    starts: Mapping[str, int] = field(default_factory=dict[str, int])
+    ways: Mapping[str, int] = field(default_factory=dict[str, int])
+    violation: Violation | None = None
+
+    @property
+    def ok(self) -> bool:
+        """No rule is broken."""
+        return self.violation is None
+
+    @property
+    def complete(self) -> bool:
+        """It begins with the job's first record."""
+        return self.first_number == 1
+
+
+def verify(records: Sequence[AuditRecord], head: Head | None = None) -> Verdict:
+    """Judges a whole history, in the order in which it was recorded.
+
+    `head` is what is known of its last record from elsewhere: without it a history that
+    was cut at its end looks like one that is younger.
+    """
+    history = History(complete=bool(records) and records[0].number == 1)
+    violation: Violation | None = None
+    before: AuditRecord | None = None
+    for position, record in enumerate(records, start=1):
+        try:
+            _check_chain(record, before)
+            history.take(record)
+        except Broken as broken:
+            violation = Violation(position, record.number, broken.rule, broken.seen)
+            break
+        before = record
+    last = records[-1] if records else None
+    if violation is None and head is not None:
+        violation = _head_missed(last, head, len(records))
+    return Verdict(
+        records=len(records),
+        first_number=records[0].number if records else None,
+        head=Head(last.number, last.digest) if last else None,
+        starts=dict(sorted(history.starts.items())),
+        ways=dict(sorted(history.ways.items())),
+        violation=violation,
+    )
+
+
+def _check_chain(record: AuditRecord, before: AuditRecord | None) -> None:
+    expected = before.number + 1 if before else max(record.number, 1)
+    if record.number != expected:
+        raise Broken(Rule.NUMBER, f"number {record.number} where {expected} comes next")
+    if before is not None and record.previous_hash != before.digest:
+        raise Broken(
+            Rule.CHAIN, f"follows {record.previous_hash:.12}, the one before is {before.digest:.12}"
+        )
+    if record.number == 1 and record.previous_hash != FIRST_HASH:
+        raise Broken(Rule.CHAIN, f"the first record follows {record.previous_hash:.12}")
+    content = digest_of(record)
+    if record.digest != content:
+        raise Broken(Rule.DIGEST, f"digest {record.digest:.12}, what it says has {content:.12}")
+
+
+def _head_missed(last: AuditRecord | None, head: Head, records: int) -> Violation | None:
+    found = Head(last.number, last.digest) if last else Head(0, FIRST_HASH)
+    # Where no record is left, age may have taken them all.
+    if found == head or (last is None and head.number > 0):
+        return None
+    return Violation(
+        records,
+        found.number,
+        Rule.HEAD,
+        f"it ends with record {found.number} ({found.digest:.12}), the coordinator's state "
+        f"names record {head.number} ({head.digest:.12})",
+    )

@@ -1,0 +1,217 @@
+"""What was said and done so far: the memory of the judges, from events and commands alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.certificates import FIRST_HASH
+from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.simulation.violation import InvariantViolated
+
+TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
+CONTROLS = frozenset({"commit", "release", "cancel"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request of this deployment, and what became of it.
+
+    `group_id` is "" when no processor had this id. `subject` is the processor that it is
+    about: a new standby for one that is spun up. `source` is the incarnation and the
+    host that this had when the request's action began, `standby_hosts` those of the others.
+    """
+
+    ask: PlacementAsk
+    place: int
+    group_id: str
+    subject: str
+    begun: bool = False
+    terminal: str = ""
+    last: tuple[str, str] | None = None
+    source: tuple[str, str] | None = None
+    standby_hosts: frozenset[str] = frozenset()
+
+    @property
+    def in_flight(self) -> bool:
+        """Begun and not ended."""
+        return self.begun and not self.terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An incarnation that was started: its epoch and where."""
+
+    execution_id: str
+    epoch: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A resource that was asked for; `host` None is any."""
+
+    processor_id: str
+    host: str | None
+
+
+@dataclass(slots=True)
+class Chronicle:
+    """Facts by id. A step that a judge is shown was committed: nothing here is taken back.
+
+    `ended` has every way in which records say that an incarnation ended. `told_to_stop` doesn't have
+    those whose stop failed, `ever_told` does. `held` is what
+    the cluster said it holds and nothing has used or released. `left` is the group that
+    last lost a process on a host. `grants` is the last grant of each host lost in this
+    term. `falling_back` has the source host of each container that a failed action
+    left down.
+    """
+
+    premises: Counter[str] = field(default_factory=Counter[str])
+    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    newest: dict[str, Started] = field(default_factory=dict[str, Started])
+    started: dict[str, tuple[str, Started]] = field(default_factory=dict[str, tuple[str, Started]])
+    ended: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    told_to_stop: set[str] = field(default_factory=set[str])
+    ever_told: set[str] = field(default_factory=set[str])
+    checked_in: dict[str, str] = field(default_factory=dict[str, str])
+    requested: dict[str, Open] = field(default_factory=dict[str, Open])
+    held: dict[str, str] = field(default_factory=dict[str, str])
+    falling_back: dict[str, str] = field(default_factory=dict[str, str])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+    groups: dict[str, str] = field(default_factory=dict[str, str])
+    registered: set[str] = field(default_factory=set[str])
+    domains: dict[str, str] = field(default_factory=dict[str, str])
+    grants: dict[str, int] = field(default_factory=dict[str, int])
+    term_began_ms: int = 0
+    epoch: int = 0
+    records: int = 0
+    digest: str = FIRST_HASH
+    limits: Limits = field(default_factory=Limits)
+
+    def fork(self) -> Chronicle:
+        """A copy that goes its own way."""
+        return replace(
+            self,
+            premises=Counter(self.premises),
+            asked=dict(self.asked),
+            newest=dict(self.newest),
+            started=dict(self.started),
+            ended=dict(self.ended),
+            told_to_stop=set(self.told_to_stop),
+            ever_told=set(self.ever_told),
+            checked_in=dict(self.checked_in),
+            requested=dict(self.requested),
+            held=dict(self.held),
+            falling_back=dict(self.falling_back),
+            left=dict(self.left),
+            groups=dict(self.groups),
+            registered=set(self.registered),
+            domains=dict(self.domains),
+            grants=dict(self.grants),
+        )
+
+    def lease_over_ms(self, host: str) -> int:
+        """From when this leader may count every lease of a lost host as over.
+
+        The last grant of this term, or the term's begin for a host that never
+        registered in it, and a whole lease and its bound after that.
+        """
+        last = max(self.grants.get(host, 0), self.term_began_ms)
+        return last + self.limits.lease_ms + self.limits.lease_bound_ms
+
+    def hear(self, event: ev.Event) -> None:
+        """What an event tells, before the step that takes it is judged."""
+        match event:
+            case ev.ContainerCheckedIn(execution_id=execution_id, host=host):
+                self.checked_in[execution_id] = host
+                if execution_id in self.started:
+                    self._is_back(execution_id)
+            case ev.ResourceAllocated(request_id=request_id, host=host):
+                if request_id in self.requested:
+                    self.held[request_id] = host
+            case ev.RequestExpired(request_id=request_id):
+                self.held.pop(request_id, None)
+            case ev.StopFailed(execution_id=execution_id):
+                self.told_to_stop.discard(execution_id)
+            case ev.HostRegistered(host=host, fault_domain=domain):
+                self.registered.add(host)
+                self.domains[host] = domain
+                self.grants.pop(host, None)
+            case ev.HostLost(host=host, last_grant_ms=last_grant_ms):
+                if host in self.registered:
+                    self.grants[host] = last_grant_ms
+                self.held = {r: h for r, h in self.held.items() if h != host}
+            case ev.CoordinatorRestarted(at_ms=at_ms):
+                self.term_began_ms = at_ms
+                self.registered.clear()
+                self.grants.clear()
+            case _:
+                pass
+
+    def _is_back(self, execution_id: str) -> None:
+        processor_id = self.started[execution_id][0]
+        if self.is_current(processor_id, execution_id):
+            self.falling_back.pop(processor_id, None)
+
+    def lay_down(self, command: cmd.Command) -> None:
+        """What a command does, after it was judged."""
+        match command:
+            case cmd.RequestResource(request_id=request_id, processor_id=pid, host=host):
+                self.requested[request_id] = Open(pid, host)
+            case cmd.ReleaseResource(request_id=request_id):
+                self.held.pop(request_id, None)
+            case cmd.StartContainer(request_id=request_id):
+                self.held.pop(request_id, None)
+            case cmd.StopContainer(execution_id=execution_id):
+                self.told_to_stop.add(execution_id)
+                self.ever_told.add(execution_id)
+            case _:
+                pass
+
+    def arrived(self, ask: PlacementAsk, group_id: str) -> None:
+        """A request of this deployment was taken for the first time."""
+        self.asked[ask.uuid] = Asked(ask, len(self.asked), group_id, ask.processor_id)
+
+    def remembers(self, uuid: str) -> bool:
+        """Whether the job's memory must still hold this request."""
+        known = self.asked.get(uuid)
+        return known is not None and (
+            not known.terminal or len(self.asked) - known.place <= self.limits.remembered_uuids
+        )
+
+    def begun(self, uuid: str, group: Group) -> Asked:
+        """A request's action began; raises when it is not the first time."""
+        asked = self.asked.get(uuid)
+        if asked is None:
+            raise InvariantViolated("acted-once", f"an action began for {uuid}, never asked")
+        if asked.begun or asked.terminal:
+            raise InvariantViolated("acted-once", f"request {uuid} began a second time")
+        subject = asked.subject
+        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
+            subject = group.action.standby_id
+        was = self.newest.get(subject)
+        asked = replace(
+            asked,
+            begun=True,
+            subject=subject,
+            source=(was.execution_id, was.host) if was is not None else None,
+            standby_hosts=frozenset(
+                self.newest[pid].host
+                for pid in group.processors
+                if pid != subject and pid in self.newest
+            ),
+        )
+        self.asked[uuid] = asked
+        return asked
+
+    def is_current(self, processor_id: str, execution_id: str) -> bool:
+        """Whether this is the newest incarnation and nothing has ended it."""
+        newest = self.newest.get(processor_id)
+        return (
+            newest is not None
+            and newest.execution_id == execution_id
+            and execution_id not in self.ended
+        )

@@ -1,0 +1,80 @@
+"""A coordinator's process: what it has in memory, and what is lost with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from samza_dagster.placement.commands import Effect
+from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.clocks import Clock
+from samza_dagster.simulation.resources import Requests
+
+
+class Standing(StrEnum):
+    """What a coordinator's process is able to do."""
+
+    LEADING = "leading"
+    CUT = "cut"  # the metastore is out of reach: it commits nothing, but answers agents
+    PAUSED = "paused"  # stopped by a signal: it does nothing at all
+    DEAD = "dead"
+
+
+class Notice(StrEnum):
+    """What a coordinator tells itself, without a host."""
+
+    ALLOCATED = "allocated"
+    EXPIRED = "expired"
+    FENCED = "fenced"
+
+
+@dataclass(slots=True)
+class Book:
+    """What a coordinator knows of a host. Times are its own clock."""
+
+    registered: bool = False
+    lost: bool = False
+    heard_ms: int = 0
+    granted_ms: int = 0
+
+    @property
+    def talks(self) -> bool:
+        """It has registered and isn't lost."""
+        return self.registered and not self.lost
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """One term. `unsent` are effects of a committed step that haven't left yet.
+
+    `trap` is what befalls it in its next step: after so many effects it crashes or is paused.
+    """
+
+    epoch: int
+    state: JobState
+    clock: Clock
+    standing: Standing = Standing.LEADING
+    last_commit_ms: int = 0
+    books: dict[str, Book] = field(default_factory=dict[str, Book])
+    requests: Requests = field(default_factory=Requests)
+    notices: list[tuple[Notice, str]] = field(default_factory=list[tuple[Notice, str]])
+    unread: list[str] = field(default_factory=list[str])
+    unsent: list[Effect] = field(default_factory=list[Effect])
+    trap: tuple[Standing, int] | None = None
+
+    def copy(self) -> Coordinator:
+        """An independent one."""
+        return replace(
+            self,
+            clock=self.clock.copy(),
+            books={name: replace(book) for name, book in self.books.items()},
+            requests=self.requests.copy(),
+            notices=list(self.notices),
+            unread=list(self.unread),
+            unsent=list(self.unsent),
+        )
+
+    @property
+    def answers(self) -> bool:
+        """It replies to agents' asks."""
+        return self.standing is Standing.LEADING or self.standing is Standing.CUT

@@ -1,0 +1,243 @@
+"""Draws lots: the only place where chance enters. A seed is a whole history."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from samza_dagster.model import naming
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import AskKind, PlacementAsk
+from samza_dagster.simulation import happenings
+from samza_dagster.simulation.coverage import COLUMNS, RARE, Pair, column_of, rows_of
+from samza_dagster.simulation.fingerprint import state_digest
+from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.script import Script
+from samza_dagster.simulation.setup import Setup, draw
+from samza_dagster.simulation.violation import InvariantViolated
+from samza_dagster.simulation.wishes import label
+from samza_dagster.simulation.world import Reducer, World
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How likely each kind of move is; what is left of 1 is what is due to happen.
+
+    `rare` multiplies `fault` while a rare transition is under way.
+    """
+
+    fault: float = 0.035
+    rare: float = 4.0
+    heal: float = 0.05
+    wish: float = 0.05
+    time: float = 0.06
+    tidy: float = 0.5
+    longest_wait_ms: int = 70_000
+
+
+@dataclass(slots=True)
+class History:
+    """What came of a seed. `premises` count per invariant how often it had something to judge."""
+
+    seed: int
+    script: Script
+    events: int = 0
+    changes: int = 0
+    faults: int = 0
+    coverage: Counter[Pair] = field(default_factory=Counter[Pair])
+    premises: Counter[str] = field(default_factory=Counter[str])
+    violation: InvariantViolated | None = None
+    digest: str = ""
+
+
+def simulate(
+    seed: int, steps: int, profile: Profile | None = None, *, heart: Reducer = step
+) -> History:
+    """A history of about `steps` events, then the world left to settle. Same seed, same history."""
+    lots = random.Random(seed)  # noqa: S311 - a history is to be repeated, not kept secret
+    setup = draw(lots)
+    judge = Judge()
+    driver = _Driver(lots, profile or Profile(), setup)
+    moves: list[Move] = []
+    history = History(seed, Script(setup, ()))
+    world: World | None = None
+    try:
+        world = setup.build(judge, heart)
+        while world.steps < steps and len(moves) < 20 * steps:
+            move = driver.choose(world)
+            moves.append(move)
+            driver.count(world, move, history)
+            world.do(move)
+        world.settle()
+    except InvariantViolated as violation:
+        history.violation = violation
+    history.script = Script(setup, tuple(moves))
+    history.premises = judge.premises
+    if world is not None:
+        history.events, history.changes = world.steps, world.changes
+        history.digest = _digest(history, world)
+    return history
+
+
+def _digest(history: History, world: World) -> str:
+    text = json.dumps(
+        [history.script.to_json(), history.events, world.true_ms, state_digest(world.committed)]
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_DESTINATIONS = (
+    naming.ANY_HOST,
+    naming.ANY_HOST,
+    naming.LAST_SEEN,
+    naming.FORCE_RESTART_LAST_SEEN,
+    naming.STANDBY,
+    naming.STANDBY,
+)
+_KINDS = (
+    *((AskKind.PLACE,) * 10),
+    *((AskKind.FAIL_OVER,) * 2),
+    *((AskKind.START_STANDBY,) * 2),
+    *((AskKind.STOP_STANDBY,) * 2),
+    *((AskKind.COMMIT,) * 3),
+    AskKind.RELEASE,
+    *((AskKind.CANCEL,) * 2),
+)
+_ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
+
+
+class _Driver:
+    def __init__(self, lots: random.Random, profile: Profile, setup: Setup) -> None:
+        self.lots = lots
+        self.profile = profile
+        self.setup = setup
+        self.asked = 0
+        self.runs = 1
+
+    def choose(self, world: World) -> Move:
+        """The next move; it was possible when it was chosen."""
+        lots, profile = self.lots, self.profile
+        draw_ = lots.random()
+        most = profile.fault * profile.rare
+        if draw_ < most:
+            if draw_ < profile.fault or rows_of(world.committed) & RARE:
+                return self._fault(world)
+            draw_ = lots.uniform(most, 1.0)
+        draw_ -= most
+        if draw_ < profile.heal:
+            broken = self._heal(world)
+            if broken is not None:
+                return broken
+        draw_ -= profile.heal
+        if draw_ < profile.wish:
+            return self._wish(world)
+        draw_ -= profile.wish
+        moves = happenings.due(world)
+        if not moves:
+            # A quiet world is one in which somebody wants something, or time goes on.
+            return self._wish(world) if lots.random() < 0.4 else self._time()
+        if draw_ < profile.time:
+            return self._time()
+        return moves[0] if lots.random() < profile.tidy else lots.choice(moves)
+
+    def count(self, world: World, move: Move, history: History) -> None:
+        """Enters a fault in the table, under all that is under way when it comes."""
+        column = column_of(move)
+        if column is None or (column == "reorder" and move.ids[-1] == 0 and move.kind != "late"):
+            return
+        if move.kind == "take-over" and world.leader.standing.value == "dead":
+            return
+        history.faults += 1
+        for row in rows_of(world.committed):
+            history.coverage[row, column] += 1
+
+    def _fault(self, world: World) -> Move:
+        by_column: dict[str, list[Move]] = {}
+        for move in world.faults():
+            column = column_of(move)
+            if column is not None:
+                by_column.setdefault(column, []).append(move)
+        columns = [column for column in COLUMNS if column in by_column]
+        return self.lots.choice(by_column[self.lots.choice(columns)])
+
+    def _heal(self, world: World) -> Move | None:
+        broken = [
+            name
+            for name, host in world.hosts.items()
+            if host.troubles or host.cut_in or host.cut_out or host.frozen or not host.agent_up
+        ]
+        return Move("mend", (self.lots.choice(broken),)) if broken else None
+
+    def _time(self) -> Move:
+        lots = self.lots
+        kind = lots.random()
+        if kind < 0.6:
+            return Move("tick")
+        ms = lots.choice((100, 1_000, 6_500, 31_000, self.profile.longest_wait_ms))
+        return Move("wait" if kind < 0.9 else "leap", (ms,))
+
+    def _wish(self, world: World) -> Move:
+        lots, kind = self.lots, self.lots.random()
+        if kind < 0.12:
+            standbys = [p for p in self._processors(world) if naming.is_standby(p)]
+            if standbys:
+                records = lots.choice((0, 10, 10_000))
+                return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
+        if kind < 0.14:
+            return self._deploy()
+        return self._ask(world)
+
+    def _deploy(self) -> Move:
+        self.runs += 1
+        layout = draw(self.lots).layout if self.lots.random() < 0.5 else self.setup.layout
+        return Move("deploy", (f"run-{self.runs}", layout))
+
+    def _processors(self, world: World) -> list[str]:
+        return [pid for group in world.committed.groups.values() for pid in group.processors]
+
+    def _ask(self, world: World) -> Move:
+        lots, asked = self.lots, world.brokers.asked
+        if asked and lots.random() < 0.03:
+            return label(asked[lots.choice(list(asked))])
+        self.asked += 1
+        kind = lots.choice(_KINDS)
+        refers = ""
+        processors = sorted(self._processors(world))
+        pid = lots.choice(processors) if processors else "0"
+        if kind in (AskKind.START_STANDBY, AskKind.FAIL_OVER) and lots.random() < 0.8:
+            pid = naming.group_of(pid)
+        if kind is AskKind.STOP_STANDBY:
+            standbys = [p for p in processors if naming.is_standby(p)]
+            pid = lots.choice(standbys) if standbys else pid
+        if kind in _ABOUT:
+            recent = list(asked)[-6:]
+            held = [u for u in recent if asked[u].hold]
+            wanted = held if kind is not AskKind.CANCEL and held else recent
+            refers = lots.choice(wanted) if wanted else "u0"
+            if refers in asked:
+                pid = asked[refers].processor_id
+        odd = lots.random()
+        if odd < 0.02:
+            pid = "9-9"
+        run = world.committed.deployment_id if odd < 0.96 else "run-0"
+        destination = lots.choice((*_DESTINATIONS, *self.setup.host_names))
+        if odd > 0.99:
+            destination = "host-99"
+        return label(
+            PlacementAsk(
+                f"u{self.asked}",
+                run,
+                pid,
+                destination,
+                lots.randrange(1_000),
+                lots.choice((None, None, None, 20_000, 1)),
+                kind,
+                kind is AskKind.PLACE and lots.random() < 0.3,
+                refers,
+                kind is not AskKind.PLACE or lots.random() < 0.2,
+            )
+        )

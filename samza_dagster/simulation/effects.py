@@ -1,0 +1,91 @@
+"""How the effects of a committed step leave a coordinator's process, or don't."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.coordinators import Coordinator, Notice, Standing
+from samza_dagster.simulation.hosts import HostCommand, Reserve, VirtualHost
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+
+def act(world: World, leader: Coordinator, effects: list[cmd.Effect], *, trapped: bool) -> None:
+    """Sends effects in order; a trap that was set ends or pauses the leader between two."""
+    if leader.trap is None or not trapped:
+        for effect in effects:
+            carry_out(world, leader, effect)
+        return
+    standing, count = leader.trap
+    leader.trap = None
+    for effect in effects[:count]:
+        carry_out(world, leader, effect)
+    leader.standing = standing
+    if standing is Standing.PAUSED:
+        leader.unsent = effects[count:]
+
+
+def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
+    """One effect leaves the coordinator's process."""
+    requests = leader.requests
+
+    def send(host: str, command: HostCommand) -> None:
+        if host in world.hosts:
+            world.hosts[host].commands.append((leader.epoch, command))
+
+    match effect:
+        case cmd.StartContainer():
+            requests.used_by[effect.execution_id] = effect.request_id
+            send(effect.host, effect)
+        case cmd.StopContainer() | cmd.ForgetContainer():
+            send(effect.host, effect)
+        case cmd.RequestResource(request_id):
+            if not requests.begin(leader.clock.read(world.true_ms), effect):
+                leader.notices.append((Notice.ALLOCATED, request_id))
+                return
+            for host in registered(world, leader):
+                hold = host.ledger.get(request_id)
+                if hold is not None and hold.user is None:
+                    if requests.found(request_id, host.name, send):
+                        leader.notices.append((Notice.ALLOCATED, request_id))
+                    break
+            place(world, leader)
+        case cmd.ReleaseResource(request_id):
+            requests.release(request_id, registered(world, leader), send)
+            place(world, leader)
+        case cmd.FencePrincipal():
+            world.brokers.calls.append((effect.execution_id, leader.epoch))
+        case cmd.CountMetric():
+            pass
+
+
+def place(world: World, leader: Coordinator) -> None:
+    """The cluster asks hosts for what is open."""
+    if leader.requests.pending:
+        leader.requests.place(
+            leader.clock.read(world.true_ms),
+            registered(world, leader),
+            lambda host, command: world.hosts[host].commands.append((leader.epoch, command)),
+        )
+
+
+def registered(world: World, leader: Coordinator) -> list[VirtualHost]:
+    """Hosts that registered with it and aren't lost."""
+    return [world.hosts[name] for name, book in leader.books.items() if book.talks]
+
+
+def forget_lost(world: World, leader: Coordinator, before: JobState) -> None:
+    """What would start something on a host that is lost now is taken back."""
+    for name, host in world.committed.hosts.items():
+        earlier = before.hosts.get(name)
+        found = world.hosts.get(name)
+        if host.alive or found is None or (earlier is not None and not earlier.alive):
+            continue
+        found.commands = [
+            (epoch, command)
+            for epoch, command in found.commands
+            if epoch != leader.epoch or not isinstance(command, Reserve | cmd.StartContainer)
+        ]

@@ -1,0 +1,182 @@
+"""Every interleaving of a small world, breadth first: the judge sees each step of each.
+
+Two worlds that differ only in ids, epochs and how they came about count as one state, so
+that what is kept of a state is 64 bits of a hash, its parent and the move between. With n
+states two differ and share a hash with probability n²/2⁶⁵: 10⁻⁷ at a million.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.small_world import Budget, SmallWorld, is_whole, outcome
+from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantViolated
+from samza_dagster.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that is broken, and the fewest moves that lead there."""
+
+    invariant: str
+    what: str
+    path: tuple[Move, ...]
+
+
+@dataclass(slots=True)
+class Exploration:
+    """What was seen. `closed`: there is no state that wasn't looked at.
+
+    `depth` is the longest of the shortest ways; `frontier` the states yet to be expanded
+    when it ended. `outcomes` are the distinct ends that a person could tell apart.
+    """
+
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    frontier: int = 0
+    quiescent: int = 0
+    closed: bool = False
+    seconds: float = 0.0
+    finding: Finding | None = None
+    premises: Counter[str] = field(default_factory=Counter[str])
+    outcomes: dict[tuple[object, ...], tuple[Move, ...]] = field(
+        default_factory=dict[tuple[object, ...], tuple[Move, ...]]
+    )
+
+
+@dataclass(slots=True)
+class _Ways:
+    """How each state was reached first: parent and move, by the state's number."""
+
+    parents: array[int] = field(default_factory=lambda: array("q"))
+    by_move: array[int] = field(default_factory=lambda: array("l"))
+    moves: list[Move] = field(default_factory=list[Move])
+    numbers: dict[Move, int] = field(default_factory=dict[Move, int])
+
+    def add(self, parent: int, move: Move | None) -> int:
+        """The number of a new state."""
+        number = -1
+        if move is not None:
+            number = self.numbers.setdefault(move, len(self.moves))
+            if number == len(self.moves):
+                self.moves.append(move)
+        self.parents.append(parent)
+        self.by_move.append(number)
+        return len(self.parents) - 1
+
+    def path(self, state: int) -> tuple[Move, ...]:
+        """The moves from the first state to this one."""
+        path: list[Move] = []
+        while self.parents[state] >= 0:
+            path.append(self.moves[self.by_move[state]])
+            state = self.parents[state]
+        return tuple(reversed(path))
+
+
+def explore(
+    config: SmallWorld,
+    max_states: int = 1_000_000,
+    deadline_s: float = 600.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Exploration:
+    """Expands states until none is left, or a rule is broken, or a bound is reached."""
+    began = clock()
+    seen = Exploration()
+    ways = _Ways()
+    world = config.begin()
+    frontier: deque[tuple[World, Budget, int, int]] = deque()
+    known = {hash((world.canonical(), config.budget))}
+    frontier.append((world, config.budget, ways.add(-1, None), 0))
+    collecting = gc.isenabled()
+    # Worlds have no cycles; a collector that walks a million of them finds nothing.
+    gc.disable()
+    try:
+        while frontier:
+            if len(known) >= max_states or clock() - began > deadline_s:
+                break
+            world, budget, number, depth = frontier.popleft()
+            seen.depth = max(seen.depth, depth)
+            if not _expand(config, seen, ways, known, frontier, (world, budget, number, depth)):
+                break
+    finally:
+        if collecting:
+            gc.enable()
+    seen.states, seen.frontier = len(known), len(frontier)
+    seen.closed = not frontier and seen.finding is None
+    seen.seconds = clock() - began
+    return seen
+
+
+def explore_both(
+    config: SmallWorld, max_states: int = 1_000_000, deadline_s: float = 600.0
+) -> tuple[Exploration, Exploration]:
+    """With the crash and without, at the same time; then: is every end with it one without?"""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        crashing = pool.submit(explore, config, max_states, deadline_s)
+        calm = pool.submit(explore, config.without_crash(), max_states, deadline_s)
+        with_crash, without = crashing.result(), calm.result()
+    if with_crash.finding is None and without.closed:
+        for end, path in with_crash.outcomes.items():
+            if end not in without.outcomes:
+                what = f"only a crash leads to {end}"
+                with_crash.finding = Finding(RECOVERY_EQUIVALENT, what, path)
+                break
+    return with_crash, without
+
+
+def _expand(
+    config: SmallWorld,
+    seen: Exploration,
+    ways: _Ways,
+    known: set[int],
+    frontier: deque[tuple[World, Budget, int, int]],
+    node: tuple[World, Budget, int, int],
+) -> bool:
+    """Does every move from one state; False when one of them broke a rule."""
+    world, budget, number, depth = node
+    options = list(config.moves(world, budget))
+    quiet = len(options) == 0 or options[0][0].kind == "tick"
+    for move, left in options:
+        twin = world.fork()
+        try:
+            if not twin.do(move):
+                if quiet and move.kind == "tick" and is_whole(world):
+                    _end(seen, ways, world, number)
+                continue
+            seen.transitions += 1
+            key = hash((twin.canonical(), left))
+        except InvariantViolated as violated:
+            path = (*ways.path(number), move)
+            seen.finding = Finding(violated.invariant, violated.what, path)
+            _count(seen, twin)
+            return False
+        if key not in known:
+            known.add(key)
+            frontier.append((twin, left, ways.add(number, move), depth + 1))
+    if not frontier or seen.transitions % 64 == 0:
+        _count(seen, world)
+    return True
+
+
+def _end(seen: Exploration, ways: _Ways, world: World, number: int) -> None:
+    """Nothing can happen any more by itself."""
+    seen.quiescent += 1
+    if world.judge is not None:
+        world.judge.quiesced(world.committed, world)
+    seen.outcomes.setdefault(outcome(world), ways.path(number))
+
+
+def _count(seen: Exploration, world: World) -> None:
+    """Keeps the highest count of each premise on any one way."""
+    if isinstance(world.judge, Judge):
+        seen.premises |= world.judge.premises

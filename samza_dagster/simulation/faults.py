@@ -1,0 +1,367 @@
+"""What goes wrong in a world, one move at a time, and how it is put right again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from samza_dagster.placement.leases import beat_every_ms, grant_ms
+from samza_dagster.simulation import passing
+from samza_dagster.simulation.clocks import Grant
+from samza_dagster.simulation.coordinators import Standing
+from samza_dagster.simulation.hosts import Trouble, VirtualHost
+from samza_dagster.simulation.moves import Move
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+CLOCK_STEPS_MS = (-60_000, -5_000, 2_000, 40_000)
+RATES_PPM = (-15_000, 0, 15_000)
+"""Two clocks that run apart by this much stay within the default bound of a lease."""
+
+
+def possible(world: World) -> list[Move]:
+    """Every fault that can happen now, and every end of one that lasts."""
+    found: list[Move] = []
+    leader = world.leader
+    for name, host in world.hosts.items():
+        _possible_at(world, name, host, found)
+    if leader.standing is Standing.LEADING:
+        found += [Move("crash", (count,)) for count in range(4)]
+        found += [Move("pause", (count,)) for count in range(3)]
+        found += [Move("store-cut"), Move("kill-leader")]
+        found += [Move("expire", (place,)) for place in range(len(leader.requests.pending))]
+        if len(leader.notices) > 1:
+            found.append(Move("notice", (1,)))
+        if len(leader.unread) > 1:
+            found.append(Move("read", (1,)))
+        if world.brokers.asked:
+            found.append(Move("reread", (next(reversed(world.brokers.asked)),)))
+    elif leader.standing is not Standing.DEAD:
+        found.append(Move("take-over"))
+    if world.brokers.calls:
+        found.append(Move("fence-unanswered", (0,)))
+    return found
+
+
+def _possible_at(world: World, name: str, host: VirtualHost, found: list[Move]) -> None:
+    if host.reports:
+        found += [Move("delay", (name,)), Move("duplicate", (name,))]
+        if len(host.reports) > 1 and world.leader.standing is Standing.LEADING:
+            found.append(Move("deliver", (name, 1)))
+    if host.late:
+        found.append(Move("late", (name, 0)))
+    if host.troubles:
+        found.append(Move("calm", (name,)))
+    found += [Move("trouble", (name, t.value)) for t in Trouble if t not in host.troubles]
+    if host.cut_out or host.cut_in:
+        found.append(Move("join", (name,)))
+    else:
+        found += [Move("cut", (name, way)) for way in ("both", "out", "in")]
+        found += [Move("silence", (name,)), Move("late-grant", (name,))]
+    if host.frozen is None:
+        found += [Move("freeze", (name, "suspend")), Move("freeze", (name, "pause"))]
+        found += [Move("kill", (name, entry.processor_id)) for entry in host.live()]
+        found.append(Move("agent-restart" if host.agent_up else "agent-up", (name,)))
+        found += [Move("agent-down", (name,)), Move("reboot", (name,)), Move("reimage", (name,))]
+        found += [Move("clock", (name, ms)) for ms in CLOCK_STEPS_MS]
+        found += [Move("rate", (name, ppm)) for ppm in RATES_PPM]
+    else:
+        found.append(Move("thaw", (name,)))
+
+
+def mend_all(world: World) -> None:
+    """Every fault ends. What was late is still late, and a leader that is gone stays so."""
+    for name, host in world.hosts.items():
+        mend(world, name)
+        host.memory_mb, host.cores = max(host.memory_mb, 64 * 384), max(host.cores, 64)
+        host.clock.boot.set_rate(world.true_ms, 0)
+    world.leader.trap = None
+    world.old = None
+
+
+def mend(world: World, name: str) -> bool:
+    """Every fault of a host ends."""
+    host = world.hosts.get(name)
+    if host is None:
+        return False
+    join(world, name)
+    thaw(world, name)
+    agent_up(world, name)
+    calm(world, name)
+    return True
+
+
+# -- messages --------------------------------------------------------------------------
+
+
+def delay(world: World, name: str) -> bool:
+    """The next report is held up; others overtake it."""
+    host = world.hosts.get(name)
+    if host is None or not host.reports:
+        return False
+    host.late.append(host.reports.pop(0))
+    return True
+
+
+def duplicate(world: World, name: str) -> bool:
+    """The next report will come a second time, some time."""
+    host = world.hosts.get(name)
+    if host is None or not host.reports:
+        return False
+    host.late.append(host.reports[0])
+    return True
+
+
+def reread(world: World, uuid: str) -> bool:
+    """The stream gives a request again, also one that was deleted."""
+    if uuid not in world.brokers.asked or world.leader.standing is Standing.DEAD:
+        return False
+    world.leader.unread.append(uuid)
+    return True
+
+
+def expire(world: World, place: int) -> bool:
+    """The cluster gives up on a request before its time."""
+    leader = world.leader
+    if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.requests.pending):
+        return False
+    passing.expire(world, list(leader.requests.pending)[place])
+    return True
+
+
+def late_grant(world: World, name: str) -> bool:
+    """The host's last renewal was a beat ago; the reply to its ask of now is on its way, late.
+
+    Nothing else gets through meanwhile.
+    """
+    host, leader = world.hosts.get(name), world.leader
+    if host is None or not host.converses or not leader.answers or not world.talks(host):
+        return False
+    now = world.now_ms
+    lease_ms = grant_ms(world.committed.limits, now, leader.last_commit_ms)
+    leader.books[name].heard_ms = leader.books[name].granted_ms = now
+    host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
+    held, beat = host.grant, beat_every_ms(world.committed.limits)
+    if held is not None:
+        host.grant = Grant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
+    host.cut_in = host.cut_out = True
+    world.touched()
+    return True
+
+
+def fence_unanswered(world: World, place: int) -> bool:
+    """The brokers refuse a principal, and their answer is lost."""
+    brokers = world.brokers
+    if not 0 <= place < len(brokers.calls):
+        return False
+    brokers.refused.add(brokers.calls.pop(place)[0])
+    world.touched()
+    return True
+
+
+# -- links -----------------------------------------------------------------------------
+
+
+def cut(world: World, name: str, way: str) -> bool:
+    """The host's word ("out"), the leader's replies ("in"), or both don't arrive."""
+    host = world.hosts.get(name)
+    if host is None or host.cut_out or host.cut_in:
+        return False
+    host.cut_out, host.cut_in = way != "in", way != "out"
+    return True
+
+
+def join(world: World, name: str) -> bool:
+    """The link works again."""
+    host = world.hosts.get(name)
+    if host is None or not (host.cut_out or host.cut_in):
+        return False
+    host.cut_out = host.cut_in = False
+    return True
+
+
+def silence(world: World, name: str) -> bool:
+    """The link is down for as long as it takes the leader to give the host up."""
+    if not cut(world, name, "both"):
+        return False
+    passing.advance(world, world.true_ms + world.committed.limits.host_timeout_ms + 1_000)
+    return True
+
+
+# -- hosts -----------------------------------------------------------------------------
+
+
+def trouble(world: World, name: str, what: str) -> bool:
+    """A host begins to do something wrong."""
+    host = world.hosts.get(name)
+    if host is None or what in host.troubles:
+        return False
+    host.troubles |= {Trouble(what)}
+    return True
+
+
+def calm(world: World, name: str) -> bool:
+    """A host does everything right again."""
+    host = world.hosts.get(name)
+    if host is None or not host.troubles:
+        return False
+    host.troubles = frozenset()
+    host.unacknowledged.clear()
+    return True
+
+
+def freeze(world: World, name: str, how: str) -> bool:
+    """Nothing on the host runs: suspended, or its machine paused from outside."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    passing.stir(world, host)
+    host.frozen = (world.true_ms, how)
+    world.touched()
+    return True
+
+
+def thaw(world: World, name: str) -> bool:
+    """It can run again; whatever runs first, its wardens look at the clocks before it."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is None:
+        return False
+    since, how = host.frozen
+    if how == "pause":
+        host.clock.paused(world.true_ms - since)
+    host.frozen, host.stale = None, True
+    world.touched()
+    return True
+
+
+def kill(world: World, name: str, processor_id: str) -> bool:
+    """A container dies by itself."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    passing.stir(world, host)
+    for entry in host.live():
+        if entry.processor_id == processor_id:
+            host.die(entry)
+            world.touched()
+            return True
+    return False
+
+
+def agent_restart(world: World, name: str) -> bool:
+    """The agent ends, another adopts its records."""
+    host = world.hosts.get(name)
+    if host is None or not host.runs:
+        return False
+    passing.stir(world, host)
+    host.begin_anew()
+    return True
+
+
+def agent_down(world: World, name: str) -> bool:
+    """The agent ends; wardens and containers live on."""
+    host = world.hosts.get(name)
+    if host is None or not host.runs:
+        return False
+    passing.stir(world, host)
+    host.agent_up = False
+    host.reports.clear()
+    host.late.clear()
+    return True
+
+
+def agent_up(world: World, name: str) -> bool:
+    """An agent is there again."""
+    host = world.hosts.get(name)
+    if host is None or host.agent_up or host.frozen is not None:
+        return False
+    host.begin_anew()
+    return True
+
+
+def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
+    def reboot(world: World, name: str) -> bool:
+        host = world.hosts.get(name)
+        if host is None:
+            return False
+        host.reboot(world.true_ms, keeps_disk=keeps_disk)
+        world.touched()
+        return True
+
+    return reboot
+
+
+def set_clock(world: World, name: str, ms: int) -> bool:
+    """Its wall clock is set, back or forth."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    passing.stir(world, host)
+    host.clock.wall_offset += ms
+    host.wardens_look(world.true_ms)
+    world.touched()
+    return True
+
+
+def set_rate(world: World, name: str, ppm: int) -> bool:
+    """Its clocks run faster or slower from now on."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    host.clock.boot.set_rate(world.true_ms, ppm)
+    return True
+
+
+# -- the leader ------------------------------------------------------------------------
+
+
+def _trap(standing: Standing) -> Callable[..., bool]:
+    def set_trap(world: World, count: int) -> bool:
+        if world.leader.standing is not Standing.LEADING or world.leader.trap is not None:
+            return False
+        world.leader.trap = (standing, count)
+        return True
+
+    return set_trap
+
+
+def _leader_becomes(standing: Standing) -> Callable[..., bool]:
+    def become(world: World) -> bool:
+        if world.leader.standing is not Standing.LEADING:
+            return False
+        world.leader.standing = standing
+        return True
+
+    return become
+
+
+HANDLERS: dict[str, Callable[..., bool]] = {
+    "delay": delay,
+    "duplicate": duplicate,
+    "reread": reread,
+    "expire": expire,
+    "late-grant": late_grant,
+    "fence-unanswered": fence_unanswered,
+    "cut": cut,
+    "join": join,
+    "silence": silence,
+    "trouble": trouble,
+    "calm": calm,
+    "freeze": freeze,
+    "thaw": thaw,
+    "kill": kill,
+    "mend": mend,
+    "agent-restart": agent_restart,
+    "agent-down": agent_down,
+    "agent-up": agent_up,
+    "reboot": _reboot(keeps_disk=True),
+    "reimage": _reboot(keeps_disk=False),
+    "clock": set_clock,
+    "rate": set_rate,
+    "crash": _trap(Standing.DEAD),
+    "pause": _trap(Standing.PAUSED),
+    "store-cut": _leader_becomes(Standing.CUT),
+    "pause-now": _leader_becomes(Standing.PAUSED),
+    "kill-leader": _leader_becomes(Standing.DEAD),
+}

@@ -1,0 +1,182 @@
+"""What a world or a state is, apart from the ids, epochs and times that it came to it with."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Hashable, Mapping
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from samza_dagster.placement.state import JobState
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+Canonical = Hashable
+
+# Fields that no decision depends on, or that others imply.
+_IRRELEVANT = frozenset(
+    {
+        "sequence",
+        "evidence",
+        "last_end",
+        "epoch",
+        "next_epoch",
+        "next_request",
+        "next_uuid",
+        "certificates",
+        "certificate_hash",
+        "index",
+        "limits",
+        "failures",
+        "response_ms",
+        "at_ms",
+        "since_ms",
+        "lost_at_ms",
+        "message",
+        "why",
+        "now_ms",
+        "uuids",
+        "clock",
+        "state",
+        "last_commit_ms",
+        "used_by",
+        "ended",
+        "memory_mb",
+        "cores",
+    }
+)
+# Fields that hold a duration, not a point in time.
+_DURATIONS = frozenset({"expires_in_ms", "expiry_ms", "ready_in_ms", "lease_ms"})
+
+
+@cache
+def _names(kind: type) -> tuple[tuple[str, bool], ...]:
+    return tuple(
+        (f.name, f.name.endswith("_ms") and f.name not in _DURATIONS)
+        for f in dataclasses.fields(kind)
+        if f.name not in _IRRELEVANT
+    )
+
+
+class _Renaming:
+    """Renames ids by order of appearance, and times relative to now."""
+
+    def __init__(self, prefix: str, now_ms: int) -> None:
+        self.prefix = prefix
+        self.now_ms = now_ms
+        self.names: dict[str, int] = {}
+
+    def of(self, value: Any, is_time: bool = False) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            if isinstance(value, Enum):
+                return value.value
+            if value.startswith(self.prefix):
+                return self.names.setdefault(value, len(self.names))
+            return value
+        if isinstance(value, int):
+            # What was due already is due, however long ago.
+            return max(0, value - self.now_ms) if is_time else value
+        if isinstance(value, tuple | list):
+            return tuple(self.of(entry) for entry in cast("list[Any]", value))
+        if isinstance(value, Mapping):
+            entries = cast("Mapping[str, Any]", value)
+            return tuple((self.of(key), self.of(entries[key])) for key in sorted(entries))
+        if isinstance(value, set | frozenset):
+            return tuple(sorted(str(entry) for entry in cast("set[Any]", value)))
+        kind = cast("type[Any]", type(value))
+        parts = [kind.__name__]
+        for name, time in _names(kind):
+            parts.append(self.of(getattr(value, name), time))
+        return tuple(parts)
+
+
+def canonical(world: World) -> Canonical:
+    """Equal for two worlds from which the same can follow."""
+    state, leader = world.committed, world.leader
+    rename = _Renaming(f"{state.job}-", world.now_ms)
+    of = rename.of
+    groups = tuple((gid, of(state.groups[gid])) for gid in sorted(state.groups))
+    hosts: list[Any] = []
+    for name, host in world.hosts.items():
+        book = leader.books.get(name)
+        hosts.append(
+            (
+                host.agent_up,
+                host.restarted,
+                host.frozen is not None and (host.frozen[1], world.true_ms - host.frozen[0]),
+                host.stale,
+                host.cut_out,
+                host.cut_in,
+                host.epoch == leader.epoch,
+                host.lease_left(world.true_ms),
+                host.late_grant and host.clock.remaining(world.true_ms, host.late_grant),
+                tuple(sorted(host.troubles)),
+                tuple(
+                    (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
+                    for e in host.books.values()
+                ),
+                tuple((of(r), of(h.user)) for r, h in host.ledger.items()),
+                tuple((epoch == leader.epoch, of(c)) for epoch, c in host.commands),
+                of(host.unacknowledged),
+                of(host.reports),
+                of(host.late),
+                None
+                if book is None
+                else (book.registered, book.lost, rename.now_ms - book.heard_ms),
+                of(state.hosts.get(name)),
+            )
+        )
+    brokers, old = world.brokers, world.old
+    return (
+        state.deployment_id,
+        groups,
+        tuple(hosts),
+        leader.standing.value,
+        leader.trap,
+        tuple(
+            (of(r), of(p.ask), p.asked_of, max(0, p.deadline_ms - rename.now_ms))
+            for r, p in leader.requests.pending.items()
+        ),
+        tuple((of(r), h) for r, h in leader.requests.held.items()),
+        of(leader.notices),
+        tuple(leader.unread),
+        of(leader.unsent),
+        None if old is None else (old.standing.value, of(old.unsent)),
+        tuple((of(e), epoch == leader.epoch) for e, epoch in brokers.calls),
+        tuple(of(e) for e in sorted(brokers.refused) if e in rename.names),
+        tuple(sorted(brokers.topic)),
+        tuple(sorted(brokers.asked)),
+        tuple(sorted(brokers.locality.items())),
+        tuple(sorted((r.uuid, r.status) for r in brokers.responses)),
+        of(state.lags),
+    )
+
+
+def state_digest(state: JobState) -> str:
+    """SHA-256 of a state in canonical JSON; its derived index is left out."""
+    return hashlib.sha256(
+        json.dumps(_plain(state), sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in cast("list[Any]", value)]
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[str, Any]", value)
+        return {key: _plain(entry) for key, entry in entries.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(entry) for entry in cast("set[Any]", value))
+    return {
+        f.name: _plain(getattr(value, f.name))
+        for f in dataclasses.fields(value)
+        if f.name != "index"
+    }

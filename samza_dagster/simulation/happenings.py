@@ -1,0 +1,329 @@
+"""What happens in a world when everybody does what they owe, one move at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.simulation.coordinators import Book, Notice, Standing
+from samza_dagster.simulation.effects import carry_out
+from samza_dagster.simulation.effects import place as place_all
+from samza_dagster.simulation.hosts import (
+    Entry,
+    Life,
+    Report,
+    Reserve,
+    Saying,
+    Trouble,
+    VirtualHost,
+)
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.passing import grant_now, stir
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+
+def due(world: World) -> list[Move]:
+    """Every fair move but the passing of time; the first is what a tidy world does next."""
+    leader, found = world.leader, list[Move]()
+    leads = leader.standing is Standing.LEADING
+    if not leads:
+        found.append(Move("take-over") if leader.standing is Standing.DEAD else Move("wake"))
+    if world.old is not None:
+        found.append(Move("wake-old" if world.old.standing is Standing.PAUSED else "end-old"))
+    if leads and leader.notices:
+        found.append(Move("notice", (0,)))
+    for host in world.hosts.values():
+        _due_at(world, host, leads, found)
+    if world.brokers.calls:
+        found.append(Move("fence", (0,)))
+    if leads and leader.unread:
+        found.append(Move("read", (0,)))
+    return found
+
+
+def _due_at(world: World, host: VirtualHost, leads: bool, found: list[Move]) -> None:
+    name = host.name
+    talks = world.talks(host)
+    if leads and host.speaks:
+        if talks:
+            if host.reports:
+                found.append(Move("deliver", (name, 0)))
+            if host.late:
+                found.append(Move("late", (name, 0)))
+        elif not host.cut_in:
+            found.append(Move("register", (name,)))
+    if host.late_grant is not None and host.runs:
+        found.append(Move("grant", (name,)))
+    if host.commands and may_obey(world, host):
+        found.append(Move("obey", (name,)))
+    if host.frozen is not None:
+        return
+    for entry in host.books.values():
+        kind = _next_of(world, host, entry)
+        if kind:
+            found.append(Move(kind, (name, entry.processor_id)))
+
+
+def _next_of(world: World, host: VirtualHost, entry: Entry) -> str:
+    life = entry.life
+    if life is Life.DEAD or life is Life.NEVER:
+        return ""
+    if entry.doomed:
+        return "" if Trouble.STUBBORN in host.troubles else "end"
+    if entry.stopping:
+        if Trouble.STUBBORN in host.troubles:
+            return "" if entry.stop_failed or not host.agent_up else "outlive"
+        return "" if Trouble.SLOW_STOP in host.troubles else "end"
+    if life is Life.RUNNING or not host.agent_up:
+        return ""
+    if life is Life.RELEASED:
+        return "" if Trouble.NO_CHECK_IN in host.troubles else "check-in"
+    return "release" if host.may_release(world.true_ms, entry) else ""
+
+
+def may_obey(world: World, host: VirtualHost) -> bool:
+    """Whether a leader's reply can bring its next command: it follows the one who sent it."""
+    if not host.runs or host.cut_in:
+        return False
+    if host.epoch == world.leader.epoch and not world.talks(host):
+        return False
+    return any(epoch == host.epoch for epoch, _ in host.commands)
+
+
+# -- the coordinator's side ------------------------------------------------------------
+
+
+def register(world: World, name: str) -> bool:
+    """The agent names its books to the leader, and follows it from now on."""
+    host, leader = world.hosts.get(name), world.leader
+    if host is None or not host.converses or leader.standing is not Standing.LEADING:
+        return False
+    stir(world, host)
+    now, book = world.now_ms, leader.books.get(name)
+    if book is None:
+        book = leader.books[name] = Book()
+    if host.epoch != leader.epoch:
+        host.reports.clear()
+        host.late.clear()
+        host.unacknowledged.clear()
+        host.epoch = leader.epoch
+    host.commands = [sent for sent in host.commands if sent[0] >= leader.epoch]
+    host.restarted = False
+    book.registered, book.lost, book.heard_ms, book.granted_ms = True, False, now, now
+    grant_now(world, leader, host)
+    host.tell_all()
+    world.touched()
+    world.handle(ev.HostRegistered(now, name, frozenset(host.books), host.fault_domain))
+    if leader.standing is Standing.LEADING:
+        place_all(world, leader)
+    return True
+
+
+def deliver(world: World, name: str, place: int) -> bool:
+    """A report reaches the leader."""
+    host = world.hosts.get(name)
+    if host is None or not 0 <= place < len(host.reports) or not _hears(world, host):
+        return False
+    take(world, host, host.reports.pop(place))
+    return True
+
+
+def late(world: World, name: str, place: int) -> bool:
+    """A report that was held up, or its second copy, reaches the leader."""
+    host = world.hosts.get(name)
+    if host is None or not 0 <= place < len(host.late) or not _hears(world, host):
+        return False
+    take(world, host, host.late.pop(place))
+    return True
+
+
+def _hears(world: World, host: VirtualHost) -> bool:
+    return host.speaks and world.leader.standing is Standing.LEADING and world.talks(host)
+
+
+def take(world: World, host: VirtualHost, report: Report) -> None:
+    """The leader's cluster turns a report into what the heart is told."""
+    said, ident = report
+    leader, now, name = world.leader, world.now_ms, host.name
+    requests = leader.requests
+
+    def send(to: str, command: Reserve | cmd.ReleaseResource) -> None:
+        world.hosts[to].commands.append((leader.epoch, command))
+
+    event: ev.Event | None = None
+    match said:
+        case Saying.LAUNCHED:
+            event = ev.ContainerLaunched(now, ident, name)
+        case Saying.CHECKED_IN:
+            event = ev.ContainerCheckedIn(now, ident, name)
+        case Saying.STOPPED:
+            requests.container_ended(ident)
+            entry = host.books.get(ident)
+            event = ev.ContainerStopped(now, ident, name, None if entry is None else 143)
+        case Saying.START_FAILED:
+            requests.container_ended(ident)
+            event = ev.StartFailed(now, ident, name, "it could not be started")
+        case Saying.STOP_FAILED:
+            event = ev.StopFailed(now, ident, name, "it lives on after SIGKILL")
+        case Saying.RESERVED | Saying.REFUSED:
+            if requests.answered(now, ident, name, ok=said is Saying.RESERVED):
+                event = ev.ResourceAllocated(now, ident, name)
+        case Saying.HELD:
+            if requests.found(ident, name, send):
+                event = ev.ResourceAllocated(now, ident, name)
+    if event is not None:
+        world.handle(event)
+    if leader.standing is Standing.LEADING:
+        place_all(world, leader)
+
+
+def notice(world: World, place: int) -> bool:
+    """The leader hears from its own cluster or from the brokers."""
+    leader = world.leader
+    if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.notices):
+        return False
+    what, ident = leader.notices.pop(place)
+    now = world.now_ms
+    if what is Notice.FENCED:
+        world.handle(ev.PrincipalFenced(now, ident))
+    elif what is Notice.EXPIRED:
+        world.handle(ev.RequestExpired(now, ident, "no host has room"))
+    elif ident in leader.requests.held:
+        world.handle(ev.ResourceAllocated(now, ident, leader.requests.held[ident]))
+    return True
+
+
+def read(world: World, place: int) -> bool:
+    """The leader reads a request off the stream."""
+    leader = world.leader
+    if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.unread):
+        return False
+    ask = world.brokers.asked[leader.unread.pop(place)]
+    world.handle(ev.RequestArrived(world.now_ms, ask))
+    return True
+
+
+def fence(world: World, place: int) -> bool:
+    """The brokers refuse a principal from now on, and answer who asked if it still leads."""
+    brokers = world.brokers
+    if not 0 <= place < len(brokers.calls):
+        return False
+    execution_id, epoch = brokers.calls.pop(place)
+    brokers.refused.add(execution_id)
+    world.touched()
+    if epoch == world.leader.epoch and world.leader.standing is not Standing.DEAD:
+        world.leader.notices.append((Notice.FENCED, execution_id))
+    return True
+
+
+def take_over(world: World, wall_jump_ms: int = 0) -> bool:
+    """A coordinator takes over from one that doesn't lead: dead, paused, or cut off."""
+    if world.leader.standing is Standing.LEADING:
+        return False
+    world.take_over(wall_jump_ms)
+    return True
+
+
+def wake(world: World) -> bool:
+    """A leader that was paused or cut off goes on: nobody took over meanwhile."""
+    leader = world.leader
+    if leader.standing not in (Standing.PAUSED, Standing.CUT):
+        return False
+    leader.standing = Standing.LEADING
+    leader.last_commit_ms = world.now_ms
+    unsent, leader.unsent = leader.unsent, []
+    for effect in unsent:
+        carry_out(world, leader, effect)
+    return True
+
+
+def wake_old(world: World) -> bool:
+    """A deposed leader goes on: effects that it had committed leave it, and it answers agents."""
+    old = world.old
+    if old is None or old.standing is not Standing.PAUSED:
+        return False
+    old.standing = Standing.CUT
+    unsent, old.unsent = old.unsent, []
+    for effect in unsent:
+        carry_out(world, old, effect)
+    return True
+
+
+def end_old(world: World) -> bool:
+    """A deposed leader's commit is refused, so it ends."""
+    if world.old is None:
+        return False
+    world.old = None
+    return True
+
+
+# -- the hosts' side -------------------------------------------------------------------
+
+
+def obey(world: World, name: str) -> bool:
+    """The host carries out the next command of the leader that it follows."""
+    host = world.hosts.get(name)
+    if host is None or not host.commands or not may_obey(world, host):
+        return False
+    stir(world, host)
+    for place, (epoch, command) in enumerate(host.commands):
+        if epoch == host.epoch:
+            del host.commands[place]
+            if Trouble.LOST_ACKS in host.troubles:
+                host.unacknowledged.append(command)
+            host.carry_out(world.true_ms, command)
+            world.touched()
+            return True
+    return False
+
+
+def grant(world: World, name: str) -> bool:
+    """A reply with a grant arrives late; the lease counts from when the agent asked."""
+    host = world.hosts.get(name)
+    if host is None or host.late_grant is None or not host.runs:
+        return False
+    stir(world, host)
+    offered, host.late_grant = host.late_grant, None
+    host.take_grant(world.true_ms, offered)
+    world.touched()
+    return True
+
+
+def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callable[..., bool]:
+    def move(world: World, name: str, processor_id: str) -> bool:
+        host = world.hosts.get(name)
+        if host is None or host.frozen is not None:
+            return False
+        stir(world, host)
+        for entry in host.books.values():
+            if entry.processor_id == processor_id and _next_of(world, host, entry) == kind:
+                act(host, entry)
+                world.touched()
+                return True
+        return False
+
+    return move
+
+
+HANDLERS: dict[str, Callable[..., bool]] = {
+    "register": register,
+    "deliver": deliver,
+    "late": late,
+    "notice": notice,
+    "read": read,
+    "fence": fence,
+    "take-over": take_over,
+    "wake": wake,
+    "wake-old": wake_old,
+    "end-old": end_old,
+    "obey": obey,
+    "grant": grant,
+    "release": _entry_move("release", VirtualHost.advance),
+    "check-in": _entry_move("check-in", VirtualHost.advance),
+    "end": _entry_move("end", VirtualHost.die),
+    "outlive": _entry_move("outlive", VirtualHost.refuse_to_die),
+}

@@ -1,0 +1,333 @@
+"""A virtual host: its agent with books and ledger, its wardens, its containers' processes.
+
+It keeps the promises of `agent/` and no others: commands in order, one that was done
+changes nothing; a start needs the resource that its request holds; a JobModel is served
+only under a live lease, and only while no other process has the store directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from samza_dagster.model import naming
+from samza_dagster.placement import commands as cmd
+from samza_dagster.simulation.clocks import Grant, HostClock
+
+
+class Life(StrEnum):
+    """What a host's books say of an incarnation."""
+
+    LAUNCHED = "launched"
+    RELEASED = "released"  # its JobModel was served: it owns its tasks
+    RUNNING = "running"  # and its first heartbeat was seen
+    DEAD = "dead"
+    NEVER = "never started"
+
+
+class Trouble(StrEnum):
+    """What a host does wrong for as long as it lasts."""
+
+    NO_START = "starts-fail"
+    NO_CHECK_IN = "no-check-in"
+    STUBBORN = "stops-fail"
+    SLOW_STOP = "slow-stops"
+    LOST_ACKS = "lost-acks"
+
+
+class Saying(StrEnum):
+    """What a host reports."""
+
+    LAUNCHED = "launched"
+    CHECKED_IN = "checked-in"
+    STOPPED = "stopped"
+    START_FAILED = "start-failed"
+    STOP_FAILED = "stop-failed"
+    RESERVED = "reserved"
+    REFUSED = "refused"
+    HELD = "held"
+
+
+Report = tuple[Saying, str]
+"""What, and of which incarnation or request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """The cluster's own command: hold memory and cores for a request."""
+
+    request_id: str
+    memory_mb: int
+    cores: int
+
+
+HostCommand = (
+    Reserve | cmd.StartContainer | cmd.StopContainer | cmd.ForgetContainer | cmd.ReleaseResource
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Memory and cores held for a request, and who uses them."""
+
+    memory_mb: int
+    cores: int
+    user: str | None = None
+
+
+@dataclass(slots=True)
+class Entry:
+    """One incarnation on a host's books. Entries are never shared between worlds.
+
+    `doomed`: its warden killed it, and the kernel hasn't ended it yet. It runs no
+    instruction of its own any more, so it owns nothing, but holds its store directory.
+    """
+
+    processor_id: str
+    execution_id: str
+    life: Life
+    stopping: bool = False
+    stop_failed: bool = False
+    doomed: bool = False
+
+    @property
+    def alive(self) -> bool:
+        """A process exists."""
+        return self.life is not Life.DEAD and self.life is not Life.NEVER
+
+    @property
+    def released(self) -> bool:
+        """Its JobModel was served."""
+        return self.life is Life.RELEASED or self.life is Life.RUNNING
+
+
+@dataclass(slots=True)
+class VirtualHost:
+    """One host. `epoch` is the highest leader epoch that its agent has on disk.
+
+    `frozen` says since when, and how; `stale` that nothing ran since the thaw.
+    `restarted` is an agent that has yet to say its first word.
+    """
+
+    name: str
+    clock: HostClock
+    fault_domain: str = ""
+    memory_mb: int = 1_536
+    cores: int = 4
+    agent_up: bool = True
+    restarted: bool = True
+    frozen: tuple[int, str] | None = None
+    stale: bool = False
+    cut_out: bool = False
+    cut_in: bool = False
+    epoch: int = 0
+    grant: Grant | None = None
+    late_grant: Grant | None = None
+    troubles: frozenset[Trouble] = frozenset()
+    books: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    ledger: dict[str, Hold] = field(default_factory=dict[str, Hold])
+    commands: list[tuple[int, HostCommand]] = field(default_factory=list[tuple[int, HostCommand]])
+    unacknowledged: list[HostCommand] = field(default_factory=list[HostCommand])
+    reports: list[Report] = field(default_factory=list[Report])
+    late: list[Report] = field(default_factory=list[Report])
+
+    def copy(self) -> VirtualHost:
+        """An independent one."""
+        return replace(
+            self,
+            clock=self.clock.copy(),
+            books={key: replace(entry) for key, entry in self.books.items()},
+            ledger=dict(self.ledger),
+            commands=list(self.commands),
+            unacknowledged=list(self.unacknowledged),
+            reports=list(self.reports),
+            late=list(self.late),
+        )
+
+    # -- what is so --------------------------------------------------------------------
+
+    @property
+    def runs(self) -> bool:
+        """The machine isn't frozen and its agent is there."""
+        return self.agent_up and self.frozen is None
+
+    @property
+    def speaks(self) -> bool:
+        """What the agent says reaches a leader."""
+        return self.agent_up and self.frozen is None and not self.cut_out
+
+    @property
+    def converses(self) -> bool:
+        """What the agent says reaches a leader, and the reply comes back."""
+        return self.agent_up and self.frozen is None and not self.cut_out and not self.cut_in
+
+    def live(self) -> Iterator[Entry]:
+        """Incarnations that have a process."""
+        return (entry for entry in self.books.values() if entry.alive)
+
+    def lease_left(self, true_ms: int) -> int:
+        """Milliseconds, by this host's clocks."""
+        return self.clock.remaining(true_ms, self.grant)
+
+    def free(self) -> tuple[int, int]:
+        """MiB and cores that nobody holds."""
+        memory, cores = self.memory_mb, self.cores
+        for hold in self.ledger.values():
+            memory -= hold.memory_mb
+            cores -= hold.cores
+        return memory, cores
+
+    def fits(self, reserve: Reserve) -> bool:
+        """There is room for it."""
+        memory, cores = self.free()
+        return memory >= reserve.memory_mb and cores >= reserve.cores
+
+    def may_release(self, true_ms: int, entry: Entry) -> bool:
+        """`agent/release.py`: a live lease, not stopping, and the store directory is free."""
+        if entry.life is not Life.LAUNCHED or entry.stopping or entry.doomed or not self.runs:
+            return False
+        if self.lease_left(true_ms) <= 0:
+            return False
+        store = naming.group_of(entry.processor_id)
+        for other in self.books.values():
+            if other is entry:
+                return True  # whoever is on the books before it, and lives, goes first
+            if other.alive and naming.group_of(other.processor_id) == store:
+                return False
+        return True
+
+    # -- what it does ------------------------------------------------------------------
+
+    def carry_out(self, true_ms: int, command: HostCommand) -> None:
+        """Does what a leader says."""
+        match command:
+            case Reserve(request_id):
+                if request_id in self.ledger or self.fits(command):
+                    self.ledger.setdefault(request_id, Hold(command.memory_mb, command.cores))
+                    self.reports.append((Saying.RESERVED, request_id))
+                else:
+                    self.reports.append((Saying.REFUSED, request_id))
+            case cmd.StartContainer(processor_id, execution_id, _, request_id):
+                self._start(true_ms, processor_id, execution_id, request_id)
+            case cmd.StopContainer(_, execution_id, _):
+                entry = self.books.get(execution_id)
+                if entry is None:
+                    self.reports.append((Saying.STOPPED, execution_id))
+                elif entry.alive:
+                    entry.stopping = True
+                else:
+                    self.tell(entry)
+            case cmd.ForgetContainer(execution_id, _):
+                entry = self.books.get(execution_id)
+                if entry is not None and not entry.alive:
+                    del self.books[execution_id]
+            case cmd.ReleaseResource(request_id):
+                hold = self.ledger.get(request_id)
+                if hold is not None and hold.user is None:
+                    del self.ledger[request_id]
+
+    def _start(self, true_ms: int, processor_id: str, execution_id: str, request_id: str) -> None:
+        entry = self.books.get(execution_id)
+        if entry is not None:
+            self.tell(entry)
+            return
+        hold = self.ledger.get(request_id)
+        if hold is None or hold.user is not None:
+            self.reports.append((Saying.START_FAILED, execution_id))
+            return
+        starts = Trouble.NO_START not in self.troubles and self.lease_left(true_ms) > 0
+        entry = Entry(processor_id, execution_id, Life.LAUNCHED if starts else Life.NEVER)
+        self.books[execution_id] = entry
+        if starts:
+            self.ledger[request_id] = replace(hold, user=execution_id)
+        else:
+            del self.ledger[request_id]
+        self.tell(entry)
+
+    def advance(self, entry: Entry) -> None:
+        """A container reads its JobModel, then its first heartbeat is seen."""
+        entry.life = Life.RUNNING if entry.life is Life.RELEASED else Life.RELEASED
+        if entry.life is Life.RUNNING:
+            self.tell(entry)
+
+    def die(self, entry: Entry) -> None:
+        """A process ends, asked or not. Without an agent nobody sees it yet."""
+        entry.life, entry.stopping = Life.DEAD, False
+        self.ledger = {r: h for r, h in self.ledger.items() if h.user != entry.execution_id}
+        if self.agent_up:
+            self.tell(entry)
+
+    def refuse_to_die(self, entry: Entry) -> None:
+        """A process outlives SIGKILL: told once; it dies when the kernel lets it."""
+        entry.stop_failed = True
+        self.reports.append((Saying.STOP_FAILED, entry.execution_id))
+
+    def wardens_look(self, true_ms: int) -> bool:
+        """Kills every container when the lease is over; one that can't die lives on."""
+        if self.frozen is not None or self.lease_left(true_ms) > 0:
+            return False
+        looked = False
+        for entry in list(self.live()):
+            looked = looked or not entry.doomed
+            if Trouble.STUBBORN in self.troubles:
+                entry.doomed = True
+            else:
+                self.die(entry)
+        return looked
+
+    def take_grant(self, true_ms: int, offered: Grant) -> None:
+        """Keeps the grant that ends later; a newer leader's always wins."""
+        held = self.grant
+        if offered.epoch < self.epoch:
+            return
+        remaining = self.clock.remaining
+        if (
+            held is None
+            or offered.epoch > held.epoch
+            or remaining(true_ms, offered) >= remaining(true_ms, held)
+        ):
+            self.grant = offered
+
+    def reboot(self, true_ms: int, *, keeps_disk: bool) -> None:
+        """Every process is gone and so is the lease; without its disk, the books too."""
+        for entry in list(self.live()):
+            entry.life, entry.stopping = Life.DEAD, False
+        self.ledger = {r: h for r, h in self.ledger.items() if h.user is None and keeps_disk}
+        if not keeps_disk:
+            self.books.clear()
+        self.clock = HostClock(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
+        self.grant = self.late_grant = None
+        self.frozen, self.stale, self.agent_up = None, False, True
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """An agent starts: it does again what it can't know was acknowledged, and registers."""
+        self.agent_up = self.restarted = True
+        self.reports.clear()
+        self.late.clear()
+        self.commands[:0] = [(self.epoch, command) for command in self.unacknowledged]
+        self.unacknowledged.clear()
+
+    def tell(self, entry: Entry) -> None:
+        """Reports what the books say of an incarnation."""
+        match entry.life:
+            case Life.LAUNCHED | Life.RELEASED:
+                said = Saying.LAUNCHED
+            case Life.RUNNING:
+                said = Saying.CHECKED_IN
+            case Life.DEAD:
+                said = Saying.STOPPED
+            case Life.NEVER:
+                said = Saying.START_FAILED
+        self.reports.append((said, entry.execution_id))
+
+    def tell_all(self) -> None:
+        """What follows a registration: every incarnation, and what is held for nobody."""
+        for entry in self.books.values():
+            self.tell(entry)
+            if entry.stop_failed and entry.alive:
+                self.reports.append((Saying.STOP_FAILED, entry.execution_id))
+        for request_id, hold in self.ledger.items():
+            if hold.user is None:
+                self.reports.append((Saying.HELD, request_id))

@@ -1,0 +1,175 @@
+"""Who may run where, and who owns what: invariants 1, 2 and 3, from the processes alone."""
+
+from __future__ import annotations
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement.certificates import AuditRecord, digest_of
+from samza_dagster.placement.state import Ended, Fencing
+from samza_dagster.simulation.chronicle import Chronicle, Started
+from samza_dagster.simulation.truth import Process, Truth
+from samza_dagster.simulation.violation import (
+    ONE_OWNER,
+    SAME_HOST,
+    STANDBY_DEAD_FIRST,
+    InvariantViolated,
+)
+
+
+def judge_world(chronicle: Chronicle, truth: Truth) -> None:
+    """All live processes, two by two."""
+    by_host: dict[tuple[str, str], Process] = {}
+    owners: dict[str, Process] = {}
+    domains: dict[tuple[str, str], Process] = {}
+    for process in truth.processes():
+        other = by_host.setdefault((process.group_id, process.host), process)
+        if other is not process:
+            older, newer = sorted((other, process), key=lambda p: p.epoch)
+            _refuse_neighbour(chronicle, older, newer.processor_id, newer.execution_id)
+        if process.fault_domain and chronicle.is_current(
+            process.processor_id, process.execution_id
+        ):
+            other = domains.setdefault((process.group_id, process.fault_domain), process)
+            if other is not process and other.processor_id != process.processor_id:
+                raise InvariantViolated(
+                    SAME_HOST,
+                    f"{other.execution_id} and {process.execution_id} both run in "
+                    f"fault domain {process.fault_domain}",
+                )
+        if process.released and not process.refused:
+            other = owners.setdefault(process.processor_id, process)
+            if other is not process:
+                _judge_owners(chronicle, *sorted((other, process), key=lambda p: p.epoch))
+
+
+def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth) -> None:
+    """No process of the group is alive where another one of it is told to start.
+
+    A start that is said again is judged as well: only its own process may be there.
+    """
+    mine = [p for p in truth.processes() if p.host == command.host]
+    group_id = chronicle.groups.get(command.processor_id)
+    chronicle.premises[SAME_HOST] += 1
+    for process in mine:
+        if process.group_id == group_id and process.execution_id != command.execution_id:
+            _refuse_neighbour(chronicle, process, command.processor_id, command.execution_id)
+    left = chronicle.left.get(command.host)
+    if left is not None and left == group_id:
+        chronicle.premises[STANDBY_DEAD_FIRST] += 1
+
+
+def judge_record(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
+    """The chain is whole, and what the record says is so in the world."""
+    if record.number != chronicle.records + 1 or record.previous_hash != chronicle.digest:
+        raise InvariantViolated(
+            ONE_OWNER,
+            f"audit record {record.number} of {record.execution_id} doesn't follow "
+            f"record {chronicle.records}",
+        )
+    if record.digest != digest_of(record):
+        raise InvariantViolated(ONE_OWNER, f"audit record {record.number}: digest is wrong")
+    chronicle.records, chronicle.digest = record.number, record.digest
+    if record.kind == "end":
+        _judge_end(chronicle, record, truth)
+    else:
+        _judge_start_record(chronicle, record, truth)
+
+
+def _refuse_neighbour(
+    chronicle: Chronicle, older: Process, processor_id: str, execution_id: str
+) -> None:
+    gives_way = (
+        older.stopping
+        or older.execution_id in chronicle.told_to_stop
+        or not chronicle.is_current(older.processor_id, older.execution_id)
+    )
+    raise InvariantViolated(
+        STANDBY_DEAD_FIRST if gives_way else SAME_HOST,
+        f"{execution_id} of {processor_id} is on {older.host}, where {older.execution_id} "
+        f"of {older.processor_id} is alive",
+    )
+
+
+def _judge_owners(chronicle: Chronicle, older: Process, newer: Process) -> None:
+    chronicle.premises[ONE_OWNER] += 1
+    how = chronicle.ended.get(older.execution_id, frozenset())
+    if (
+        chronicle.limits.fencing is Fencing.LEASE
+        and older.frozen
+        and how == frozenset({Ended.LEASE.value})
+    ):
+        return
+    raise InvariantViolated(
+        ONE_OWNER,
+        f"{older.execution_id} on {older.host} owns the tasks of {older.processor_id}, and so "
+        f"does {newer.execution_id} on {newer.host}; it ended: {', '.join(sorted(how)) or 'no'}",
+    )
+
+
+def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
+    if record.execution_id not in chronicle.started:
+        raise InvariantViolated(ONE_OWNER, f"an end of {record.execution_id}, never started")
+    chronicle.left[record.host] = record.group_id
+    so_far = chronicle.ended.get(record.execution_id, frozenset())
+    if record.how == Ended.LEASE:
+        _judge_lease(chronicle, record)
+    _judge_how(record.execution_id, record.how, truth)
+    chronicle.ended[record.execution_id] = so_far | {record.how}
+
+
+def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
+    if record.epoch <= chronicle.epoch:
+        raise InvariantViolated(
+            ONE_OWNER, f"epoch {record.epoch} of {record.execution_id} isn't above all before it"
+        )
+    chronicle.epoch = record.epoch
+    before = chronicle.newest.get(record.processor_id)
+    predecessor = record.predecessor
+    if before is not None:
+        chronicle.premises[ONE_OWNER] += 1
+        if predecessor is None or predecessor.execution_id != before.execution_id:
+            named = predecessor.execution_id if predecessor is not None else "none"
+            raise InvariantViolated(
+                ONE_OWNER,
+                f"the start of {record.execution_id} names {named} as its predecessor, "
+                f"{before.execution_id} was",
+            )
+        if predecessor.how not in chronicle.ended.get(before.execution_id, frozenset()):
+            raise InvariantViolated(
+                ONE_OWNER,
+                f"the start of {record.execution_id} says that {before.execution_id} ended "
+                f"({predecessor.how}), and no record does",
+            )
+        _judge_how(before.execution_id, predecessor.how, truth)
+    elif predecessor is not None:
+        raise InvariantViolated(
+            ONE_OWNER, f"{record.execution_id} is a first start and names a predecessor"
+        )
+    started = Started(record.execution_id, record.epoch, record.host)
+    chronicle.newest[record.processor_id] = started
+    chronicle.started[record.execution_id] = (record.processor_id, started)
+
+
+def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:
+    """By the leader's own arithmetic; a lease that was over stays so in later terms."""
+    over_ms = chronicle.lease_over_ms(chronicle.started[record.execution_id][1].host)
+    if record.at_ms < over_ms:
+        raise InvariantViolated(
+            ONE_OWNER,
+            f"the lease of {record.execution_id} is taken for over at {record.at_ms} ms, "
+            f"the leader may count it as over from {over_ms} ms on",
+        )
+
+
+def _judge_how(execution_id: str, how: str, truth: Truth) -> None:
+    live = next((p for p in truth.processes() if p.execution_id == execution_id), None)
+    if live is None:
+        return
+    true = {
+        Ended.DEAD.value: False,
+        Ended.FENCED.value: live.refused,
+        Ended.LEASE.value: live.lease_over or live.frozen,
+    }.get(how, False)
+    if not true:
+        raise InvariantViolated(
+            ONE_OWNER, f"{execution_id} counts as ended ({how}), and it lives on {live.host}"
+        )

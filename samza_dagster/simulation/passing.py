@@ -1,0 +1,169 @@
+"""How time passes: leases are renewed or run out, hosts fall silent, deadlines come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.leases import grant_ms
+from samza_dagster.placement.reducer import next_deadline_ms
+from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.effects import place
+from samza_dagster.simulation.hosts import VirtualHost
+from samza_dagster.simulation.violation import InvariantViolated
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+STUCK_DEADLINE = "a-deadline-that-time-does-not-clear"
+
+
+def grant_now(world: World, leader: Coordinator, host: VirtualHost) -> None:
+    """The host asks, and the leader answers at once, for as long as its last commit allows."""
+    now = leader.clock.read(world.true_ms)
+    lease_ms = grant_ms(world.committed.limits, now, leader.last_commit_ms)
+    host.take_grant(world.true_ms, host.clock.asked(world.true_ms, leader.epoch, lease_ms))
+
+
+def stir(world: World, host: VirtualHost) -> None:
+    """Something on a host that was frozen runs again: its wardens, before anything else."""
+    if host.stale:
+        host.stale = False
+        host.wardens_look(world.true_ms)
+        world.touched()
+
+
+def advance(world: World, until_ms: int, *, busy: bool = False) -> None:
+    """Time passes to a true time. A busy leader looks at its own deadlines only in the end."""
+    while True:
+        due = until_ms
+        for at_ms in _due_times(world, busy=busy):
+            due = min(due, at_ms)
+        world.true_ms = max(world.true_ms, due)
+        ended = world.true_ms >= until_ms
+        world.touched()
+        renew(world)
+        for host in world.hosts.values():
+            stir(world, host)
+            if host.lease_left(world.true_ms) <= 0:
+                host.wardens_look(world.true_ms)
+        if world.leader.standing is Standing.LEADING and (ended or not busy):
+            _look_at_deadlines(world)
+        if ended:
+            return
+
+
+def renew(world: World) -> None:
+    """Every host that is in touch with a coordinator has asked it just now."""
+    leader, old = world.leader, world.old
+    if leader.answers:
+        now = leader.clock.read(world.true_ms)
+        if leader.standing is Standing.LEADING:
+            leader.last_commit_ms = now
+        for name, book in leader.books.items():
+            host = world.hosts[name]
+            if book.talks and host.speaks and not host.restarted:
+                stir(world, host)
+                book.heard_ms = book.granted_ms = now
+                if not host.cut_in:
+                    grant_now(world, leader, host)
+    if old is not None and old.answers:
+        for host in world.hosts.values():
+            if host.epoch == old.epoch and host.converses:
+                stir(world, host)
+                grant_now(world, old, host)
+
+
+def next_due_ms(world: World) -> int | None:
+    """The true time at which something is due by time alone; None when nothing waits."""
+    return min(_due_times(world, busy=False), default=None)
+
+
+def _due_times(world: World, *, busy: bool) -> Iterator[int]:
+    leader = world.leader
+    leads = leader.standing is Standing.LEADING
+    for host in world.hosts.values():
+        if host.frozen is not None or host.grant is None:
+            continue
+        if leads and host.converses and world.talks(host) and host.epoch == leader.epoch:
+            continue  # renewed all the time
+        if any(entry.alive for entry in host.books.values()):
+            ends = host.clock.ends_at(world.true_ms, host.grant)
+            if ends > world.true_ms:
+                yield ends
+    if not leads or busy:
+        return
+    clock = leader.clock
+    deadline = next_deadline_ms(world.committed)
+    if deadline is not None:
+        yield clock.when(deadline)
+    deadline = leader.requests.next_due_ms(world.now_ms)
+    if deadline is not None:
+        yield clock.when(deadline)
+    timeout = world.committed.limits.host_timeout_ms
+    for name, book in leader.books.items():
+        host = world.hosts[name]
+        if book.talks and (not host.speaks or host.restarted):
+            yield clock.when(book.heard_ms + timeout + 1)
+
+
+def _look_at_deadlines(world: World) -> None:
+    leader, limits = world.leader, world.committed.limits
+    requests = leader.requests
+    now = world.now_ms
+    if requests.pending:
+        for request_id in requests.overdue(now):
+            if request_id in requests.pending:  # the expiry of another may have released it
+                expire(world, request_id)
+            if not world.led():
+                return
+        place(world, leader)
+    for name, book in leader.books.items():
+        if book.talks and now - book.heard_ms > limits.host_timeout_ms:
+            book.lost = True
+            requests.host_lost(name)
+            world.handle(ev.HostLost(now, name, book.granted_ms))
+            if not world.led():
+                return
+            place(world, leader)
+    deadline = next_deadline_ms(world.committed)
+    if deadline is not None and deadline <= now:
+        world.handle(ev.TimePassed(now))
+        deadline = next_deadline_ms(world.committed)
+        if deadline is not None and deadline <= now:
+            raise InvariantViolated(STUCK_DEADLINE, f"{deadline} at {now}")
+
+
+def expire(world: World, request_id: str) -> None:
+    """The cluster gives up on a request."""
+    leader = world.leader
+
+    leader.requests.expire(
+        request_id, lambda to, command: world.hosts[to].commands.append((leader.epoch, command))
+    )
+    world.handle(ev.RequestExpired(world.now_ms, request_id, "no host has room"))
+
+
+def tick(world: World) -> bool:
+    """Time goes on to whatever is due next; False when nothing is."""
+    due = next_due_ms(world)
+    if due is None:
+        return False
+    advance(world, max(due, world.true_ms))
+    return True
+
+
+def wait(world: World, ms: int) -> bool:
+    """So much time passes, and everything that is due in it happens on time."""
+    advance(world, world.true_ms + ms)
+    return True
+
+
+def leap(world: World, ms: int) -> bool:
+    """So much time passes in which the leader looks at none of its deadlines."""
+    advance(world, world.true_ms + ms, busy=True)
+    return True
+
+
+HANDLERS: dict[str, Callable[..., bool]] = {"tick": tick, "wait": wait, "leap": leap}

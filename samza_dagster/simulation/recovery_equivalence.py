@@ -1,0 +1,128 @@
+"""A new coordinator says again what was said, and decides nothing: invariant 9."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import Step, step
+from samza_dagster.placement.state import Action, Group, JobState, ResourceRequest
+from samza_dagster.simulation.chronicle import Chronicle
+from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantViolated
+
+
+def judge_restart(
+    chronicle: Chronicle, before: JobState, event: ev.CoordinatorRestarted, taken: Step
+) -> None:
+    """Only deadlines and marks of registration change; a second restart changes no more."""
+    after = taken.state
+    if any(_is_under_way(group) for group in before.groups.values()):
+        chronicle.premises[RECOVERY_EQUIVALENT] += 1
+    if set(before.groups) != set(after.groups):
+        raise InvariantViolated(RECOVERY_EQUIVALENT, "a restart adds or removes groups")
+    for group_id, group in before.groups.items():
+        if _timeless(group) != _timeless(after.groups[group_id]):
+            raise InvariantViolated(
+                RECOVERY_EQUIVALENT,
+                f"a restart changes group {group_id}: {_difference(group, after.groups[group_id])}",
+            )
+    if (before.next_epoch, before.next_request, before.uuids) != (
+        after.next_epoch,
+        after.next_request,
+        after.uuids,
+    ):
+        raise InvariantViolated(RECOVERY_EQUIVALENT, "a restart hands out new ids")
+    for command in taken.commands:
+        _judge_repeated(chronicle, before, command)
+    second = step(after, event)
+    if second.commands != taken.commands:
+        raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart says something else")
+    if {g: _unnumbered(group) for g, group in second.state.groups.items()} != {
+        g: _unnumbered(group) for g, group in after.groups.items()
+    } or second.state.hosts != after.hosts:
+        raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart changes the state again")
+
+
+def _judge_repeated(chronicle: Chronicle, before: JobState, command: cmd.Command) -> None:
+    match command:
+        case cmd.RequestResource(request_id=request_id):
+            known = request_id in chronicle.requested
+        case cmd.StartContainer(execution_id=execution_id):
+            known = execution_id in chronicle.started
+        case cmd.StopContainer(execution_id=execution_id):
+            known = execution_id in chronicle.ever_told
+        case cmd.FencePrincipal(execution_id=execution_id):
+            known = any(
+                ghost.incarnation.execution_id == execution_id and ghost.fencing
+                for group in before.groups.values()
+                for ghost in group.ghosts
+            )
+        case cmd.RecordCertificate():
+            known = False
+        case _:
+            known = True
+    if not known:
+        raise InvariantViolated(RECOVERY_EQUIVALENT, f"a restart says what nobody said: {command}")
+
+
+def _is_under_way(group: Group) -> bool:
+    return (
+        group.action is not None
+        or bool(group.queue)
+        or bool(group.ghosts)
+        or any(
+            p.request is not None or p.deadline_ms is not None for p in group.processors.values()
+        )
+    )
+
+
+def _timeless(group: Group) -> Group:
+    """The group without what the clock says."""
+    return replace(
+        _unnumbered(group),
+        processors={
+            pid: replace(
+                processor,
+                request=_undated(processor.request),
+                deadline_ms=None if processor.deadline_ms is None else 0,
+                waiting_since_ms=0,
+                not_before_ms=0,
+                failed_at_ms=(),
+            )
+            for pid, processor in group.processors.items()
+        },
+        action=_undated_action(group.action),
+        failover=None if group.failover is None else replace(group.failover, since_ms=0),
+        ghosts=tuple(replace(g, lost_at_ms=0, lease_ends_ms=0) for g in group.ghosts),
+    )
+
+
+def _unnumbered(group: Group) -> Group:
+    return replace(group, sequence=0, processors=dict(group.processors))
+
+
+def _undated_action(action: Action | None) -> Action | None:
+    if action is None:
+        return None
+    return replace(
+        action,
+        reservation=_undated(action.reservation),
+        standby_reservation=_undated(action.standby_reservation),
+        response_ms=0,
+    )
+
+
+def _undated(request: ResourceRequest | None) -> ResourceRequest | None:
+    return None if request is None else replace(request, deadline_ms=0)
+
+
+def _difference(before: Group, after: Group) -> str:
+    one, other = _timeless(before), _timeless(after)
+    for field in ("action", "queue", "failover", "ghosts"):
+        if getattr(one, field) != getattr(other, field):
+            return f"{field} {getattr(one, field)} → {getattr(other, field)}"
+    for pid, processor in one.processors.items():
+        if other.processors.get(pid) != processor:
+            return f"{processor} → {other.processors.get(pid)}"
+    return f"processors {sorted(one.processors)} → {sorted(other.processors)}"

@@ -1,0 +1,257 @@
+"""What may be taken down, and what must come back: invariants 4, 5 and 10."""
+
+from __future__ import annotations
+
+from samza_dagster.model import naming
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor
+from samza_dagster.simulation.chronicle import Asked, Chronicle
+from samza_dagster.simulation.violation import (
+    FAILURE_LEAVES_RUNNING,
+    NOTHING_FORGOTTEN,
+    RESERVE_BEFORE_STOP,
+    InvariantViolated,
+)
+
+_STARTING = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING, Phase.STOPPING)
+
+
+def judge_stop(
+    chronicle: Chronicle, command: cmd.StopContainer, before: JobState, after: JobState
+) -> None:
+    """A container that runs is stopped for a move only when its destination is held.
+
+    Exempt are a forced restart, the standby that gives way to its active, and what is
+    of no use: superseded, unwanted, or never checked in.
+    """
+    pid, execution_id = command.processor_id, command.execution_id
+    if execution_id in chronicle.told_to_stop or execution_id not in chronicle.checked_in:
+        return
+    if not chronicle.is_current(pid, execution_id):
+        return
+    group_id = chronicle.groups.get(pid, "")
+    was, group = before.groups.get(group_id), after.groups.get(group_id)
+    processor = was.processors.get(pid) if was is not None else None
+    if processor is None or processor.incarnation is None:
+        return
+    if processor.incarnation.execution_id != execution_id or processor.phase is Phase.STOPPING:
+        return
+    if group is None or _may_stop_at_once(group, pid, execution_id):
+        return
+    chronicle.premises[RESERVE_BEFORE_STOP] += 1
+    if not any(
+        (wanted := chronicle.requested.get(request_id)) is not None and wanted.processor_id == pid
+        for request_id in chronicle.held
+    ):
+        raise InvariantViolated(
+            RESERVE_BEFORE_STOP,
+            f"{execution_id} runs on {command.host} and is stopped, nothing is held for {pid}",
+        )
+
+
+def judge_failure(
+    chronicle: Chronicle,
+    asked: Asked,
+    after: JobState,
+    *,
+    stopped_now: frozenset[str],
+    new_deployment: bool,
+) -> None:
+    """FAILED leaves the container running, or on its way back."""
+    ask = asked.ask
+    if not asked.begun or new_deployment:
+        return
+    chronicle.premises[FAILURE_LEAVES_RUNNING] += 1
+    group = after.groups.get(asked.group_id)
+    processor = group.processors.get(asked.subject) if group is not None else None
+    if group is None or processor is None:
+        if ask.kind is not AskKind.START_STANDBY:
+            raise InvariantViolated(
+                FAILURE_LEAVES_RUNNING, f"{ask.uuid} FAILED, and {ask.processor_id} is gone"
+            )
+        return
+    stopped = asked.source is not None and asked.source[0] in stopped_now
+    if stopped and asked.source is not None and not _has_another_reason(group, asked):
+        raise InvariantViolated(
+            FAILURE_LEAVES_RUNNING, f"{ask.uuid} FAILED, and {asked.source[0]} is stopped with it"
+        )
+    if processor.phase is Phase.RUNNING:
+        incarnation = processor.incarnation
+        execution_id = incarnation.execution_id if incarnation is not None else "nothing"
+        if execution_id in chronicle.told_to_stop:
+            raise InvariantViolated(
+                FAILURE_LEAVES_RUNNING,
+                f"{ask.uuid} FAILED, {execution_id} counts as running and was told to stop",
+            )
+        return
+    if not processor.wanted:
+        return
+    moved = ask.kind in {AskKind.PLACE, AskKind.FAIL_OVER} and asked.source is not None
+    if moved and asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
+        back_to = asked.source[1] if ask.kind is AskKind.PLACE else ""
+        chronicle.falling_back[asked.subject] = back_to
+    if not _leads_on(group, processor):
+        raise InvariantViolated(
+            FAILURE_LEAVES_RUNNING,
+            f"{ask.uuid} FAILED, {ask.processor_id} is {processor.phase} and nothing leads on",
+        )
+
+
+def judge_way_back(
+    chronicle: Chronicle, command: cmd.RequestResource, before: JobState, after: JobState
+) -> None:
+    """After a failed action a container goes back to its source host while that is legal."""
+    source = chronicle.falling_back.get(command.processor_id)
+    if not source:
+        return
+    chronicle.falling_back[command.processor_id] = ""
+    if command.host == source or not after.limits.host_affinity:
+        return
+    group_id = chronicle.groups.get(command.processor_id, "")
+    group = after.groups.get(group_id)
+    host = after.hosts.get(source)
+    if group is None or host is None or not host.alive or not host.registered:
+        return
+    processor = group.processors.get(command.processor_id)
+    failed_there = processor is None or processor.avoid_host == source
+    earlier = before.groups.get(group_id)
+    was = earlier.processors.get(command.processor_id) if earlier is not None else None
+    if was is not None and was.incarnation is not None and was.incarnation.host == source:
+        failed_there = True
+    if failed_there or source in _taken(group, command.processor_id, after, host):
+        return
+    raise InvariantViolated(
+        FAILURE_LEAVES_RUNNING,
+        f"{command.processor_id} was to go back to {source}, which is legal, "
+        f"and asks for {command.host or 'any host'}",
+    )
+
+
+def judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int | None) -> None:
+    """Each processor runs, or something is under way that leads there."""
+    soonest: int | None = None
+    for processor in group.processors.values():
+        phase = processor.phase
+        if phase is not Phase.RUNNING:
+            chronicle.premises[NOTHING_FORGOTTEN] += 1
+        incarnation = processor.incarnation
+        if incarnation is not None:
+            host = after.hosts.get(incarnation.host)
+            if host is not None and not host.alive:
+                raise _forgotten(processor, f"counts as alive on {host.host}, which is lost")
+        elif phase in {Phase.RUNNING, Phase.STARTING, Phase.STOPPING}:
+            raise _forgotten(processor, "has no incarnation")
+        if phase is not Phase.RUNNING and not _leads_on(group, processor):
+            raise _forgotten(processor, "nothing leads on")
+        soonest = _earlier(soonest, _deadline(processor, after.now_ms))
+    action = group.action
+    if action is not None:
+        for request in (action.reservation, action.standby_reservation):
+            if request is not None and request.allocated_host is None:
+                soonest = _earlier(soonest, request.deadline_ms)
+    if soonest is not None and (due_ms is None or due_ms > soonest):
+        raise InvariantViolated(
+            NOTHING_FORGOTTEN,
+            f"group {group.group_id} waits for {soonest} ms, the job's next deadline is {due_ms}",
+        )
+
+
+def judge_turns(after: JobState, due_ms: int | None) -> None:
+    """Somebody waits for its turn, so somebody else has it, or time will bring it."""
+    if due_ms is not None:
+        return
+    waiting: Processor | None = None
+    for group in after.groups.values():
+        if group.action is not None or group.ghosts:
+            return
+        for processor in group.processors.values():
+            if processor.phase in _STARTING:
+                return
+            if processor.phase is Phase.WAITING and processor.wanted:
+                waiting = processor
+    if waiting is not None:
+        raise _forgotten(waiting, "nobody has the turn that it waits for")
+
+
+def _has_another_reason(group: Group, asked: Asked) -> bool:
+    """The next action has begun, or the active takes the place of this standby."""
+    action, failover = group.action, group.failover
+    return (action is not None and action.ask.uuid != asked.ask.uuid) or (
+        failover is not None and failover.standby_id == asked.subject
+    )
+
+
+def _was_taken_down(chronicle: Chronicle, asked: Asked, execution_id: str) -> bool:
+    """Whether the action stopped the container, or started another one in its place."""
+    newest = chronicle.newest.get(asked.subject)
+    return execution_id in chronicle.told_to_stop or (
+        newest is not None and newest.execution_id != execution_id
+    )
+
+
+def _may_stop_at_once(group: Group, processor_id: str, execution_id: str) -> bool:
+    """Unwanted, lost, to be removed, restarted by force, or giving way to a failover."""
+    processor = group.processors.get(processor_id)
+    if processor is None or not processor.wanted or processor.incarnation is None:
+        return True
+    if processor.incarnation.execution_id != execution_id:
+        return True
+    if group.failover is not None and group.failover.standby_id == processor_id:
+        return True
+    action = group.action
+    if action is None:
+        return False
+    ask = action.ask
+    if ask.kind is AskKind.FAIL_OVER:
+        return action.standby_id == processor_id
+    return ask.processor_id == processor_id and (
+        ask.kind is AskKind.STOP_STANDBY or ask.destination_host == naming.FORCE_RESTART_LAST_SEEN
+    )
+
+
+def _leads_on(group: Group, processor: Processor) -> bool:
+    match processor.phase:
+        case Phase.STARTING | Phase.STOPPING:
+            return processor.incarnation is not None and processor.deadline_ms is not None
+        case Phase.REQUESTING | Phase.RESERVED:
+            return processor.request is not None or group.action is not None
+        case _:
+            return True
+
+
+def _deadline(processor: Processor, now_ms: int) -> int | None:
+    request = processor.request
+    due = processor.deadline_ms
+    if request is not None and request.allocated_host is None:
+        due = _earlier(due, request.deadline_ms)
+    if processor.phase is Phase.WAITING and processor.not_before_ms > now_ms:
+        due = _earlier(due, processor.not_before_ms)
+    return due
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def _taken(group: Group, processor_id: str, after: JobState, source: Host) -> frozenset[str]:
+    """Hosts that the group's other members hold or share a fault domain with; ghosts' hosts."""
+    taken = {ghost.incarnation.host for ghost in group.ghosts}
+    for other in group.processors.values():
+        if other.processor_id == processor_id:
+            continue
+        if other.incarnation is not None:
+            taken.add(other.incarnation.host)
+        if other.request is not None:
+            taken.add(other.request.allocated_host or other.request.host or "")
+    domain = source.fault_domain
+    if domain and any(h in after.hosts and after.hosts[h].fault_domain == domain for h in taken):
+        taken.add(source.host)
+    return frozenset(taken)
+
+
+def _forgotten(processor: Processor, what: str) -> InvariantViolated:
+    return InvariantViolated(
+        NOTHING_FORGOTTEN, f"{processor.processor_id} is {processor.phase}: {what}"
+    )

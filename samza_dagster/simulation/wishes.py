@@ -1,0 +1,100 @@
+"""What clients and operators of a virtual job want: requests, forecasts of lag, deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.state import AskKind, Lag, PlacementAsk
+from samza_dagster.simulation.coordinators import Standing
+from samza_dagster.simulation.moves import Move
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+OPTIONS_HOLD, OPTIONS_OWN = "hold", "own"
+
+
+def label(ask: PlacementAsk) -> Move:
+    """The move by which a client writes this request."""
+    return Move(
+        "ask",
+        (
+            ask.uuid,
+            ask.deployment_id,
+            ask.kind.value,
+            ask.processor_id,
+            ask.destination_host,
+            ask.timestamp_ms,
+            -1 if ask.expiry_ms is None else ask.expiry_ms,
+            ask.refers_to,
+            " ".join(([OPTIONS_HOLD] if ask.hold else []) + ([OPTIONS_OWN] if ask.own else [])),
+        ),
+    )
+
+
+def ask(
+    world: World,
+    uuid: str,
+    deployment_id: str,
+    kind: str,
+    processor_id: str,
+    destination: str,
+    timestamp_ms: int,
+    expiry_ms: int,
+    refers_to: str,
+    options: str,
+) -> bool:
+    """A client writes a request. The same uuid a second time is the same record again."""
+    brokers = world.brokers
+    if uuid not in brokers.asked:
+        brokers.asked[uuid] = PlacementAsk(
+            uuid,
+            deployment_id,
+            processor_id,
+            destination,
+            timestamp_ms,
+            None if expiry_ms < 0 else expiry_ms,
+            AskKind(kind),
+            OPTIONS_HOLD in options,
+            refers_to,
+            OPTIONS_OWN in options,
+        )
+    brokers.topic[uuid] = brokers.asked[uuid]
+    if world.leader.standing is not Standing.DEAD:
+        world.leader.unread.append(uuid)
+    return True
+
+
+def lag(world: World, processor_id: str, records: int, ready_in_ms: int) -> bool:
+    """A sample of a standby's lag reaches the leader; a negative forecast is none."""
+    if world.leader.standing is not Standing.LEADING:
+        return False
+    now = world.now_ms
+    sample = Lag(processor_id, records, None if ready_in_ms < 0 else ready_in_ms, now)
+    world.handle(ev.LagObserved(now, (sample,)))
+    return True
+
+
+def deploy(world: World, deployment_id: str, layout: str) -> bool:
+    """A new run of the job: its coordinator takes over and deploys. Layout: `0,0-0;1,1-0`.
+
+    The coordinator before is gone.
+    """
+    if deployment_id == world.committed.deployment_id:
+        return False
+    if world.committed.deployment_id:
+        world.leader.standing = Standing.DEAD
+        world.take_over()
+        if not world.led():
+            return True
+    groups = {
+        members.split(",")[0]: tuple(members.split(",")) for members in layout.split(";") if members
+    }
+    seen = {pid: host for pid, host in world.brokers.locality.items() if host in world.hosts}
+    world.handle(ev.JobDeployed(world.now_ms, deployment_id, groups, seen, world.committed.limits))
+    return True
+
+
+HANDLERS: dict[str, Callable[..., bool]] = {"ask": ask, "lag": lag, "deploy": deploy}

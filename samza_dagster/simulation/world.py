@@ -1,0 +1,365 @@
+"""A job's whole world around the heart: hosts, coordinators, brokers, time, and what may happen.
+
+Deterministic: the same moves on the same world give the same world. Nothing here draws lots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from samza_dagster.model import naming
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import Step, step
+from samza_dagster.placement.state import Action, JobState, Limits, Phase, PlacementAsk, Stage
+from samza_dagster.simulation import faults, fingerprint, happenings, passing, wishes
+from samza_dagster.simulation.brokers import Brokers
+from samza_dagster.simulation.clocks import Clock, HostClock
+from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.effects import act, forget_lost
+from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.truth import Process, Truth
+from samza_dagster.simulation.violation import InvariantViolated
+
+C = TypeVar("C")
+Reducer = Callable[[JobState, ev.Event], Step]
+HEART_RAISED = "the-heart-raised"
+NEVER_QUIET = "never-quiet"
+_WALL_MS = 1_000_000
+
+
+class Referee(Protocol):
+    """Who judges every step of the heart and every move of the world."""
+
+    def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
+        """A step was committed with its projections; its effects haven't left yet."""
+        ...
+
+    def world_changed(self, truth: Truth) -> None:
+        """Something happened that the heart hasn't heard of."""
+        ...
+
+    def quiesced(self, state: JobState, truth: Truth) -> None:
+        """Everybody did what they owe, and nothing is left to do."""
+        ...
+
+
+class World:
+    """Everything there is. It is the `Truth` that a judge sees, and forks into independent copies."""
+
+    def __init__(
+        self,
+        hosts: Iterable[VirtualHost],
+        *,
+        job: str = "demo",
+        judge: Referee | None = None,
+        heart: Reducer = step,
+    ) -> None:
+        self.true_ms = 1_000
+        self.hosts = {host.name: host for host in hosts}
+        self.brokers = Brokers()
+        self.committed = JobState(job)
+        self.leader = Coordinator(1, self.committed, Clock(self.true_ms, _WALL_MS))
+        self.old: Coordinator | None = None
+        self.judge = judge
+        self.heart = heart
+        self.steps = 0
+        self.changes = 0
+        self.emitted: list[cmd.Command] | None = []
+        self.heard: Callable[[ev.Event, Step], None] | None = None
+        self._processes: tuple[Process, ...] | None = None
+        self._changed = False
+
+    @classmethod
+    def of(
+        cls,
+        names: Iterable[str],
+        *,
+        slots: int = 4,
+        domains: Mapping[str, str] | None = None,
+        job: str = "demo",
+        judge: Referee | None = None,
+        heart: Reducer = step,
+    ) -> World:
+        """A world of hosts that are up and have room for `slots` containers each."""
+        made = [
+            VirtualHost(
+                name,
+                HostClock(1_000, 0, 500_000),
+                fault_domain=(domains or {}).get(name, ""),
+                memory_mb=slots * 384,
+                cores=slots,
+            )
+            for name in names
+        ]
+        return cls(made, job=job, judge=judge, heart=heart)
+
+    def fork(self) -> World:
+        """An independent copy; a judge that has `fork` is copied too."""
+        twin = World.__new__(World)
+        twin.true_ms = self.true_ms
+        twin.hosts = {name: host.copy() for name, host in self.hosts.items()}
+        twin.brokers = self.brokers.copy()
+        twin.committed = self.committed
+        twin.leader = self.leader.copy()
+        twin.old = None if self.old is None else self.old.copy()
+        fork = getattr(self.judge, "fork", None)
+        twin.judge = self.judge if fork is None else fork()
+        twin.heart, twin.heard = self.heart, None
+        twin.steps, twin.changes = self.steps, self.changes
+        twin.emitted = None if self.emitted is None else list(self.emitted)
+        twin.touched()
+        return twin
+
+    # -- the coordinator ---------------------------------------------------------------
+
+    @property
+    def state(self) -> JobState:
+        """What the leader goes by: always the committed state."""
+        return self.committed
+
+    @property
+    def now_ms(self) -> int:
+        """The leader's clock."""
+        return self.leader.clock.read(self.true_ms)
+
+    def handle(self, event: ev.Event) -> None:
+        """One step of the leader: decided, committed, and its effects on their way.
+
+        A trap that was set makes it end, or pause, between two effects.
+        """
+        leader, before = self.leader, self.committed
+        assert leader.standing is Standing.LEADING, f"{event} without a leader"
+        try:
+            taken = self.heart(before, event)
+        except InvariantViolated:
+            raise
+        except Exception as error:
+            raise InvariantViolated(
+                HEART_RAISED, f"{type(error).__name__}: {error} at {event}"
+            ) from error
+        self.steps += 1
+        if taken.commands or (taken.state.groups is not before.groups):
+            self.changes += 1
+        leader.state = self.committed = taken.state
+        leader.last_commit_ms = self.now_ms
+        if self.emitted is not None:
+            self.emitted.extend(taken.commands)
+        if self.heard is not None:
+            self.heard(event, taken)
+        effects: list[cmd.Effect] = []
+        for command in taken.commands:
+            if isinstance(command, cmd.Projection):
+                self.brokers.commit(command)
+            else:
+                effects.append(command)
+        if self.judge is not None:
+            self.judge.step(before, event, taken, self)
+        act(self, leader, effects, trapped=bool(taken.commands))
+        if taken.state.hosts is not before.hosts:
+            forget_lost(self, leader, before)
+
+    def led(self) -> bool:
+        """Whether there is a leader that decides."""
+        return self.leader.standing is Standing.LEADING
+
+    def talks(self, host: VirtualHost) -> bool:
+        """Whether the host has registered with the leader, so that its reports are taken."""
+        book = self.leader.books.get(host.name)
+        return book is not None and book.talks and not host.restarted
+
+    def take_over(self, wall_jump_ms: int = 0) -> None:
+        """Another coordinator leads from the committed state; the one before ends or is a zombie."""
+        before = self.leader
+        self.old = None if before.standing is Standing.DEAD else before
+        if self.old is not None and self.old.standing is Standing.LEADING:
+            self.old.standing = Standing.PAUSED
+        now = before.clock.read(self.true_ms) + wall_jump_ms
+        clock = Clock(self.true_ms, now, before.clock.ppm)
+        self.leader = Coordinator(before.epoch + 1, self.committed, clock)
+        self.leader.last_commit_ms = now
+        self.leader.unread = list(self.brokers.topic)
+        self.handle(ev.CoordinatorRestarted(now))
+
+    # -- what may happen ---------------------------------------------------------------
+
+    def do(self, move: Move) -> bool:
+        """Applies a move; False, and nothing happened, when it isn't possible now."""
+        handler = _HANDLERS.get(move.kind)
+        if handler is None or not handler(self, *move.ids):
+            return False
+        if self._changed:
+            self._changed = False
+            if self.judge is not None:
+                self.judge.world_changed(self)
+        return True
+
+    def moves(self) -> list[Move]:
+        """What is due to happen without a fault, time apart: `Move("tick")` is always there too."""
+        return happenings.due(self)
+
+    def faults(self) -> list[Move]:
+        """What may go wrong now."""
+        return faults.possible(self)
+
+    def canonical(self) -> fingerprint.Canonical:
+        """What this world is, whatever ids, epochs and times it came to it with."""
+        return fingerprint.canonical(self)
+
+    def touched(self) -> None:
+        """Some process, or what is true of it, has changed."""
+        self._processes = None
+        self._changed = True
+
+    # -- the fair world ----------------------------------------------------------------
+
+    def mend(self) -> None:
+        """All faults end: links, hosts, agents, clocks' owners; late things may still arrive."""
+        faults.mend_all(self)
+
+    def settle(self, limit: int = 5_000) -> None:
+        """No more faults: everybody does what they owe until nothing is left to do."""
+        self.mend()
+        for _ in range(limit):
+            moves = happenings.due(self)
+            if not self.do(moves[0] if moves else Move("tick")):
+                break
+        else:
+            raise InvariantViolated(NEVER_QUIET, f"after {limit} moves: {self.phases()}")
+        if self.judge is not None:
+            self.judge.quiesced(self.committed, self)
+
+    def until(self, condition: Callable[[], bool], limit: int = 1_000) -> None:
+        """Fair moves, then time, until `condition` holds."""
+        for _ in range(limit):
+            if condition():
+                return
+            moves = happenings.due(self)
+            if not self.do(moves[0] if moves else Move("tick")):
+                break
+        raise AssertionError(f"never came: {self.phases()}")
+
+    # -- shorthands of a scenario ------------------------------------------------------
+
+    def register(self, host: str) -> None:
+        """The host's agent says its first word to the leader."""
+        assert self.do(Move("register", (host,))), f"{host} can't register"
+
+    def deploy(
+        self,
+        groups: Mapping[str, tuple[str, ...]],
+        *,
+        deployment_id: str = "run-1",
+        last_seen: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """The leader begins a deployment."""
+        self.handle(
+            ev.JobDeployed(self.now_ms, deployment_id, groups, last_seen or {}, limits or Limits())
+        )
+
+    def submit(self, ask: PlacementAsk) -> None:
+        """A client writes a request, and the leader reads it."""
+        self.brokers.asked[ask.uuid] = self.brokers.topic[ask.uuid] = ask
+        self.handle(ev.RequestArrived(self.now_ms, ask))
+
+    def phases(self) -> dict[str, Phase]:
+        """Processor → phase, as the heart has it."""
+        return {
+            pid: processor.phase
+            for group in self.committed.groups.values()
+            for pid, processor in group.processors.items()
+        }
+
+    def action(self, group_id: str) -> Action | None:
+        """The group's action."""
+        return self.committed.groups[group_id].action
+
+    def stage(self, group_id: str) -> Stage | None:
+        """Where the group's action stands."""
+        action = self.action(group_id)
+        return action.stage if action is not None else None
+
+    def sent(self, kind: type[C]) -> list[C]:
+        """The commands of one kind so far, in order."""
+        return [command for command in self.emitted or () if isinstance(command, kind)]
+
+    def entry(self, processor_id: str) -> Entry:
+        """The books' line of the processor's live process."""
+        return next(
+            entry
+            for host in self.hosts.values()
+            for entry in host.live()
+            if entry.processor_id == processor_id
+        )
+
+    def where(self, processor_id: str) -> str | None:
+        """The host of the processor's live process."""
+        return next((p.host for p in self.processes() if p.processor_id == processor_id), None)
+
+    def told(self, uuid: str) -> list[tuple[str, str]]:
+        """(status, message) of every response to a request, repetitions left out."""
+        records = dict.fromkeys(r for r in self.brokers.responses if r.uuid == uuid)
+        return [(record.status, record.message) for record in records]
+
+    # -- the truth ---------------------------------------------------------------------
+
+    def processes(self) -> tuple[Process, ...]:
+        """Every live process of every host."""
+        if self._processes is None:
+            self._processes = tuple(
+                _seen(host, entry, entry.execution_id in self.brokers.refused, over)
+                for host in self.hosts.values()
+                for over in (host.lease_left(self.true_ms) <= 0,)
+                for entry in host.live()
+            )
+        return self._processes
+
+    def held_resources(self) -> dict[str, str]:
+        """Request id → host of what is held for a start that hasn't come."""
+        return {
+            request_id: host.name
+            for host in self.hosts.values()
+            for request_id, hold in host.ledger.items()
+            if hold.user is None
+        }
+
+    def asks(self) -> Mapping[str, PlacementAsk]:
+        """Every request that any client ever wrote, by uuid."""
+        return self.brokers.asked
+
+    def responses(self) -> list[cmd.WriteResponse]:
+        """Every response ever committed, in order."""
+        return self.brokers.responses
+
+    def locality(self) -> Mapping[str, str]:
+        """Processor → host as the coordinator stream says it."""
+        return self.brokers.locality
+
+
+def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> Process:
+    return Process(
+        execution_id=entry.execution_id,
+        processor_id=entry.processor_id,
+        group_id=naming.group_of(entry.processor_id),
+        epoch=int(entry.execution_id.rpartition("-")[2]),
+        host=host.name,
+        fault_domain=host.fault_domain,
+        released=entry.released and not entry.doomed,
+        checked_in=entry.life is Life.RUNNING,
+        stopping=entry.stopping,
+        refused=refused,
+        frozen=host.frozen is not None or host.stale,
+        lease_over=lease_over,
+    )
+
+
+Handler = Callable[..., bool]
+_HANDLERS: dict[str, Handler] = {
+    **happenings.HANDLERS,
+    **faults.HANDLERS,
+    **passing.HANDLERS,
+    **wishes.HANDLERS,
+}

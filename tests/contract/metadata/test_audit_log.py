@@ -1,0 +1,197 @@
+"""The audit topic on a real broker: written with the state or not at all, read whole."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from confluent_kafka import (  # noqa: TID253 - the outside judge
+    Consumer,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # noqa: TID253 - the outside hand
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+
+from samza_dagster.client.audit_history import read_history
+from samza_dagster.coordinator.kafka import KafkaLog
+from samza_dagster.errors import Fenced, InvalidInput, MalformedRecord
+from samza_dagster.metadata import Connection, KafkaCluster, StateWriter, ensure_topic, retained
+from samza_dagster.metadata.audit_log import AuditLog, encode_entry
+from samza_dagster.placement.audit_codec import audit_to_json
+from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.commands import RecordCertificate
+from samza_dagster.placement.verification import Verdict, verify
+from tests.unit.placement.chronicle import Chronicle
+
+pytestmark = pytest.mark.contract
+
+
+@dataclass
+class Leader:
+    """The commits of one job, and its history."""
+
+    connection: Connection
+    chronicle: Chronicle
+
+    def __post_init__(self) -> None:
+        c = self.connection
+        cluster = KafkaCluster(c.bootstrap_servers)
+        for topic in (c.state_topic, c.coordinator_stream_topic):
+            ensure_topic(cluster, topic)
+        ensure_topic(cluster, c.audit_topic, config=retained(3_600_000))
+        self.writer = self.take_over()
+
+    def take_over(self) -> StateWriter:
+        writer = StateWriter(
+            self.connection.bootstrap_servers, self.connection.state_topic, self.connection.job_name
+        )
+        writer.take_over()
+        return writer
+
+    def log(self) -> KafkaLog:
+        return KafkaLog(
+            self.writer,
+            state_topic=self.connection.state_topic,
+            stream_topic=self.connection.coordinator_stream_topic,
+            audit_topic=self.connection.audit_topic,
+            now_ms=lambda: 1,
+            stopped=lambda: False,
+        )
+
+    def commit(self, *records: AuditRecord) -> None:
+        last = self.chronicle.records[-1]
+        state = {"certificates": last.number, "certificate_hash": last.digest}
+        self.log().commit([("job", {"state": state})], [RecordCertificate(r) for r in records])
+
+    def move(self) -> None:
+        """An active dies and starts elsewhere, a commit each."""
+        self.commit(self.chronicle.start("0", "host-1"))
+        self.commit(self.chronicle.end(self.chronicle.not_ended["0"]))
+        self.commit(self.chronicle.start("0", "host-2"), self.chronicle.start("0-0", "host-1"))
+
+    def verdict(self) -> Verdict:
+        history = read_history(self.connection)
+        return verify(history.records, history.head)
+
+    def append(self, key: bytes, value: bytes) -> None:
+        """As anybody with the right to write could."""
+        producer = Producer({"bootstrap.servers": self.connection.bootstrap_servers})
+        producer.produce(self.connection.audit_topic, key=key, value=value, partition=0)
+        assert producer.flush(10) == 0
+
+    def seen(self) -> list[dict[str, Any]]:
+        """The committed records by a plain consumer."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.connection.bootstrap_servers,
+                "group.id": "judge",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.assign([TopicPartition(self.connection.audit_topic, 0, 0)])
+        found: list[dict[str, Any]] = []
+        try:
+            while (message := consumer.poll(10)) is not None and message.error() is None:
+                found.append(json.loads(message.value()))
+        finally:
+            consumer.close()
+        return found
+
+
+@pytest.fixture
+def leader(bootstrap_servers: str) -> Iterator[Leader]:
+    made = Leader(Connection(bootstrap_servers, f"audit-{uuid.uuid4().hex[:8]}"), Chronicle())
+    yield made
+    made.writer.close()
+
+
+def test_records_are_appended_with_the_state(leader: Leader) -> None:
+    """A plain consumer sees them in order; the history is whole and fits the state."""
+    leader.move()
+    assert [(r["version"], r["number"], r["kind"]) for r in leader.seen()] == [
+        (1, 1, "start"),
+        (1, 2, "end"),
+        (1, 3, "start"),
+        (1, 4, "start"),
+    ]
+    verdict = leader.verdict()
+    assert verdict.violation is None
+    assert (verdict.records, verdict.complete) == (4, True)
+
+
+def test_what_a_deposed_leader_couldnt_commit_is_in_no_history(leader: Leader) -> None:
+    """The state of its step isn't there either, so both agree."""
+    leader.move()
+    deposed, leader.writer = leader.writer, leader.take_over()
+    fresh = leader.writer
+    leader.writer = deposed
+    ahead = leader.chronicle.start("1", "host-3")
+    with pytest.raises(Fenced):
+        leader.commit(ahead)
+    leader.writer = fresh
+    assert len(leader.seen()) == 4
+    assert leader.verdict().ok
+
+
+def test_a_record_that_a_stranger_appends_is_found(leader: Leader) -> None:
+    """Even one that fits the chain: the state doesn't know it."""
+    leader.move()
+    forged = leader.chronicle.end(leader.chronicle.not_ended["0-0"])
+    leader.append(*encode_entry(audit_to_json(forged)))
+    verdict = leader.verdict()
+    assert verdict.violation is not None
+    assert verdict.violation.rule == "head"
+    leader.append(b"", b"anything")
+    with pytest.raises(MalformedRecord, match=r"offset \d+: a value that is no JSON"):
+        leader.verdict()
+
+
+def test_a_field_that_isnt_understood_is_told_with_its_offset(leader: Leader) -> None:
+    """Nothing is guessed."""
+    leader.commit(leader.chronicle.start("0", "host-1"))
+    record = audit_to_json(replace(leader.chronicle.records[0], number=2))
+    leader.append(b"2", json.dumps({**record, "colour": "red"}).encode())
+    with pytest.raises(MalformedRecord, match=r"offset 2, field colour"):
+        read_history(leader.connection)
+
+
+def test_records_that_aged_away_leave_a_history_that_begins_later(leader: Leader) -> None:
+    """As time retention does it: the log's start moves, here by hand."""
+    leader.move()
+    admin = AdminClient({"bootstrap.servers": leader.connection.bootstrap_servers})
+    for offset, left in ((3, [3, 4]), (7, [])):
+        place = TopicPartition(leader.connection.audit_topic, 0, offset)
+        admin.delete_records([place])[place].result(10)
+        history = read_history(leader.connection)
+        verdict = verify(history.records, history.head)
+        assert verdict.ok
+        assert ([r.number for r in history.records], verdict.complete) == (left, False)
+
+
+def test_the_topic_is_retained_by_time_and_not_compacted(leader: Leader) -> None:
+    """By the broker's own word."""
+    admin = AdminClient({"bootstrap.servers": leader.connection.bootstrap_servers})
+    resource = ConfigResource(ResourceType.TOPIC, leader.connection.audit_topic)
+    found = admin.describe_configs([resource])[resource].result(10)
+    assert found["cleanup.policy"].value == "delete"
+    assert found["retention.ms"].value == "3600000"
+
+
+def test_a_job_without_an_audit_topic_is_unknown(bootstrap_servers: str) -> None:
+    """Samza's own coordinator keeps no such history."""
+    with pytest.raises(InvalidInput, match="__samza_dagster_audit_nobody_1"):
+        read_history(Connection(bootstrap_servers, "nobody"))
+    log = AuditLog(bootstrap_servers, "nothing")
+    with pytest.raises(InvalidInput):
+        log.entries()
+    log.close()

@@ -1,0 +1,100 @@
+"""Looking into a topic now and then, on a real broker."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer  # noqa: TID253 - the outside writer
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata import KafkaCluster, ensure_topic
+from samza_dagster.metadata.followed_topic import FollowedTopic
+from samza_dagster.metadata.topics import retained
+
+pytestmark = pytest.mark.contract
+
+BEGIN = 1_795_264_000_000
+
+
+class Writer:
+    """Writes numbers to partitions at given times."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+
+    def write(self, number: int, *, partition: int = 0, at_ms: int = BEGIN) -> None:
+        self._producer.produce(
+            self.topic, value=str(number).encode(), partition=partition, timestamp=at_ms
+        )
+        assert self._producer.flush(10) == 0
+
+
+@pytest.fixture
+def name() -> str:
+    return f"followed-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def followed(cluster: KafkaCluster, name: str) -> Iterator[FollowedTopic]:
+    topic = FollowedTopic(cluster, name, since_ms=BEGIN)
+    yield topic
+    topic.close()
+
+
+def numbers(topic: FollowedTopic) -> list[int]:
+    return sorted(int(record.value or b"-1") for record in topic.new_records())
+
+
+def until_there(topic: FollowedTopic, wanted: list[int]) -> None:
+    """What was acknowledged arrives; how soon is the broker's affair."""
+    seen: list[int] = []
+    deadline = time.monotonic() + 10
+    while len(seen) < len(wanted) and time.monotonic() < deadline:
+        seen += numbers(topic)
+    assert sorted(seen) == wanted
+
+
+def test_the_first_look_goes_back_and_later_ones_see_what_is_new(
+    bootstrap_servers: str, cluster: KafkaCluster, name: str, followed: FollowedTopic
+) -> None:
+    """In every partition, the empty one and the one with only older records included."""
+    ensure_topic(cluster, name, partitions=4, config=retained(-1))
+    writer = Writer(bootstrap_servers, name)
+    writer.write(1, at_ms=BEGIN - 1)
+    writer.write(2, at_ms=BEGIN)
+    writer.write(3, partition=1, at_ms=BEGIN + 5)
+    writer.write(4, partition=2, at_ms=BEGIN - 5)
+    assert numbers(followed) == [2, 3]
+    assert numbers(followed) == []
+    for partition in range(4):
+        writer.write(10 + partition, partition=partition)
+    until_there(followed, [10, 11, 12, 13])
+
+
+def test_a_topic_that_comes_later_is_found(
+    bootstrap_servers: str, cluster: KafkaCluster, name: str, followed: FollowedTopic
+) -> None:
+    """And isn't created by looking for it."""
+    assert numbers(followed) == []
+    assert not followed.found
+    assert ensure_topic(cluster, name, config=retained(-1))
+    Writer(bootstrap_servers, name).write(1)
+    assert numbers(followed) == [1]
+    assert followed.found
+
+
+def test_no_broker_is_unreachable() -> None:
+    """Within the time that a broker has to answer."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        followed = FollowedTopic(KafkaCluster(f"127.0.0.1:{port}"), "t", since_ms=0)
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            followed.new_records()
+        assert time.monotonic() - began < 15

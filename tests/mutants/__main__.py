@@ -1,0 +1,239 @@
+"""`make mutants`: each planted bug against the simulator alone; a table, and 1 if one survives.
+
+    python -m tests.mutants [NAME …] [--seconds N] [--json FILE]
+    python -m tests.mutants --operators --sample N --seed S [--module NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tests.mutants.catalogue import CATALOGUE
+from tests.mutants.operators import operator_mutants
+from tests.mutants.patches import Mutant, copy_of_the_heart
+
+HUNT = Path(__file__).parent / "hunt.py"
+FIRST_SEED = 1
+STEPS = 400
+GRACE_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Catch:
+    """What became of a mutant: `found` is what `hunt.py` printed."""
+
+    mutant: Mutant
+    found: dict[str, Any]
+
+    @property
+    def invariant(self) -> str | None:
+        """What found it."""
+        return self.found["invariant"]
+
+
+def hunt(mutant: Mutant | None, seconds: float, *, seed: int = FIRST_SEED) -> dict[str, Any]:
+    """One hunt in a copy of its own; None is the heart as it is."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
+        into = Path(name)
+        if mutant is None:
+            copy_of_the_heart(into)
+        else:
+            copy_of_the_heart(into, mutant.file, mutant.text() if mutant.old else mutant.new)
+        return _run(into, [str(seed), str(STEPS), str(seconds)], seconds + GRACE_S)
+
+
+def reached(seconds: float) -> dict[str, set[int]]:
+    """Lines of the heart that histories run through."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
+        copy_of_the_heart(Path(name))
+        arguments = [str(FIRST_SEED), str(STEPS), str(seconds), "--reached"]
+        lines = _run(Path(name), arguments, seconds + GRACE_S)
+    return {file: set(ran) for file, ran in lines.items()}
+
+
+def _run(into: Path, arguments: list[str], timeout_s: float) -> dict[str, Any]:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(into), "PYTHONHASHSEED": "0"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", _WITH_LIBRARIES, str(HUNT), *arguments],
+            cwd=into,
+            env=environment | {"MUTANT_LIBRARIES": os.pathsep.join(p for p in sys.path if p)},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"invariant": "never-ends", "events": 0}
+    if done.returncode != 0:
+        return {"invariant": "ends-the-process", "what": done.stderr[-2_000:], "events": 0}
+    return json.loads(done.stdout)
+
+
+# The copy comes first on the path, also before an editable install of the product.
+_WITH_LIBRARIES = (
+    "import os, runpy, sys; "
+    "sys.path[1:1] = [os.environ['PYTHONPATH']]; "
+    "sys.path += os.environ['MUTANT_LIBRARIES'].split(os.pathsep); "
+    "sys.argv = sys.argv[1:]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+def main() -> int:
+    """Runs the catalogue, or a sample of operator mutants."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these of the catalogue")
+    parser.add_argument("--seconds", type=float, default=60.0, help="longest hunt for one mutant")
+    parser.add_argument("--operators", action="store_true", help="operator mutants instead")
+    parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
+    parser.add_argument("--seed", type=int, default=1, help="which operator mutants")
+    parser.add_argument("--module", default="", help="operator mutants of this module alone")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", type=Path, help="write the results there as well")
+    options = parser.parse_args()
+    console = Console()
+    mutants = _chosen(options)
+    sound = hunt(None, min(options.seconds, 30.0))
+    if sound["invariant"] is not None:
+        console.print(f"[red]the heart itself breaks {sound['invariant']}[/]: {sound['what']}")
+        console.print(f"seed {sound.get('seed')}; no mutant says anything before that is mended")
+        return 1
+    began = time.monotonic()
+    catches = _hunt_all(console, mutants, options)
+    if options.operators:
+        _tell_operators(console, catches)
+    else:
+        _tell_catalogue(console, catches)
+    survivors = [catch for catch in catches if catch.invariant is None]
+    if options.json:
+        options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
+    return 1 if survivors and not options.operators else 0
+
+
+def _chosen(options: argparse.Namespace) -> list[Mutant]:
+    if not options.operators:
+        named = [m for m in CATALOGUE if not options.names or m.name in options.names]
+        for mutant in named:
+            mutant.text()
+        return named
+    mutants = [m for m in operator_mutants() if options.module in ("", m.file)]
+    lots = random.Random(options.seed)
+    chosen = lots.sample(mutants, min(options.sample, len(mutants)))
+    return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
+
+
+def _hunt_all(
+    console: Console, mutants: list[Mutant], options: argparse.Namespace
+) -> list[Catch]:
+    ran = reached(20.0) if options.operators else {}
+
+    def one(mutant: Mutant) -> Catch:
+        if options.operators and mutant.line not in ran.get(mutant.file, set()):
+            constant = not mutant.file or _is_module_level(mutant)
+            if not constant:
+                return Catch(mutant, {"invariant": None, "events": 0, "reached": False})
+        return Catch(mutant, hunt(mutant, options.seconds))
+
+    with Progress(console=console, transient=True) as bar, ThreadPoolExecutor(options.workers) as pool:
+        task = bar.add_task("mutants", total=len(mutants))
+        catches: list[Catch] = []
+        for catch in pool.map(one, mutants):
+            catches.append(catch)
+            bar.advance(task)
+    return catches
+
+
+def _is_module_level(mutant: Mutant) -> bool:
+    """Run at import: no trace of it was kept."""
+    import ast
+
+    from tests.mutants.patches import HEART, ROOT
+
+    tree = ast.parse((ROOT / HEART / mutant.file).read_text())
+    return not any(
+        isinstance(node, ast.FunctionDef) and node.lineno <= mutant.line <= (node.end_lineno or 0)
+        for node in ast.walk(tree)
+    )
+
+
+def _tell_catalogue(console: Console, catches: list[Catch]) -> None:
+    table = Table("mutant", "expected", "found by", "seed", "events", title="Planted bugs")
+    for catch in catches:
+        found, expected = catch.found, catch.mutant.invariant
+        by = catch.invariant or "[red]survives[/]"
+        if catch.invariant is not None and expected and by != expected:
+            by = f"[yellow]{by}[/]"
+        seed = str(found.get("seed", ""))
+        table.add_row(catch.mutant.name, expected, by, seed, str(found["events"]))
+    console.print(table)
+    caught = [catch.found["events"] for catch in catches if catch.invariant is not None]
+    if caught:
+        console.print(
+            f"{len(caught)} of {len(catches)} found; events to catch: median "
+            f"{statistics.median(caught):.0f}, most {max(caught)}"
+        )
+    expected = Counter(c.mutant.invariant for c in catches if c.mutant.invariant == c.invariant)
+    console.print("as expected: " + ", ".join(f"{k} {n}" for k, n in sorted(expected.items())))
+
+
+def _tell_operators(console: Console, catches: list[Catch]) -> None:
+    by_file: dict[str, list[Catch]] = {}
+    for catch in catches:
+        by_file.setdefault(catch.mutant.file, []).append(catch)
+    table = Table("module", "mutants", "killed", "not reached", "kill ratio", title="Operator mutants")
+    for file, mine in [*sorted(by_file.items()), ("all", catches)]:
+        killed = sum(catch.invariant is not None for catch in mine)
+        unreached = sum(catch.found.get("reached") is False for catch in mine)
+        table.add_row(file, str(len(mine)), str(killed), str(unreached), f"{killed / len(mine):.0%}")
+    console.print(table)
+    by = Counter(catch.invariant for catch in catches if catch.invariant is not None)
+    console.print("killed by: " + ", ".join(f"{name} {n}" for name, n in by.most_common()))
+    for catch in catches:
+        if catch.invariant is None:
+            unreached = " (not reached)" if catch.found.get("reached") is False else ""
+            console.print(f"  survives: {catch.mutant.name}{unreached}", highlight=False)
+
+
+def _as_json(catches: list[Catch], began: float, options: argparse.Namespace) -> dict[str, Any]:
+    killed = [catch for catch in catches if catch.invariant is not None]
+    events = [catch.found["events"] for catch in killed]
+    return {
+        "mode": "operators" if options.operators else "catalogue",
+        "seconds": round(time.monotonic() - began, 1),
+        "longest_hunt_s": options.seconds,
+        "mutants": len(catches),
+        "killed": len(killed),
+        "kill_ratio": round(len(killed) / len(catches), 4) if catches else None,
+        "median_events": statistics.median(events) if events else None,
+        "results": [
+            {
+                "mutant": catch.mutant.name,
+                "file": f"samza_dagster/placement/{catch.mutant.file}",
+                "expected": catch.mutant.invariant,
+                **catch.found,
+            }
+            for catch in catches
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

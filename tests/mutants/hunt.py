@@ -1,0 +1,97 @@
+"""Runs inside of a copy of the product: seeds until a rule is broken, or the bound is reached.
+
+    python hunt.py FIRST_SEED STEPS SECONDS [--reached]
+
+Prints one JSON object. A history that doesn't end, and a heart that raises, are found too.
+With `--reached` it prints the lines of the heart that the seeds run through instead.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+LONGEST_HISTORY_S = 20
+NEVER_ENDS = "never-ends"
+DOES_NOT_LOAD = "does-not-load"
+
+
+class Endless(Exception):
+    """One history took longer than any should."""
+
+
+def _ring(_signal: int, _frame: FrameType | None) -> None:
+    raise Endless
+
+
+def hunt(first: int, steps: int, seconds: float) -> dict[str, Any]:
+    """What was found: invariant, seed, events of the whole hunt; invariant None if nothing was."""
+    try:
+        from samza_dagster.simulation.driver import simulate
+    except Exception:
+        return {"invariant": DOES_NOT_LOAD, "what": traceback.format_exc(limit=-2), "events": 0}
+    signal.signal(signal.SIGALRM, _ring)
+    began, seed, events, premises = time.monotonic(), first, 0, dict[str, int]()
+    while time.monotonic() - began < seconds:
+        signal.alarm(LONGEST_HISTORY_S)
+        try:
+            history = simulate(seed, steps)
+        except Endless:
+            return {"invariant": NEVER_ENDS, "what": "", "seed": seed, "events": events}
+        finally:
+            signal.alarm(0)
+        events += history.events
+        for name, count in history.premises.items():
+            premises[name] = premises.get(name, 0) + count
+        if history.violation is not None:
+            return {
+                "invariant": history.violation.invariant,
+                "what": history.violation.what,
+                "seed": seed,
+                "events": events,
+                "seconds": round(time.monotonic() - began, 2),
+            }
+        seed += 1
+    return {"invariant": None, "events": events, "seeds": seed - first, "premises": premises}
+
+
+def reached(first: int, steps: int, seconds: float) -> dict[str, list[int]]:
+    """Lines of each module of the heart that ran at least once, imports left out."""
+    from samza_dagster.simulation.driver import simulate
+
+    lines: dict[str, set[int]] = {}
+    heart = f"samza_dagster{'/'}placement"
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        path = frame.f_code.co_filename
+        if heart not in path:
+            return None
+        ran = lines.setdefault(Path(path).name, set())
+
+        def local(inner: FrameType, _event: str, _value: object) -> Any:
+            ran.add(inner.f_lineno)
+            return local
+
+        ran.add(frame.f_lineno)
+        return local
+
+    sys.settrace(trace)
+    began, seed = time.monotonic(), first
+    while time.monotonic() - began < seconds:
+        simulate(seed, steps)
+        seed += 1
+    sys.settrace(None)
+    return {name: sorted(ran) for name, ran in lines.items()}
+
+
+if __name__ == "__main__":
+    arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
+    numbers = int(arguments[0]), int(arguments[1]), float(arguments[2])
+    found = reached(*numbers) if "--reached" in sys.argv else hunt(*numbers)
+    print(json.dumps(found))

@@ -1,0 +1,54 @@
+"""A bug as a change of the heart's text, and a copy of the product that has it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HEART = Path("samza_dagster") / "placement"
+# What the simulator imports; the rest of the product stays where it is.
+ROOMS = ("placement", "simulation", "model", "readiness", "errors.py", "version.py", "__init__.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`old` stands in `file` of the heart once, or `count` times, and becomes `new`.
+
+    `invariant` is the one that should find it; "" when any may.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    invariant: str = ""
+    line: int = 0
+
+    def text(self) -> str:
+        """The whole module with the bug; raises `StaleMutant` when the heart has changed."""
+        source = (ROOT / HEART / self.file).read_text()
+        if source.count(self.old) != 1:
+            raise StaleMutant(
+                f"{self.name}: {self.file} has {source.count(self.old)} times, not once:\n{self.old}"
+            )
+        return source.replace(self.old, self.new)
+
+
+class StaleMutant(Exception):
+    """The text that a mutant replaces isn't there, or not only once."""
+
+
+def copy_of_the_heart(into: Path, file: str = "", text: str = "") -> None:
+    """The rooms that the simulator needs, with one module of the heart replaced."""
+    package = into / "samza_dagster"
+    package.mkdir(parents=True)
+    for room in ROOMS:
+        source = ROOT / "samza_dagster" / room
+        if source.is_dir():
+            shutil.copytree(source, package / room, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, package / room)
+    if file:
+        (into / HEART / file).write_text(text)

@@ -1,0 +1,137 @@
+"""Lag samples out of what standbys report."""
+
+from __future__ import annotations
+
+import pytest
+from immutables import Map
+
+from samza_dagster.coordinator.standby_lags import (
+    StandbyLags,
+    StorePart,
+    running_standbys,
+    store_parts,
+)
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.model.changelogs import StoreChangelog
+from samza_dagster.model.metrics_snapshots import TaskSample
+from samza_dagster.placement.state import (
+    Group,
+    Incarnation,
+    JobState,
+    Lag,
+    Phase,
+    Processor,
+    Role,
+)
+
+pytestmark = pytest.mark.unit
+
+PARTS = {
+    "0-0": (
+        StorePart("Standby-P 0-0", "log", 0, "kafka-log-0-offset"),
+        StorePart("Standby-P 2-0", "log", 2, "kafka-log-2-offset"),
+    )
+}
+STANDBYS = {"0-0": "e1"}
+
+
+def report(task: int, applied: int, at_ms: int, execution_id: str = "e1") -> dict[str, TaskSample]:
+    name = f"Standby-P {task}-0"
+    gauges = {f"kafka-log-{task}-offset": applied}
+    return {name: TaskSample(name, "host-3", at_ms, gauges, execution_id)}
+
+
+def ends(zero: int, two: int = 10) -> dict[tuple[str, int], OffsetRange]:
+    return {("log", 0): OffsetRange(0, zero), ("log", 2): OffsetRange(0, two)}
+
+
+def test_records_are_summed_and_the_part_ready_last_decides() -> None:
+    """100 records a second: 300 left of one part, 40 of the other."""
+    lags = StandbyLags(current_ms=15_000)
+    for second in range(3):
+        lags.note(report(0, 100 * second - 1, 1_000 * second), 50_000 + 1_000 * second)
+        lags.note(report(2, 100 * second - 1, 1_000 * second), 50_000 + 1_000 * second)
+        found = lags.lags(STANDBYS, PARTS, ends(500, 240), 50_100 + 1_000 * second)
+    assert found == (Lag("0-0", 340, 3_000, 52_100),)
+
+
+def test_one_report_counts_records_and_foretells_nothing() -> None:
+    """Unless there is nothing left to apply."""
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
+    assert lags.lags(STANDBYS, PARTS, ends(10), 100) == (Lag("0-0", 5, None, 100),)
+    assert lags.lags(STANDBYS, PARTS, ends(5), 101) == (Lag("0-0", 0, 0, 101),)
+
+
+def test_a_standby_that_stands_still_is_behind_and_never_ready() -> None:
+    """Its process reports on; its offset doesn't move while the changelog grows."""
+    lags = StandbyLags(current_ms=15_000)
+    for second in range(4):
+        now = 1_000 * second
+        lags.note(report(0, 4, now) | report(2, 9, now), now)
+        found = lags.lags(STANDBYS, PARTS, ends(10 + second), now)
+    assert found == (Lag("0-0", 8, None, 3_000),)
+
+
+def test_a_task_that_is_silent_leaves_its_standby_without_a_sample() -> None:
+    """From the first: one of two hasn't reported; later: too long ago, by the clock here."""
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 4, 7), 100)
+    assert lags.lags(STANDBYS, PARTS, ends(10), 100) == ()
+    lags.note(report(2, 9, 999_999_999), 100)
+    assert len(lags.lags(STANDBYS, PARTS, ends(10), 15_100)) == 1
+    assert lags.lags(STANDBYS, PARTS, ends(10), 15_101) == ()
+    lags.note(report(0, 4, 7) | report(2, 9, 999_999_999), 15_200)  # read once more: no news
+    assert lags.lags(STANDBYS, PARTS, ends(10), 15_200) == ()
+
+
+def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
+    """Nor does its speed; an older Samza that names none is believed."""
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 4, 7, "e0") | report(2, 9, 7, "e0"), 100)
+    assert lags.lags(STANDBYS, PARTS, ends(10), 100) == ()
+    lags.note(report(0, 0, 3) | report(2, 9, 3), 200)
+    assert lags.lags(STANDBYS, PARTS, ends(10), 200) == (Lag("0-0", 9, None, 200),)
+    lags.note(report(0, 4, 9, "") | report(2, 9, 9, ""), 300)
+    assert lags.lags(STANDBYS, PARTS, ends(10), 300) == (Lag("0-0", 5, None, 300),)
+
+
+@pytest.mark.parametrize("span", [{}, {("log", 0): OffsetRange(0, 3)}])
+def test_what_cannot_be_counted_is_unknown(span: dict[tuple[str, int], OffsetRange]) -> None:
+    """No changelog, or one that ends before what was applied: never 0, never ready."""
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
+    found = lags.lags(STANDBYS, PARTS, {("log", 2): OffsetRange(0, 10)} | span, 100)
+    assert found == (Lag("0-0", None, None, 100),)
+
+
+def test_what_a_processor_has_to_apply_is_in_its_job_model() -> None:
+    """Every task with every store; nothing of a processor that it lacks."""
+    task = TaskModel(
+        task_name="Standby-P 0-0",
+        system_stream_partitions=(),
+        changelog_partition=4,
+        task_mode=TaskMode.STANDBY,
+    )
+    container = ContainerModel(processor_id="0-0", tasks={"Standby-P 0-0": task})
+    model = JobModel(config={}, containers={"0-0": container})
+    stores = (StoreChangelog("a", "kafka", "log-a"), StoreChangelog("b", "kafka", "log-b"))
+    assert store_parts(model, "0-0", stores) == (
+        StorePart("Standby-P 0-0", "log-a", 4, "kafka-log-a-4-offset"),
+        StorePart("Standby-P 0-0", "log-b", 4, "kafka-log-b-4-offset"),
+    )
+    assert store_parts(model, "0-1", stores) == ()
+
+
+def test_only_standbys_that_run_are_asked_of() -> None:
+    """By the incarnation that runs."""
+    incarnation = Incarnation(3, "e3", "host-1", "r")
+    processors = {
+        "0": Processor("0", Role.ACTIVE, Phase.RUNNING, incarnation),
+        "0-0": Processor("0-0", Role.STANDBY, Phase.RUNNING, incarnation),
+        "0-1": Processor("0-1", Role.STANDBY, Phase.STARTING, incarnation),
+        "0-2": Processor("0-2", Role.STANDBY, Phase.WAITING),
+    }
+    state = JobState(job="j", groups=Map({"0": Group("0", processors)}))
+    assert running_standbys(state) == {"0-0": "e3"}

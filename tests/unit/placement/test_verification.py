@@ -1,0 +1,383 @@
+"""What `verify` finds in an audit history, and what it lets pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.placement.audit_rules import Rule
+from samza_dagster.placement.certificates import AuditRecord, Predecessor
+from samza_dagster.placement.verification import Head, Verdict, verify
+from tests.unit.placement.chronicle import Chronicle, chained
+
+pytestmark = pytest.mark.unit
+
+HOSTS = [f"host-{n}" for n in range(1, 6)]
+PROCESSORS = ["0", "0-0", "0-1", "1", "1-0"]
+
+
+def of(number: int, steps: list[tuple[int, int, int]]) -> Chronicle:
+    """A legal history: at each step something is started, ended, or seen dead."""
+    job = Chronicle()
+    for what, which, where in steps[:number]:
+        processor_id = PROCESSORS[which % len(PROCESSORS)]
+        running = job.not_ended.get(processor_id)
+        ghosts = [r for r in job.undead.values() if r is not job.not_ended.get(r.processor_id)]
+        if what % 4 == 3 and ghosts:
+            job.end(ghosts[where % len(ghosts)])
+        elif running is not None:
+            job.end(running, ("dead", "fenced", "lease")[what % 3])
+        else:
+            group_id = processor_id.split("-")[0]
+            taken = {r.host for r in job.undead.values() if r.group_id == group_id}
+            free = [host for host in HOSTS if host not in taken]
+            if free:
+                job.start(processor_id, free[where % len(free)])
+    return job
+
+
+numbers = st.integers(0, 1 << 16)
+histories = st.builds(
+    lambda steps: of(len(steps), steps).records,
+    st.lists(st.tuples(numbers, numbers, numbers), min_size=2, max_size=40),
+)
+
+
+def head_of(records: list[AuditRecord]) -> Head:
+    return Head(records[-1].number, records[-1].digest)
+
+
+def moved() -> Chronicle:
+    """An active and its standby; the active is moved from host-1 to host-3."""
+    job = Chronicle()
+    active = job.start("0", "host-1")
+    job.start("0-0", "host-2")
+    job.end(active)
+    job.start("0", "host-3")
+    return job
+
+
+@given(histories)
+def test_what_a_coordinator_records_is_in_order(records: list[AuditRecord]) -> None:
+    """Any legal history, and any younger part of it from some record on."""
+    verdict = verify(records, head_of(records))
+    assert verdict.violation is None
+    assert (verdict.ok, verdict.complete, verdict.records) == (True, True, len(records))
+    starts = [record for record in records if record.kind == "start"]
+    assert sum(verdict.starts.values()) == sum(verdict.ways.values()) == len(starts)
+
+
+@given(histories, st.data())
+def test_a_history_whose_oldest_records_have_aged_away_is_judged_from_there(
+    records: list[AuditRecord], data: st.DataObject
+) -> None:
+    """It says so, and doesn't fail for what it can't know."""
+    first = data.draw(st.integers(1, len(records) - 1))
+    verdict = verify(records[first:], head_of(records))
+    assert verdict.violation is None
+    assert (verdict.complete, verdict.first_number) == (False, first + 1)
+
+
+def test_no_record_at_all_is_nothing_wrong() -> None:
+    """A job that never ran, or one whose records have all aged away."""
+    for head in (None, Head(0, ""), Head(7, "a" * 64)):
+        verdict = verify([], head)
+        assert (verdict.ok, verdict.complete, verdict.head) == (True, False, None)
+
+
+def test_the_summary_counts_starts_and_what_came_before_them() -> None:
+    """By processor, and by how the incarnation before had ended."""
+    assert verify(moved().records) == Verdict(
+        records=4,
+        first_number=1,
+        head=Head(4, moved().records[-1].digest),
+        starts={"0": 2, "0-0": 1},
+        ways={"dead": 1, "first": 2},
+    )
+
+
+# --- what somebody does to a history afterwards ---------------------------------------
+
+
+def other_value(value: Any, draw: Any) -> Any:
+    if isinstance(value, int):
+        return value + draw(st.integers(1, 9)) * draw(st.sampled_from([1, -1]))
+    if isinstance(value, str):
+        return value + draw(st.text(min_size=1, max_size=3))
+    if isinstance(value, tuple):
+        return (*value, ("9", "host-9"))
+    if isinstance(value, Predecessor):
+        name = draw(st.sampled_from([f.name for f in dataclasses.fields(Predecessor)]))
+        return replace(value, **{name: other_value(getattr(value, name), draw)})
+    return 5 if value is None else None
+
+
+@given(histories, st.data())
+def test_no_field_of_any_record_can_be_changed(
+    records: list[AuditRecord], data: st.DataObject
+) -> None:
+    """The changed one is named, and it is the first."""
+    place = data.draw(st.integers(0, len(records) - 1))
+    name = data.draw(st.sampled_from([f.name for f in dataclasses.fields(AuditRecord)]))
+    value = other_value(getattr(records[place], name), data.draw)
+    if name == "predecessor" and value == 5:
+        value = Predecessor("x", 1, "host-1", "dead", 1, "")
+    tampered = list(records)
+    tampered[place] = replace(records[place], **{name: value})
+    verdict = verify(tampered)
+    assert verdict.violation is not None
+    assert verdict.violation.position == place + 1
+
+
+@given(histories, st.data())
+def test_no_record_can_be_taken_out(records: list[AuditRecord], data: st.DataObject) -> None:
+    """The last one is missed by the state's head; without the first it isn't complete."""
+    place = data.draw(st.integers(0, len(records) - 1))
+    verdict = verify(records[:place] + records[place + 1 :], head_of(records))
+    if place == 0:
+        assert not verdict.complete
+    else:
+        assert verdict.violation is not None
+        expected = Rule.HEAD if place == len(records) - 1 else Rule.NUMBER
+        assert verdict.violation.rule is expected
+
+
+@given(histories, st.data())
+def test_no_two_records_can_change_places(records: list[AuditRecord], data: st.DataObject) -> None:
+    """Nor can any record be moved elsewhere."""
+    one, other = data.draw(
+        st.lists(st.integers(0, len(records) - 1), min_size=2, max_size=2, unique=True)
+    )
+    swapped, shifted = list(records), list(records)
+    swapped[one], swapped[other] = records[other], records[one]
+    shifted.insert(other, shifted.pop(one))
+    assert not verify(swapped).ok
+    assert not verify(shifted).ok
+
+
+@given(histories, st.data())
+def test_no_record_counts_twice(records: list[AuditRecord], data: st.DataObject) -> None:
+    """Wherever the copy is put."""
+    place = data.draw(st.integers(0, len(records) - 1))
+    where = data.draw(st.integers(0, len(records)))
+    verdict = verify([*records[:where], records[place], *records[where:]])
+    assert verdict.violation is not None
+    assert verdict.violation.rule is Rule.NUMBER
+
+
+@given(histories, st.data())
+def test_nothing_can_be_put_in_by_one_who_knows_the_hash(
+    records: list[AuditRecord], data: st.DataObject
+) -> None:
+    """A forged record, its number, chain and digest right: the one after it doesn't fit any more."""
+    where = data.draw(st.integers(1, len(records)))
+    forged = replace(records[where - 1], evidence="forged", why="forged")
+    (forged,) = chained([forged], where + 1)
+    forged = replace(forged, previous_hash=records[where - 1].digest)
+    forged = replace(forged, digest=chained([forged], where + 1)[0].digest)
+    assert not verify([*records[:where], forged, *records[where:]], head_of(records)).ok
+
+
+# --- what a coordinator that decides wrongly would record -------------------------------
+
+
+def broken(records: list[AuditRecord]) -> tuple[int, Rule]:
+    """Position and rule of the violation; the chain itself is right."""
+    found = verify(chained(records)).violation
+    assert found is not None
+    assert found.seen
+    return found.position, found.rule
+
+
+def test_a_processor_that_starts_before_the_one_before_has_ended_has_two_owners() -> None:
+    """Whatever the record says of its predecessor."""
+    job = moved()
+    named = Predecessor("0_3", 3, "host-3", "dead", 1, "")
+    job.start("0", "host-4", predecessor=named)
+    assert broken(job.records) == (5, Rule.ONE_OWNER)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"execution_id": "0_9"},
+        {"epoch": 2},
+        {"host": "host-9"},
+        {"how": "fenced"},
+        {"at_ms": 3},
+        {"evidence": "somebody said so"},
+    ],
+)
+def test_a_predecessor_is_the_incarnation_before_as_its_end_was_recorded(
+    wrong: dict[str, Any],
+) -> None:
+    """Which it was, where, and how it is known to have ended."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    named = replace(job.predecessor["0"], **wrong)
+    job.start("0", "host-4", predecessor=named)
+    assert broken(job.records) == (6, Rule.PREDECESSOR)
+
+
+def test_the_predecessor_of_an_active_is_never_left_out() -> None:
+    """Nor is one named that never was."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-4", predecessor=None)
+    assert broken(job.records) == (6, Rule.PREDECESSOR)
+    job = moved()
+    job.start("1", "host-4", predecessor=Predecessor("1_0", 0, "host-1", "dead", 1, ""))
+    assert broken(job.records) == (5, Rule.PREDECESSOR)
+
+
+@pytest.mark.parametrize("how", ["dead", "fenced", "lease"])
+def test_a_standby_that_was_removed_comes_back_without_one(how: str) -> None:
+    """It has ended, whichever way; that it was removed isn't recorded."""
+    job = moved()
+    job.end(job.not_ended["0-0"], how)
+    job.start("0-0", "host-5", predecessor=None)
+    assert verify(job.records).ok
+
+
+def test_a_processor_that_only_a_later_deployment_has_again_names_none() -> None:
+    """Its end is in the history all the same."""
+    job = moved()
+    job.end(job.not_ended["0"], "lease")
+    job.start("0", "host-4", predecessor=None, deployment_id="2-b")
+    assert verify(job.records).ok
+    job.start("0", "host-5", predecessor=None, deployment_id="3-c")
+    assert broken(job.records) == (7, Rule.ONE_OWNER)
+
+
+@pytest.mark.parametrize("others", [(), (("0-0", "host-2"),)])
+def test_no_member_starts_beside_another(others: tuple[tuple[str, str], ...]) -> None:
+    """Whether the record names the other or hides it."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-2", others=others)
+    assert broken(job.records) == (6, Rule.SAME_HOST)
+
+
+def test_a_ghost_keeps_its_host_until_it_is_seen_dead() -> None:
+    """Its lease has run out, so its successor starts elsewhere; the host is free after its death."""
+    job = Chronicle()
+    lost = job.start("0", "host-1")
+    job.start("0-0", "host-2")
+    job.end(lost, "lease")
+    job.start("0", "host-3")
+    job.end(job.not_ended["0-0"])
+    wrong = job.start("0-0", "host-1")
+    assert wrong.others == (("0", "host-1"), ("0", "host-3"))
+    assert broken(job.records) == (6, Rule.SAME_HOST)
+    del job.records[-1], job.undead[wrong.execution_id]
+    job.end(lost)
+    job.start("0-0", "host-1")
+    assert verify(chained(job.records)).ok
+
+
+def test_the_others_are_those_that_the_history_has() -> None:
+    """None left out, none made up."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-4", others=())
+    assert broken(job.records) == (6, Rule.OTHERS)
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-4", others=(("0-0", "host-2"), ("0-1", "host-5")))
+    assert broken(job.records) == (6, Rule.OTHERS)
+
+
+def test_an_epoch_is_never_given_twice() -> None:
+    """It grows over the whole job, not by processor."""
+    job = moved()
+    job.start("1", "host-1", epoch=3)
+    assert broken(job.records) == (5, Rule.EPOCH)
+
+
+def test_an_execution_id_is_never_given_twice() -> None:
+    """Agents tell incarnations apart by it."""
+    job = moved()
+    job.start("1", "host-1", execution_id="0_1")
+    assert broken(job.records) == (5, Rule.EXECUTION)
+
+
+def test_an_end_is_of_a_known_start_and_comes_once() -> None:
+    """Dead after dead, fenced after lease, or one that never started."""
+    for first, second in (("dead", "dead"), ("lease", "fenced"), ("dead", "lease")):
+        job = moved()
+        standby = job.not_ended["0-0"]
+        job.end(standby, first)
+        job.end(standby, second)
+        assert broken(job.records) == (6, Rule.ENDS)
+    job = moved()
+    job.end(replace(job.not_ended["0-0"], execution_id="0-0_77"))
+    assert broken(job.records) == (5, Rule.ENDS)
+
+
+@pytest.mark.parametrize("name", ["processor_id", "group_id", "host", "role"])
+def test_an_end_speaks_of_what_started(name: str) -> None:
+    """The same processor, group, role, epoch and host."""
+    job = moved()
+    job.end(job.not_ended["0-0"], **{name: "Active" if name == "role" else "7"})
+    assert broken(job.records) == (5, Rule.ENDS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "pause"},
+        {"role": "Observer"},
+        {"how": "dead"},
+        {"epoch": 0},
+        {"host": ""},
+        {"execution_id": ""},
+    ],
+)
+def test_a_record_says_what_a_record_can_say(wrong: dict[str, Any]) -> None:
+    """Any other word is of no release."""
+    job = moved()
+    job.records.append(replace(Chronicle().start("1", "host-1"), **({"epoch": 9} | wrong)))
+    assert broken(job.records) == (5, Rule.FORM)
+
+
+def test_a_record_of_other_rules_is_not_judged_by_these() -> None:
+    """A newer release may allow what this one doesn't know."""
+    job = moved()
+    job.start("1", "host-1", rules_version=2)
+    assert broken(job.records) == (5, Rule.RULES_VERSION)
+
+
+def test_in_a_part_of_a_history_only_what_it_shows_is_judged() -> None:
+    """Ends and predecessors from before its first record pass, once and with lower epochs."""
+    job = moved()
+    job.end(job.not_ended["0-0"], "lease")
+    job.start("0-0", "host-4")
+    part = job.records[2:]
+    assert verify(part).ok
+    twice = chained([*part, part[0]], 3)
+    found = verify(twice).violation
+    assert found is not None
+    assert (found.position, found.rule) == (len(twice), Rule.ENDS)
+    young = replace(part[0], execution_id="0_77", epoch=77)
+    found = verify(chained([*part, young], 3)).violation
+    assert found is not None
+    assert found.rule is Rule.ENDS
+
+
+def test_the_work_grows_with_the_history_not_with_its_square() -> None:
+    """Ten thousand records take 0.4 s; squared it would be minutes."""
+    began = time.monotonic()
+    job = Chronicle()
+    for turn in range(5_000):
+        started = job.start(str(turn % 50), HOSTS[turn % 5])
+        job.end(started)
+    verdict = verify(job.records)
+    assert verdict.ok
+    assert verdict.records == 10_000
+    assert time.monotonic() - began < 10

@@ -1,0 +1,126 @@
+"""Time to ready from where a replica has been."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
+from samza_dagster.readiness.forecast import NEVER, READY
+
+pytestmark = pytest.mark.unit
+
+gains = st.lists(st.integers(0, 500), min_size=1, max_size=8)
+spans = st.integers(1, 5_000)
+
+
+def climbing(gained: list[int], behind: int, span_ms: int = 1_000) -> list[Applied]:
+    """One sample a span; the changelog stands still, `behind` are left at the end."""
+    places = [0, *accumulate(gained)]
+    end = places[-1] + behind
+    return [Applied(n * span_ms, place, end) for n, place in enumerate(places)]
+
+
+def test_a_replica_at_the_end_is_ready() -> None:
+    """Whatever its speed, with one sample."""
+    assert time_to_ready([Applied(0, 10, 10)]) == READY
+    assert time_to_ready([Applied(0, 10, 15)], ready_records=5) == READY
+
+
+def test_one_sample_that_isnt_ready_tells_no_speed() -> None:
+    """Nor does none."""
+    assert time_to_ready([]) is None
+    assert time_to_ready([Applied(0, 10, 15)]) is None
+    assert time_to_ready([Applied(7, 9, 15), Applied(7, 10, 15)]) is None
+
+
+def test_it_goes_on_as_fast_as_it_has() -> None:
+    """100 records a second, 400 left: 4 s. At half the speed 8 s, at double 2 s."""
+    assert time_to_ready(climbing([100, 100], 400)) == Forecast(4_000, 4_000, 4_000)
+    assert time_to_ready(climbing([50, 100, 200], 400)) == Forecast(4_000, 2_000, 8_000)
+
+
+def test_one_pause_leaves_no_latest_time() -> None:
+    """The middle of its speeds still gives a time."""
+    assert time_to_ready(climbing([100, 0, 100], 400)) == Forecast(4_000, 4_000, None)
+
+
+def test_one_that_makes_no_headway_is_never_ready() -> None:
+    """A restore that died keeps its process: its offset stands while the end moves."""
+    assert time_to_ready([Applied(n, 10, 15 + n) for n in range(5)]) == NEVER
+    assert time_to_ready(climbing([0, 0, 0], 1)) == NEVER
+
+
+def test_having_had_nothing_to_apply_is_no_pause() -> None:
+    """An idle job wakes up: its speed isn't known yet, and isn't nil."""
+    idle = [Applied(n, 10, 10) for n in range(5)]
+    assert time_to_ready([*idle, Applied(5, 10, 30)]) is None
+    assert time_to_ready([*idle, Applied(5, 15, 25)]) == Forecast(2, 2, 2)
+
+
+def test_a_changelog_that_grows_is_gained_on_more_slowly() -> None:
+    """100 a second applied, 60 written: 40 of 400 a second. After the writer's death, 100."""
+    samples = [Applied(n * 1_000, 100 * n, 480 + 60 * n) for n in range(3)]
+    assert samples[-1].behind == 400
+    assert time_to_ready(samples, growing=True) == Forecast(10_000, 10_000, 10_000)
+    assert time_to_ready(samples) == Forecast(4_000, 4_000, 4_000)
+
+
+@given(gains, st.integers(1, 10_000), spans)
+def test_the_time_lies_in_its_interval(gained: list[int], behind: int, span_ms: int) -> None:
+    """Soonest ≤ expected ≤ latest; no latest where it has paused."""
+    found = time_to_ready(climbing(gained, behind, span_ms))
+    assert found is not None
+    if max(gained) == 0:
+        assert found == NEVER
+        return
+    assert found.soonest_ms is not None
+    assert found.ready_in_ms is None or found.soonest_ms <= found.ready_in_ms
+    assert (found.latest_ms is None) == (min(gained) == 0)
+    if found.latest_ms is not None:
+        assert found.ready_in_ms is not None
+        assert found.ready_in_ms <= found.latest_ms
+
+
+@given(st.integers(1, 500), st.integers(1, 6), st.integers(1, 10_000), spans)
+def test_an_even_speed_is_foretold_exactly(
+    gain: int, number: int, behind: int, span_ms: int
+) -> None:
+    """What is left, over records a ms."""
+    found = time_to_ready(climbing([gain] * number, behind, span_ms))
+    assert found is not None
+    assert found.ready_in_ms == round(behind / (gain / span_ms))
+
+
+@given(gains, st.integers(1, 5_000), st.integers(1, 5_000))
+def test_more_to_apply_is_never_ready_sooner(gained: list[int], behind: int, more: int) -> None:
+    """With the same speeds."""
+    less, later = (time_to_ready(climbing(gained, b)) for b in (behind, behind + more))
+    assert less is not None
+    assert later is not None
+    if less.ready_in_ms is not None:
+        assert later.ready_in_ms is not None
+        assert less.ready_in_ms <= later.ready_in_ms
+
+
+forecasts = st.none() | st.builds(
+    Forecast,
+    ready_in_ms=st.none() | st.integers(0, 9),
+    soonest_ms=st.none() | st.integers(0, 9),
+    latest_ms=st.none() | st.integers(0, 9),
+)
+
+
+@given(st.lists(forecasts, max_size=5))
+def test_a_whole_is_ready_when_its_last_part_is(parts: list[Forecast | None]) -> None:
+    """Unknown if one is unknown; never, if one is never."""
+    found = last_of(parts)
+    if any(part is None for part in parts):
+        assert found is None
+        return
+    assert found is not None
+    times = [part.ready_in_ms for part in parts if part is not None]
+    assert found.ready_in_ms == (None if None in times else max([0, *(t or 0 for t in times)]))
