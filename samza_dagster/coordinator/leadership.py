@@ -32,6 +32,7 @@ from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.limits import CLEAN_AFTER, knows_fault_domains, limits_of
+from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
@@ -230,6 +231,7 @@ class Leadership:
                 counters=self._counters,
             )
             cluster.add_route("/status", term.status)
+            cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
             if self._stopped.is_set():
                 return
