@@ -91,9 +91,10 @@ def _why(group: Group, processor: Processor, host: str) -> str:
         return f"{action.ask.kind.value} {action.ask.uuid} to {action.ask.destination_host}"
     if action is not None and ownership.acts_on(action, processor_id, *ownership.FALLBACK):
         return f"the way back of {action.ask.uuid}"
-    if processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host):
-        if any(other.role is Role.STANDBY for other in group.processors.values()):
-            return "any host: no standby's place was to be had"
+    has_standbys = any(other.role is Role.STANDBY for other in group.processors.values())
+    moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
+    if moved and has_standbys:
+        return "any host: no standby's place was to be had"
     return "it should run"
 
 

@@ -281,7 +281,7 @@ def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
             incarnation=ghost.incarnation,
             last_seen_host=host,
             attempts=0,
-            avoid_host=None,
+            avoid_hosts=(),
         ),
     )
     draft.emit(WriteLocality(ghost.processor_id, host))

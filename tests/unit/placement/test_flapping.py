@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.failures import LONGEST_PAUSE_MS
 from samza_dagster.placement.state import Limits, Phase
 from samza_dagster.simulation.hosts import Trouble
-from tests.unit.placement.scenes import Scene, running
+from tests.unit.placement.scenes import HOSTS, Scene, running
 
 pytestmark = pytest.mark.unit
 
@@ -102,7 +104,7 @@ def test_a_planned_restart_is_no_failure() -> None:
 def test_failed_starts_pause_a_little_longer_each_time() -> None:
     """Half a second times their number; each on another host than the last."""
     world = running(groups={"0": ("0",)})
-    for host in ("host-1", "host-2", "host-3", "host-4"):
+    for host in HOSTS:
         world.trouble(host, Trouble.NO_START)
     world.crash("0")
     times: list[int] = []
@@ -110,23 +112,34 @@ def test_failed_starts_pause_a_little_longer_each_time() -> None:
         seen = len(world.sent(cmd.StartContainer))
         world.until(lambda seen=seen: len(world.sent(cmd.StartContainer)) > seen)
         times.append(world.now_ms)
-    assert [later - sooner for sooner, later in zip(times, times[1:], strict=False)] == [
+    assert [later - sooner for sooner, later in pairwise(times)] == [
         500,
         1_000,
         1_500,
     ]
     hosts = [host for _, host in world.started()]
-    assert all(one != next_ for one, next_ in zip(hosts, hosts[1:], strict=False))
+    assert all(one != next_ for one, next_ in pairwise(hosts))
+
+
+def test_what_fails_on_two_hosts_is_tried_on_a_third() -> None:
+    """Every second try is at home; the others go where none has failed since it last ran."""
+    world = running(groups={"0": ("0",)})
+    world.trouble("host-1", Trouble.NO_START)
+    world.trouble("host-2", Trouble.NO_START)
+    world.crash("0")
+    world.until_all_run()
+    tried = [host for _, host in world.started()]
+    assert tried == ["host-1", "host-2", "host-1", "host-3"]
 
 
 def test_a_start_that_fails_everywhere_is_flapping_too() -> None:
     """Pauses stay at their bound; the first host that works ends it."""
     world = running(groups={"0": ("0",)}, limits=LIMITS)
-    for host in ("host-1", "host-2", "host-3", "host-4"):
+    for host in HOSTS:
         world.trouble(host, Trouble.NO_START)
     world.crash("0")
-    world.until(lambda: len(world.started()) == 6, limit=5_000)
-    last = world.now_ms
+    world.until(lambda: len(world.started()) == 20, limit=5_000)
     world.calm("host-4")
     world.until_phase("0", Phase.RUNNING)
-    assert world.now_ms - last <= 2 * LONGEST_PAUSE_MS
+    assert world.placed("0") == "host-4"
+    assert len(world.started()) < 30

@@ -54,12 +54,12 @@ def test_an_allocation_that_breaks_the_same_host_rule_is_given_back() -> None:
     world.evict("0-0")
     world.until(lambda: world.asked_for("0-0") == ["host-2", None])
     world.submit(ask("0", "host-3"))
-    world.leader.requests.pending = dict(reversed(world.leader.requests.pending.items()))
-    moved = world.leader.requests.pending.pop(world.sent(cmd.RequestResource)[-1].request_id)
+    move, anywhere = (r.request_id for r in reversed(world.sent(cmd.RequestResource)[-2:]))
+    world.leader.requests.pending.pop(move)
     world.make_room("host-3")
     world.until(lambda: world.counted()["failed-standby-allocations"] == 1)
-    given_back = world.sent(cmd.RequestResource)[-2].request_id
-    assert given_back != moved.ask.request_id
+    assert cmd.ReleaseResource(anywhere) in world.log
+    assert "host-3" in world.sent(cmd.RequestResource)[-1].excluded_hosts
     world.settle()
     assert world.placed("0-0") != world.placed("0")
 
