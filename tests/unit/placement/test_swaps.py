@@ -203,11 +203,37 @@ def test_a_standby_whose_host_is_lost_while_it_is_stopped_fails_it() -> None:
     assert world.placed("0-0") in ("host-3", "host-4")
 
 
-def test_an_active_that_dies_while_its_standby_is_stopped_goes_home() -> None:
-    """And its standby too, once it was seen dead."""
+@pytest.mark.parametrize("lost", [False, True], ids=["dies", "its host is lost"])
+def test_an_active_that_is_down_while_its_standby_is_stopped_goes_on_there(lost: bool) -> None:
+    """The place that is being cleared has the only other copy of its state."""
     world = swapping(Stage.STOPPING_STANDBY)
+    if lost:
+        world.lose("host-1")
+    else:
+        world.crash("0")
+    world.until_all_run()
+    assert world.outcome() == ("SUCCEEDED", texts.started("host-2"))
+    assert world.counted()["failovers-to-any-host"] == 0
+
+
+def test_an_active_that_is_down_goes_home_when_its_standby_survives_the_stop() -> None:
+    """FAILED, and back to its source."""
+    world = running()
+    world.trouble("host-2", Trouble.STUBBORN)
+    world.submit(ask("0", "STANDBY"))
+    world.until_stage(Stage.STOPPING_STANDBY)
     world.crash("0")
     world.until(lambda: world.outcome()[0] == "FAILED")
-    assert world.outcome() == ("FAILED", texts.died_before("0"))
-    world.settle()
+    assert world.outcome() == ("FAILED", texts.stop_failed("host-2"))
+    world.until_all_run()
     assert (world.placed("0"), world.placed("0-0")) == ("host-1", "host-2")
+
+
+def test_an_active_that_is_down_goes_home_when_its_standbys_host_is_lost_too() -> None:
+    """FAILED, and back to its source."""
+    world = swapping(Stage.STOPPING_STANDBY)
+    world.crash("0")
+    world.lose("host-2")
+    world.until_all_run()
+    assert world.placed("0") == "host-1"
+    assert world.placed("0-0") in ("host-3", "host-4")
