@@ -25,7 +25,9 @@ def with_standbys(
     if replicas < 0:
         raise InvalidInput(f"{replicas} standbys of each container", fix="a number from 0")
     standbys = (
-        _standby(active, replica) for active in containers.values() for replica in range(replicas)
+        standby_container(active, replica)
+        for active in containers.values()
+        for replica in range(replicas)
     )
     return {**containers, **{standby.processor_id: standby for standby in standbys}}
 
@@ -61,7 +63,8 @@ def replicas_from_config(config: Mapping[str, str]) -> int:
     return said.get(first, 0)
 
 
-def _standby(active: ContainerModel, replica: int) -> ContainerModel:
+def standby_container(active: ContainerModel, replica: int) -> ContainerModel:
+    """The standby number `replica`, counted from 0, of an active container."""
     tasks = (
         TaskModel(
             task_name=standby_task_name(task.task_name, replica),

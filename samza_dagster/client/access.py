@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
+from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.state_source import StateSource, TopicStateSource
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
+from samza_dagster.metadata.own_requests import OwnRequestStore
 
 
 def wall_clock_ms() -> int:
@@ -23,6 +25,7 @@ def wall_clock_ms() -> int:
 @dataclass(frozen=True)
 class JobAccess:
     """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
+    `mailbox` None: nothing can be asked but what Samza's wire has.
 
     `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
     """
@@ -35,6 +38,7 @@ class JobAccess:
     now_ms: Callable[[], int] = wall_clock_ms
     monotonic: Callable[[], float] = time.monotonic
     bad_keys: list[str] = field(default_factory=list[str])
+    mailbox: Mailbox | None = None
 
     @classmethod
     def of(cls, connection: Connection) -> Self:
@@ -55,6 +59,7 @@ class JobAccess:
                 KafkaCluster(connection.bootstrap_servers, connection.client_config)
             ),
             bad_keys=bad_keys,
+            mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
         )
 
     def close(self) -> None:
@@ -62,3 +67,5 @@ class JobAccess:
         self.store.close()
         if self.state is not None:
             self.state.close()
+        if self.mailbox is not None:
+            self.mailbox.close()

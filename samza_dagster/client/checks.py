@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from samza_dagster.client.verdicts import SAME_HOST_RULE, judge_all, peers_of
+from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import TaskMode
@@ -124,18 +124,9 @@ def check_destination(
             "job.host-affinity.enabled is off: Samza's AM takes every destination for ANY_HOST and answers with the host that was asked for"
         )
     if destination == STANDBY:
-        standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]
-        raise Refused(
-            f"place {pid} --to STANDBY: this coordinator has no such destination",
-            seen="standbys "
-            + (", ".join(f"{p.processor_id} on {p.host}" for p in standbys) or "none"),
-            fix=verdict.fix
-            if (
-                verdict := next(
-                    (v for v in verdicts if standbys and v.host == standbys[0].host), None
-                )
-            )
-            else "name a host or ANY_HOST",
+        return _standby_host(view, processor, verdicts), (
+            *notices,
+            "the standby gives way first: it starts on another legal host",
         )
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
         if processor.last_seen_host is None:
@@ -191,3 +182,68 @@ def check_destination(
     if not verdict.ready:
         notices.append(f"{destination}: {verdict.seen}; {verdict.fix}")
     return destination, tuple(notices)
+
+
+def legal_destination(
+    view: JobView,
+    processor: ProcessorView,
+    destination: str,
+    *,
+    allow_unknown_host: bool = False,
+    or_any_legal: bool = False,
+) -> str:
+    """The destination to ask for: `destination`, or `ANY_HOST` in its place.
+
+    With `or_any_legal` a standby whose destination a rule forbids goes to any legal host
+    (SEP-22). Raises as `check_destination` does, with the first refusal.
+    """
+    try:
+        check_destination(view, processor, destination, allow_unknown_host=allow_unknown_host)
+    except Refused as refused:
+        if not or_any_legal or processor.mode is not TaskMode.STANDBY:
+            raise
+        try:
+            check_destination(view, processor, ANY_HOST)
+        except Refused:
+            raise refused from None
+        return ANY_HOST
+    return destination
+
+
+def _standby_host(
+    view: JobView, processor: ProcessorView, verdicts: Sequence[HostVerdict]
+) -> str | None:
+    """The host that STANDBY stands for, None when the coordinator chooses among several.
+
+    Raises `Refused` where the coordinator has no such destination, and for a standby, an
+    active without one, or one whose standby could go nowhere.
+    """
+    pid = processor.processor_id
+    standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]
+    seen = "standbys " + (", ".join(f"{p.processor_id} on {p.host}" for p in standbys) or "none")
+    if view.coordinator != "samza_dagster":
+        verdict = next((v for v in verdicts if standbys and v.host == standbys[0].host), None)
+        raise Refused(
+            f"place {pid} --to STANDBY: this coordinator has no such destination",
+            seen=seen,
+            fix=verdict.fix if verdict is not None else "name a host or ANY_HOST",
+        )
+    if processor.mode is TaskMode.STANDBY:
+        raise Refused(
+            f"place {pid} --to STANDBY: for an active", seen=f"{pid} is a standby", fix="a host"
+        )
+    if not standbys:
+        raise Refused(
+            f"place {pid} --to STANDBY: an active with a standby",
+            seen=seen,
+            fix=f"control-standby start {pid}, or name a host or ANY_HOST",
+        )
+    taken = {processor.host, *(p.host for p in standbys)}
+    free = [v for v in verdicts if v.legal and v.host not in taken]
+    if not free:
+        raise Refused(
+            f"place {pid} --to STANDBY: the standby needs a new host first",
+            seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts),
+            fix=f"start an agent on another host, or fail-over {pid}",
+        )
+    return standbys[0].host if len(standbys) == 1 else None

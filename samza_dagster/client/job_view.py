@@ -17,12 +17,16 @@ from samza_dagster.client.views import (
     LEAVING_STATE,
     UNKNOWN_STATE,
     ActionView,
+    FailoverView,
+    GhostView,
     HostView,
     JobView,
     ProcessorView,
 )
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.model.own_requests import OwnRequest
+from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import Group, Limits
 
 DEPLOYMENT_ID = "app.run.id"
@@ -158,6 +162,8 @@ def with_state(
     limits: Limits,
     groups: Mapping[str, Group],
     hosts: Mapping[str, HostView],
+    now_ms: int,
+    own_requests: Mapping[str, OwnRequest] | None = None,
 ) -> JobView:
     """`base` (of the stream) corrected by what our leading coordinator recorded.
 
@@ -182,6 +188,9 @@ def with_state(
                 execution_id=incarnation.execution_id if incarnation else None,
                 tasks=known.tasks if known else (),
                 last_seen_host=host or processor.last_seen_host,
+                flapping=is_flapping(processor, now_ms, limits),
+                failures=processor.failures,
+                extra=processor.extra,
             )
         if group.action is not None:
             ask, reservation = group.action.ask, group.action.reservation
@@ -194,6 +203,7 @@ def with_state(
                     since_ms=ask.timestamp_ms,
                     source_host=group.action.source_host,
                     reserved_host=reservation.allocated_host if reservation else None,
+                    kind=ask.kind.value,
                 )
             )
         queued.extend(
@@ -203,11 +213,24 @@ def with_state(
                 destination=ask.destination_host,
                 stage="queued",
                 since_ms=ask.timestamp_ms,
+                kind=ask.kind.value,
             )
             for ask in group.queue
         )
     taken = {a.uuid for a in (*actions, *queued)}
     queued.extend(a for a in base.queued if a.uuid not in taken)
+    queued.extend(
+        ActionView(
+            uuid=uuid,
+            processor_id=request.processor_id,
+            destination=request.destination_host,
+            stage="queued",
+            since_ms=request.timestamp,
+            kind=request.kind.value,
+        )
+        for uuid, request in (own_requests or {}).items()
+        if request.deployment_id == deployment_id and uuid not in taken
+    )
     return replace(
         base,
         deployment_id=deployment_id,
@@ -219,4 +242,22 @@ def with_state(
         host_affinity=limits.host_affinity,
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,
+        failovers=tuple(
+            FailoverView(f.active_id, f.standby_id, f.host, f.since_ms, f.why)
+            for group in groups.values()
+            if (f := group.failover) is not None
+        ),
+        ghosts=tuple(
+            GhostView(
+                ghost.processor_id,
+                ghost.incarnation.execution_id,
+                ghost.incarnation.host,
+                ghost.lost_at_ms,
+                ghost.lease_ends_ms,
+                ghost.ended.value if ghost.ended else None,
+            )
+            for group in groups.values()
+            for ghost in group.ghosts
+        ),
+        max_standbys=limits.max_standbys,
     )

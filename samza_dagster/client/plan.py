@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samza_dagster.client.checks import check_destination, find_deployment, find_processor
+from samza_dagster.client.checks import (
+    check_destination,
+    find_deployment,
+    find_processor,
+    legal_destination,
+)
 from samza_dagster.client.verdicts import HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import JobView, ProcessorView, View
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import TaskMode
-from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN
+from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Plan(View):
     waits_for: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     refusal: str | None = None
+    kind: str = "place"
 
 
 def make_plan(
@@ -41,6 +47,7 @@ def make_plan(
     deployment_id: str | None = None,
     *,
     allow_unknown_host: bool = False,
+    or_any_legal: bool = False,
 ) -> Plan:
     """The plan of one request; a destination that is refused is a plan that says why.
 
@@ -52,12 +59,22 @@ def make_plan(
     notices: tuple[str, ...] = ()
     host: str | None = None
     try:
-        host, notices = check_destination(
-            view, processor, destination, allow_unknown_host=allow_unknown_host
+        legal = legal_destination(
+            view,
+            processor,
+            destination,
+            allow_unknown_host=allow_unknown_host,
+            or_any_legal=or_any_legal,
         )
+        host, notices = check_destination(
+            view, processor, legal, allow_unknown_host=allow_unknown_host
+        )
+        if legal != destination:
+            notices = (f"a rule forbids {destination}: any legal host is asked for", *notices)
+            destination = legal
     except InvalidInput as error:
         refusal = str(error)
-    waits = _waiting(view, processor)
+    waits = waiting(view, processor)
     return Plan(
         processor_id=processor_id,
         mode=processor.mode,
@@ -75,7 +92,7 @@ def make_plan(
 
 
 def _steps(
-    processor: ProcessorView, destination: str, host: str | None, waiting: int
+    processor: ProcessorView, destination: str, host: str | None, earlier: int
 ) -> tuple[str, ...]:
     pid, source = processor.processor_id, processor.host or "where it runs"
     target = host or "the host that the coordinator reserves"
@@ -84,11 +101,16 @@ def _steps(
     )
     stop = f"it stops {pid} on {source}"
     start = f"it starts {pid} on {target}; if that fails on {source}, then on any host"
-    steps = [f"wait for {waiting} earlier action(s) of the group"] if waiting else []
+    steps = [f"wait for {earlier} earlier action(s) of the group"] if earlier else []
+    if destination == STANDBY:
+        steps.append(
+            f"it reserves a new host for the standby, stops it on {target}, starts it there"
+        )
     steps += [stop, start] if destination == FORCE_RESTART_LAST_SEEN else [reserve, stop, start]
     return tuple(steps)
 
 
-def _waiting(view: JobView, processor: ProcessorView) -> tuple[str, ...]:
+def waiting(view: JobView, processor: ProcessorView) -> tuple[str, ...]:
+    """UUIDs of the actions of the processor's group that come first."""
     group = {processor.processor_id} | {p.processor_id for p in peers_of(view, processor)}
     return tuple(a.uuid for a in (*view.actions, *view.queued) if a.processor_id in group)

@@ -11,6 +11,7 @@ from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
+from samza_dagster.metadata.own_requests import OwnMail, read_mail
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
@@ -23,13 +24,17 @@ _UUID = "uuid/"
 
 @dataclass(frozen=True)
 class CoordinatorState:
-    """One deployment as its leader recorded it; `uuids` are those of requests already taken."""
+    """One deployment as its leader recorded it; `uuids` are those of requests already taken.
+
+    `mail` are the requests of our own that wait, and the answers to those that don't.
+    """
 
     deployment_id: str
     limits: Limits = field(default_factory=Limits)
     groups: Mapping[str, Group] = field(default_factory=dict[str, Group])
     hosts: Mapping[str, HostView] = field(default_factory=dict[str, HostView])
     uuids: frozenset[str] = frozenset()
+    mail: OwnMail = field(default_factory=OwnMail)
 
 
 class StateSource(Protocol):
@@ -44,7 +49,9 @@ class StateSource(Protocol):
         ...
 
 
-def decode_state(records: Mapping[str, Mapping[str, Any]]) -> CoordinatorState | None:
+def decode_state(
+    records: Mapping[str, Mapping[str, Any]], mail: OwnMail | None = None
+) -> CoordinatorState | None:
     """The state of the records of a state topic, by key; None without a `job` record.
 
     Raises `MalformedRecord` that names the key.
@@ -74,6 +81,7 @@ def decode_state(records: Mapping[str, Mapping[str, Any]]) -> CoordinatorState |
         groups=groups,
         hosts=hosts,
         uuids=frozenset(uuids),
+        mail=mail or OwnMail(),
     )
 
 
@@ -91,14 +99,13 @@ class TopicStateSource:
     def read(self) -> CoordinatorState | None:
         """The committed state; None when the topic doesn't exist or holds no job."""
         try:
-            records = self._reader.snapshot().records
+            snapshot = self._reader.snapshot()
         except MalformedRecord:
             raise
         except InvalidInput:  # no such topic: Samza's own AM coordinates this job
             return None
-        return decode_state(
-            {key: record.value for key, record in records.items() if record.value is not None}
-        )
+        records = {k: r.value for k, r in snapshot.records.items() if r.value is not None}
+        return decode_state(records, read_mail(snapshot.mail))
 
     def close(self) -> None:
         """Releases connections."""

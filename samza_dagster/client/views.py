@@ -49,7 +49,9 @@ class ProcessorView(View):
     that the deployment no longer has. From the coordinator
     stream alone it is `last-seen` (a host was reported) or `unknown`: Samza writes
     where a container started, not whether it still runs. `host` is where a process or
-    its reservation is; `last_seen_host` stays when there is neither.
+    its reservation is; `last_seen_host` stays when there is neither. `flapping`: it fails
+    again and again, so that it is started at longer intervals. `failures` counts all of the
+    job's life. `extra`: a standby that was spun up on request.
     """
 
     processor_id: str
@@ -59,6 +61,9 @@ class ProcessorView(View):
     execution_id: str | None = None
     tasks: tuple[str, ...] = ()
     last_seen_host: str | None = None
+    flapping: bool = False
+    failures: int = 0
+    extra: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -80,7 +85,10 @@ class HostView(View):
 
 @dataclass(frozen=True)
 class ActionView(View):
-    """A placement action in flight, or one that waits (`stage` is then `queued`)."""
+    """A placement action in flight, or one that waits (`stage` is then `queued`).
+
+    `kind` is what was asked: `place`, or one of our own requests (`fail-over`, …).
+    """
 
     uuid: str
     processor_id: str
@@ -89,6 +97,33 @@ class ActionView(View):
     since_ms: int
     source_host: str | None = None
     reserved_host: str | None = None
+    kind: str = "place"
+
+
+@dataclass(frozen=True)
+class FailoverView(View):
+    """An active on its way to the host of its standby, which gives way."""
+
+    active_id: str
+    standby_id: str
+    host: str
+    since_ms: int
+    why: str
+
+
+@dataclass(frozen=True)
+class GhostView(View):
+    """An incarnation on a host that fell silent: alive or dead, nobody knows.
+
+    `ended` says how it lost its tasks since (`dead`, `fenced`, `lease`); None: it may own them.
+    """
+
+    processor_id: str
+    execution_id: str
+    host: str
+    lost_at_ms: int
+    lease_ends_ms: int | None
+    ended: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +148,9 @@ class JobView(View):
     container_cores: int | None = None
     unreadable: tuple[str, ...] = ()
     fatal: tuple[str, ...] = ()
+    failovers: tuple[FailoverView, ...] = ()
+    ghosts: tuple[GhostView, ...] = ()
+    max_standbys: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ _LIVE = frozenset({"launching", "running", "stopping"})
 
 @dataclass
 class HostBook:
-    """One host: the agent's last report, and the commands that it hasn't acknowledged."""
+    """One host: the agent's last report, and the commands that it hasn't acknowledged.
+
+    Times are the cluster's clock, in seconds. `granted_at`: every lease that the host
+    has of this coordinator was granted then or before. `admitted`: the coordinator has
+    dealt with its registration, so that a lease may end later than those before.
+    """
 
     host: str
     commands: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -29,7 +34,10 @@ class HostBook:
     reservations: dict[str, str | None] = field(default_factory=dict[str, str | None])
     containers: dict[str, ReportedContainer] = field(default_factory=dict[str, ReportedContainer])
     heard_at: float = 0.0
+    granted_at: float = 0.0
+    admitted: bool = False
     lost: bool = False
+    fault_domain: str = ""
 
     @property
     def is_registered(self) -> bool:
@@ -47,17 +55,30 @@ class HostBook:
             return []
         if self.instance is not None and sync.instance != self.instance:
             self.past_instances.add(self.instance)
-        before = {} if registers else self.containers
+        before = self.containers
         self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
+        self.fault_domain = sync.fault_domain
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
         self.containers = {c.execution_id: c for c in sync.containers}
-        notices: list[Notice] = []
         if registers:
-            resources = self.as_resources()
-            observed = tuple(c.observed() for c in sync.containers)
-            notices.append(lambda to: to.on_host_registered(resources, observed))
-        return notices + list(changes(self.host, before, sync.containers))
+            self.admitted = False
+            return self.report()
+        return list(changes(self.host, before, sync.containers))
+
+    def report(self) -> list[Notice]:
+        """The callbacks of a registration with what was reported last."""
+        host = self.host
+        return [
+            self._registration(),
+            *changes(host, {}, self.containers.values()),
+            lambda to: to.on_host_told(host),
+        ]
+
+    def _registration(self) -> Notice:
+        resources = self.as_resources()
+        observed = tuple(c.observed() for c in self.containers.values())
+        return lambda to: to.on_host_registered(resources, observed)
 
     def as_resources(self) -> HostResources:
         """The host as the cluster's interface names it; only of one that registered."""
@@ -68,6 +89,7 @@ class HostBook:
             self.resources.cores,
             self.resources.free_memory_mb,
             self.resources.free_cores,
+            self.fault_domain,
         )
 
     def view(self, now: float) -> HostView | None:
@@ -93,6 +115,7 @@ class HostBook:
         An agent that comes back after that must not begin what was meant for earlier.
         """
         self.lost = True
+        self.admitted = False
         self.commands = {
             key: c for key, c in self.commands.items() if c["kind"] not in ("reserve", "start")
         }

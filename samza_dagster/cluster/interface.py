@@ -13,13 +13,14 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class HostResources:
-    """A host as its agent registered it; memory in MiB."""
+    """A host as its agent registered it; memory in MiB. `fault_domain` "" is unknown."""
 
     host: str
     memory_mb: int
     cores: int
     free_memory_mb: int
     free_cores: int
+    fault_domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,15 @@ class ClusterCallbacks(Protocol):
         """An agent registered with this coordinator and named all that it has."""
         ...
 
-    def on_host_lost(self, host: str) -> None:
-        """No word from the host's agent for longer than the lease."""
+    def on_host_told(self, host: str) -> None:
+        """All that a registration brought has been called back: the host may be admitted."""
+        ...
+
+    def on_host_lost(self, host: str, granted_ago_s: float) -> None:
+        """No word from the host's agent for longer than the time-out.
+
+        Every lease that it has of this coordinator was granted at least `granted_ago_s` ago.
+        """
         ...
 
     def on_resource_allocated(self, request_id: str, host: str) -> None:
@@ -136,6 +144,17 @@ class ClusterResourceManager(Protocol):
 
     def forget_container(self, execution_id: str, host: str) -> None:
         """The agent may drop the record of a dead incarnation."""
+        ...
+
+    def admit_host(self, host: str) -> None:
+        """What a registration of `host` was told of has been dealt with: it gets leases again.
+
+        Until then its leases end when those end that it had before.
+        """
+        ...
+
+    def report_again(self) -> None:
+        """Registers every registered host once more, and tells the state of each container."""
         ...
 
     def hosts(self) -> tuple[HostResources, ...]:

@@ -33,9 +33,10 @@ class LocalCluster:
 
     `epoch` is the leader's: agents refuse a lower one than they have seen. `lease_source`
     gives the seconds that a lease granted now may last, counted by the agent from the
-    moment it asked; by default always `lease_s`. `deposed_by` is the higher epoch that an
-    agent told of, if one did: this coordinator should end. For the first `gather_s`
-    seconds requests for any host wait for hosts to register.
+    moment it asked; by default always `lease_s`, which it never exceeds. A host is lost
+    after `host_timeout_s` without a word (default: the lease). `deposed_by` is the higher
+    epoch that an agent told of, if one did: this coordinator should end. For the first
+    `gather_s` seconds requests for any host wait for hosts to register.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class LocalCluster:
         token: str,
         epoch: int,
         lease_s: float = 120.0,
+        host_timeout_s: float | None = None,
         url_file: Path,
         lease_source: Callable[[], float] | None = None,
         gather_s: float = 0.0,
@@ -53,9 +55,11 @@ class LocalCluster:
         self.epoch = epoch
         self.deposed_by: int | None = None
         self._lease_s = lease_s
+        self._host_timeout_s = lease_s if host_timeout_s is None else host_timeout_s
         self._lease_source = lease_source or (lambda: lease_s)
         self._url_file = url_file
         self._clock = clock
+        self._began = clock()
         self._changed = threading.Condition()
         self._closing = False
         self._books: dict[str, HostBook] = {}
@@ -84,6 +88,10 @@ class LocalCluster:
     def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
         """Serves `GET path` without a token: nothing secret may be in it."""
         self._gateway.add_route(path, page)
+
+    def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
+        """Serves `GET path` with these bytes, without a token too."""
+        self._gateway.add_page(path, content_type, page)
 
     def start(self, callbacks: ClusterCallbacks) -> None:
         """Begins to listen, and tells the agents where by the URL file."""
@@ -149,6 +157,22 @@ class LocalCluster:
         with self._changed:
             self._command(host, "forget", execution_id=execution_id)
 
+    def admit_host(self, host: str) -> None:
+        """From now on the host gets whole leases; commands sent before are in the same reply."""
+        with self._changed:
+            book = self._books.get(host)
+            if book is not None and book.is_registered:
+                book.admitted = True
+                self._changed.notify_all()
+
+    def report_again(self) -> None:
+        """Queues the callbacks of a registration of every registered host."""
+        with self._changed:
+            for book in self._books.values():
+                if book.is_registered:
+                    for notice in book.report():
+                        self._notices.put(notice)
+
     def hosts(self) -> tuple[HostResources, ...]:
         """Every registered host by name, lost ones left out."""
         with self._changed:
@@ -166,32 +190,54 @@ class LocalCluster:
             refusal = self._refusal(sync)
             if refusal is not None:
                 return refusal
+            book = self._book_of(sync.host)
             if sync.highest_epoch < self.epoch:
                 # It hears of this epoch by the answer, and registers by its next word: from
                 # then on it refuses every earlier leader, which is what registering means.
-                return self._reply(sync, ())
-            book = self._books.setdefault(sync.host, HostBook(sync.host))
+                return self._reply(sync, book, ())
             book.heard_at = self._clock()
             self._acknowledge(book, sync)
             self._book(book, sync)
-            until = book.heard_at + min(sync.wait_ms / 1000, self._lease_s / 4)
-            while not self._closing and not book.commands and book.instance == sync.instance:
+            longest = min(self._lease_s, self._host_timeout_s) / 4
+            until = book.heard_at + min(sync.wait_ms / 1000, longest)
+            admitted = book.admitted
+            while (
+                not self._closing
+                and not book.commands
+                and book.instance == sync.instance
+                and book.admitted == admitted
+            ):
                 left = until - self._clock()
                 if left <= 0:
                     break
                 self._changed.wait(left)
             if self._closing:
                 return 503, {"error": "this coordinator has ended"}
-            return self._reply(sync, book.commands.values())
+            return self._reply(sync, book, book.commands.values())
 
-    def _reply(self, sync: Sync, commands: Iterable[Mapping[str, Any]]) -> Answer:
+    def _reply(self, sync: Sync, book: HostBook, commands: Iterable[Mapping[str, Any]]) -> Answer:
         return 200, {
             "version": min(VERSION, sync.version),
             "epoch": self.epoch,
-            "lease_ms": max(0, int(self._lease_source() * 1000)),
+            "lease_ms": max(0, int(self._grant_s(book) * 1000)),
             "commands": list(commands),
             "locality": self._localities(),
         }
+
+    def _grant_s(self, book: HostBook) -> float:
+        """Seconds that the host's containers may live on.
+
+        One that the coordinator may count as lost, and replace what ran there once the
+        lease is over, gets no more than is left of that lease.
+        """
+        now = self._clock()
+        if book.admitted:
+            book.granted_at = now
+            return min(self._lease_source(), self._lease_s)
+        return min(self._lease_source(), book.granted_at + self._lease_s - now)
+
+    def _book_of(self, host: str) -> HostBook:
+        return self._books.setdefault(host, HostBook(host, granted_at=self._began))
 
     def _refusal(self, sync: Sync) -> Answer | None:
         if self._closing:
@@ -250,25 +296,27 @@ class LocalCluster:
                 self._requests.expire()
                 now = self._clock()
                 for book in self._books.values():
-                    if book.is_registered and now - book.heard_at > self._lease_s:
+                    if book.is_registered and now - book.heard_at > self._host_timeout_s:
                         self._lose(book)
                 self._requests.place()
                 deadlines = [now + 5.0, *self._requests.deadlines()]
                 deadlines += [
-                    b.heard_at + self._lease_s for b in self._books.values() if b.is_registered
+                    b.heard_at + self._host_timeout_s
+                    for b in self._books.values()
+                    if b.is_registered
                 ]
                 self._changed.wait(max(0.0, min(deadlines) - now) + 0.001)
 
     def _lose(self, book: HostBook) -> None:
         book.lose()
-        host = book.host
+        host, granted_ago_s = book.host, max(0.0, self._clock() - book.granted_at)
         self._requests.host_lost(host)
-        self._notices.put(lambda to: to.on_host_lost(host))
+        self._notices.put(lambda to: to.on_host_lost(host, granted_ago_s))
 
     # Both ways out
 
     def _command(self, host: str, kind: str, /, **fields: object) -> None:
-        book = self._books.setdefault(host, HostBook(host))
+        book = self._book_of(host)
         ident = f"{self._nonce}/{next(self._ids)}"
         book.commands[ident] = {"id": ident, "kind": kind, **fields}
         self._changed.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from samza_dagster.cluster.interface import HostResources, ObservedContainer
@@ -17,6 +18,13 @@ class ProcessBook(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class HostTold:
+    """The events before this one are all that a host's registration brought."""
+
+    host: str
+
+
 class ClusterEvents:
     """Implements `ClusterCallbacks`: stamps the time and hands events on.
 
@@ -26,11 +34,13 @@ class ClusterEvents:
 
     def __init__(
         self,
-        emit: Callable[[events.Event], None],
+        emit: Callable[[events.Event | HostTold], None],
         *,
         now_ms: Callable[[], int],
         processes: ProcessBook,
+        heed_fault_domains: bool = True,
     ) -> None:
+        self._heed_fault_domains = heed_fault_domains
         self._emit = emit
         self._now_ms = now_ms
         self._processes = processes
@@ -40,11 +50,17 @@ class ClusterEvents:
     ) -> None:
         """Sees `ClusterCallbacks`."""
         ids = frozenset(container.execution_id for container in containers)
-        self._emit(events.HostRegistered(self._now_ms(), host.host, ids))
+        domain = host.fault_domain if self._heed_fault_domains else ""
+        self._emit(events.HostRegistered(self._now_ms(), host.host, ids, domain))
 
-    def on_host_lost(self, host: str) -> None:
+    def on_host_told(self, host: str) -> None:
         """Sees `ClusterCallbacks`."""
-        self._emit(events.HostLost(self._now_ms(), host))
+        self._emit(HostTold(host))
+
+    def on_host_lost(self, host: str, granted_ago_s: float) -> None:
+        """Sees `ClusterCallbacks`."""
+        now = self._now_ms()
+        self._emit(events.HostLost(now, host, now - int(granted_ago_s * 1000)))
 
     def on_resource_allocated(self, request_id: str, host: str) -> None:
         """Sees `ClusterCallbacks`."""

@@ -10,6 +10,7 @@ import click
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings, read_token
+from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection, read_properties
 
@@ -41,23 +42,44 @@ def _address(text: str) -> tuple[str, int]:
 @click.option("--listen", default="127.0.0.1:0", show_default=True, help="Address for agents.")
 @click.option(
     "--lease",
-    type=click.FloatRange(5, 3600),
-    default=120.0,
+    type=click.FloatRange(3, 86_400),
+    help="Seconds that containers run on without a coordinator [config: samza.dagster.lease.ms].",
+)
+@click.option(
+    "--take-over",
+    type=click.Choice(["when-gone", "now"]),
+    default="when-gone",
     show_default=True,
-    help="Seconds that containers run on without a coordinator.",
+    help="Wait until no other coordinator leads this job, or end the one that does.",
+)
+@click.option(
+    "--record-events",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Append every event and the digest of the state after it, as JSON lines.",
 )
 def run_command(
-    config: Path, launch: Path, token_file: Path, url_file: Path, listen: str, lease: float
+    config: Path,
+    launch: Path,
+    token_file: Path,
+    url_file: Path,
+    listen: str,
+    lease: float | None,
+    take_over: str,
+    record_events: Path | None,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
 
-    It leads alone: a second coordinator of the same job takes over and ends this one.
-    Containers aren't its children and don't notice when it goes and comes back.
+    One leads; any other of the same job waits until it is gone. Another config than the
+    running one begins a new deployment. Containers aren't its children and don't notice
+    when it goes and comes back.
 
     \b
-    Example:
+    Examples:
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url
+      samza-dagster coordinator run --config job.properties --launch launch.json \\
+        --token-file token --url-file coordinator.url --take-over now
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     leadership = Leadership(
@@ -69,7 +91,9 @@ def run_command(
             url_file=url_file,
             listen=_address(listen),
             lease_s=lease,
-        )
+            take_over_now=take_over == "now",
+        ),
+        recorder=None if record_events is None else JsonLinesRecorder.open(record_events),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: leadership.stop())

@@ -17,11 +17,11 @@ from samza_dagster.assignment import (
     replicas_from_config,
     with_standbys,
 )
+from samza_dagster.coordinator.limits import OWN_PREFIX
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.audit_log import DEFAULT_RETENTION_MS
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.placement.state import Limits
 
 RUN_ID = "app.run.id"
 
@@ -56,19 +56,6 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
     return topics
 
 
-def limits_of(config: Mapping[str, str]) -> Limits:
-    """The bounds of a job, from Samza's own settings and `samza.dagster.*` beside them."""
-    return Limits(
-        container_memory_mb=_number(config, "cluster-manager.container.memory.mb", 1024),
-        container_cores=_number(config, "cluster-manager.container.cpu.cores", 1),
-        request_timeout_ms=_number(config, "cluster-manager.container.request.timeout.ms", 5000),
-        start_timeout_ms=_number(config, "samza.dagster.start.timeout.ms", 120_000),
-        max_concurrent_starts=_number(config, "samza.dagster.max.concurrent.starts", 2),
-        max_concurrent_actions=_number(config, "samza.dagster.max.concurrent.actions", 8),
-        host_affinity=config.get("job.host-affinity.enabled", "false").strip() == "true",
-    )
-
-
 def audit_retention_ms(config: Mapping[str, str]) -> int:
     """How long audit records are kept; only read when their topic is created."""
     return _number(config, "samza.dagster.audit.retention.ms", DEFAULT_RETENTION_MS)
@@ -100,23 +87,38 @@ class Deployment:
 
 
 def fingerprint(config: Mapping[str, str]) -> str:
-    """Equal for equal configs, whatever the run id: tells a restart from a new deployment."""
-    kept = sorted((key, value) for key, value in config.items() if key != RUN_ID)
+    """Equal for configs under which the same containers run: tells a restart from a new deployment.
+
+    The run id and the coordinator's own settings, which no container reads, don't count.
+    """
+    kept = sorted(
+        (key, value)
+        for key, value in config.items()
+        if key != RUN_ID and not key.startswith(OWN_PREFIX)
+    )
     return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
 
 
 def plan(
-    config: Mapping[str, str], partition_counts: Mapping[str, int], deployment_id: str
+    config: Mapping[str, str],
+    partition_counts: Mapping[str, int],
+    deployment_id: str,
+    *,
+    changelog_partitions: Mapping[str, int] | None = None,
 ) -> Deployment:
     """The deployment of a job: one task per input partition, grouped into
     `job.container.count` containers, each with its standbys.
 
+    `changelog_partitions` (task → partition) are those of the deployment before: a task
+    that it had keeps its own, and with it its state.
     Raises `InvalidInput` for a setting that is missing or contradicts another.
     """
     job_name = required(config, "job.name", "my-job")
     topics = input_topics(config)
     tasks = group_by_partition(
-        {topic: partition_counts[topic] for topic in topics}, system=next(iter(topics.values()))
+        {topic: partition_counts[topic] for topic in topics},
+        system=next(iter(topics.values())),
+        changelog_partitions=changelog_partitions,
     )
     actives = group_by_container_count(tasks, _number(config, "job.container.count", 1))
     replicas = replicas_from_config(config)

@@ -1,7 +1,8 @@
 """The job's state as records of the state topic, and back.
 
 One record per container group, host and remembered request, one for the job itself.
-A step writes the records that it changed and no other.
+A step writes the records that it changed and no other. Requests of our own and their
+answers are in the same topic and no part of the state (`metadata/own_requests.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 from immutables import Map
 
 from samza_dagster.cluster.interface import HostResources
+from samza_dagster.model import PlacementResponse
+from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.placement.codec import (
     group_from_json,
     group_to_json,
@@ -60,7 +63,9 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
     state = job_from_json(records[JOB]["state"]) if JOB in records else JobState(job=job)
     groups = [group_from_json(v["group"]) for k, v in records.items() if k.startswith(GROUP)]
     hosts = [
-        Host(str(v["host"]), bool(v["alive"])) for k, v in records.items() if k.startswith(HOST)
+        Host(str(v["host"]), bool(v["alive"]), fault_domain=str(v.get("fault_domain", "")))
+        for k, v in records.items()
+        if k.startswith(HOST)
     ]
     uuids = [k.removeprefix(UUID) for k in records if k.startswith(UUID)]
     first = state.next_uuid - len(uuids)
@@ -74,9 +79,18 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
     )
 
 
+def response_record(response: PlacementResponse) -> Record:
+    """The answer to a request of our own."""
+    return (f"{RESPONSE_PREFIX}{response.uuid}", response_value(response))
+
+
 def host_record(host: Host, resources: HostResources | None) -> Record:
     """A host as clients see it before they ask: is it there, and what has it in all."""
-    value: dict[str, Any] = {"host": host.host, "alive": host.alive}
+    value: dict[str, Any] = {
+        "host": host.host,
+        "alive": host.alive,
+        "fault_domain": host.fault_domain,
+    }
     if resources is not None:
         value |= {"memory_mb": resources.memory_mb, "cores": resources.cores}
         value |= {

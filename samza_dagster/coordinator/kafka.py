@@ -10,21 +10,19 @@ from contextlib import contextmanager
 
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.effects import response_of
+from samza_dagster.coordinator.mail import Arrived, Mail, read_own_request, read_stream_request
 from samza_dagster.coordinator.stream_health import StreamHealth
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.audit_log import encode_entry
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
-from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.interface import Change, MetadataStore
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.placement_store import (
-    ContainerPlacementMetadataStore,
-    request_key,
-    response_key,
-)
-from samza_dagster.metadata.state_topic import encode_record
+from samza_dagster.metadata.placement_store import request_key, response_key
+from samza_dagster.metadata.state_topic import Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
-from samza_dagster.model import PlacementRequest
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
 from samza_dagster.placement.audit_codec import audit_to_json
@@ -102,18 +100,27 @@ class KafkaLog:
         self._now_ms = now_ms
 
     def commit(
-        self, records: Sequence[durable.Record], projections: Sequence[commands.Projection]
+        self,
+        records: Sequence[durable.Record],
+        projections: Sequence[commands.Projection],
+        stream_records: Sequence[StreamRecord] = (),
     ) -> None:
         """Sees `CoordinatorLog`."""
         now = self._now_ms()
+        own: list[durable.Record] = []
         streamed: list[StreamRecord] = []
         audited: list[AuditRecord] = []
         for projection in projections:
-            if isinstance(projection, commands.RecordCertificate):
-                audited.append(projection.record)
-            else:
-                streamed.append(stream_record(projection, now))
-        self.commit_stream(records, streamed, audited)
+            match projection:
+                case commands.RecordCertificate():
+                    audited.append(projection.record)
+                case commands.WriteResponse(own=True):
+                    own.append(durable.response_record(response_of(projection)))
+                case commands.DeleteRequest(own=True):
+                    own.append((f"{REQUEST_PREFIX}{projection.uuid}", None))
+                case _:
+                    streamed.append(stream_record(projection, now))
+        self.commit_stream([*records, *own], [*streamed, *stream_records], audited)
 
     def commit_stream(
         self,
@@ -147,7 +154,6 @@ class KafkaRequests:
 
     def __init__(self, metadata: MetadataStore, health: StreamHealth) -> None:
         self._metadata = metadata
-        self._store = ContainerPlacementMetadataStore(metadata)
         self._health = health
 
     def no_start_because(self) -> str:
@@ -155,17 +161,61 @@ class KafkaRequests:
         return self._health.no_start_because()
 
     @contextmanager
-    def tail(self, on_request: Callable[[PlacementRequest], None]) -> Generator[object]:
-        """Sees `RequestSource`."""
+    def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
+        """Sees `MailSource`."""
         # The position is taken before the present is read: a request between the two
         # comes twice, never not at all.
         position = self._metadata.end_position()
-        for request in self._store.requests():
-            on_request(request)
-        watch = self._store.watch_requests(
-            lambda request, _change: on_request(request), from_position=position
-        )
+        present = self._metadata.all(PLACEMENT_NAMESPACE).items()
+        for mail in _oldest_first(read_stream_request(key, value) for key, value in present):
+            on_mail(mail)
+
+        def on_change(change: Change) -> None:
+            if change.namespace != PLACEMENT_NAMESPACE or change.value is None:
+                return
+            mail = read_stream_request(change.key, change.value)
+            if mail is not None:
+                on_mail(mail)
+
+        watch = self._metadata.watch(on_change, from_position=position)
         try:
             yield watch
         finally:
             watch.close()
+
+
+class KafkaOwnRequests:
+    """Requests of our own by tailing the state topic, from where it was read at take-over."""
+
+    def __init__(self, reader: StateReader, snapshot: Snapshot) -> None:
+        self._reader = reader
+        self._snapshot = snapshot
+
+    @contextmanager
+    def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
+        """Sees `MailSource`."""
+        for mail in _oldest_first(_own(record) for record in self._snapshot.mail):
+            on_mail(mail)
+
+        def on_record(record: TopicRecord) -> None:
+            mail = _own(record)
+            if mail is not None:
+                on_mail(mail)
+
+        watch = self._reader.watch_mail(on_record, from_position=self._snapshot.end)
+        try:
+            yield watch
+        finally:
+            watch.close()
+
+
+def _own(record: TopicRecord) -> Mail | None:
+    if record.key is None or record.value is None:
+        return None
+    return read_own_request(record.key, record.value)
+
+
+def _oldest_first(mails: Iterable[Mail | None]) -> list[Mail]:
+    found = [mail for mail in mails if mail is not None]
+    asks = {id(m): (m.ask.timestamp_ms, m.ask.uuid) for m in found if isinstance(m, Arrived)}
+    return sorted(found, key=lambda mail: asks.get(id(mail), (-1, "")))

@@ -7,12 +7,13 @@ agent, since only the host knows its own paths.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samza_dagster.cluster.interface import ContainerLaunch
+from samza_dagster.coordinator.extra_standbys import with_extras
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
@@ -56,21 +57,29 @@ class Launcher:
     job_id: str
     job_model: JobModel
 
-    def launch(self, processor_id: str, execution_id: str) -> ContainerLaunch:
-        """All that an agent needs. Samza reads the three ids from the environment
-        (`ShellCommandConfig.ENV_CONTAINER_ID`, `ENV_EXECUTION_ENV_CONTAINER_ID`).
+    def with_extras(self, extras: frozenset[str]) -> Launcher:
+        """The launcher of the same deployment with these standbys beside the planned ones."""
+        return replace(self, job_model=with_extras(self.job_model, extras))
+
+    def launch(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:
+        """All that an agent needs; None for a processor that the JobModel lacks.
+
+        Samza reads the three ids from the environment (`ShellCommandConfig.ENV_CONTAINER_ID`,
+        `ENV_EXECUTION_ENV_CONTAINER_ID`).
         """
+        container = self.job_model.containers.get(processor_id)
+        if container is None:
+            return None
         environment = {
             **self.template.environment,
             "SAMZA_CONTAINER_ID": processor_id,
             "EXECUTION_ENV_CONTAINER_ID": execution_id,
         }
-        tasks = self.job_model.containers[processor_id].tasks
         directories = tuple(
             sorted(
                 store_directory(self.job_name, self.job_id, changelog.store, task)
                 for changelog in store_changelogs(self.job_model.config)
-                for task in tasks
+                for task in container.tasks
             )
         )
         return ContainerLaunch(

@@ -6,47 +6,56 @@ import logging
 import secrets
 import socket
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.cluster.local import LocalCluster
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
+from samza_dagster.coordinator.candidacy import Candidacy, Leader, this_process
+from samza_dagster.coordinator.cleaning import FinishedMessages
+from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.deployment import Deployment
+<<<<<<< HEAD
+from samza_dagster.coordinator.extra_standbys import extra_standbys
+=======
+from samza_dagster.coordinator.extra_standbys import extra_standbys, with_extras
+>>>>>>> edge
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
+    KafkaOwnRequests,
     KafkaRequests,
     author,
     partition_counts,
 )
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.limits import CLEAN_AFTER, knows_fault_domains, limits_of
+from samza_dagster.coordinator.metrics import CONTENT_TYPE
+from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
-from samza_dagster.errors import InvalidInput, Refused, Unreachable
+from samza_dagster.errors import Fenced, InvalidInput, Unreachable
+from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
-from samza_dagster.metadata.state_topic import Snapshot
+from samza_dagster.metadata.state_topic import Snapshot, StateReader
 from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model import LocalityModel
 from samza_dagster.model.naming import transactional_id
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import Limits
 
 GATHER_S = 1.0
 """How long a new leader lets hosts register before one is chosen for a container."""
 log = logging.getLogger(__name__)
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since the epoch, for timestamps that people and Samza read."""
-    return time.time_ns() // 1_000_000
 
 
 def new_deployment_id(now_ms: int) -> str:
@@ -56,7 +65,10 @@ def new_deployment_id(now_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a coordinator is started with."""
+    """What a coordinator is started with.
+
+    `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives.
+    """
 
     connection: Connection
     config: Mapping[str, str]
@@ -64,17 +76,35 @@ class Settings:
     token: str
     url_file: Path
     listen: tuple[str, int] = ("127.0.0.1", 0)
-    lease_s: float = 120.0
+    lease_s: float | None = None
+    take_over_now: bool = False
+
+    def limits(self) -> Limits:
+        """The job's bounds; raises `InvalidInput` that names the setting."""
+        limits = limits_of(self.config)
+        return (
+            limits if self.lease_s is None else replace(limits, lease_ms=int(self.lease_s * 1000))
+        )
 
 
 class Leadership:
-    """Runs terms one after another; `stop` ends the one in hand."""
+    """Waits for its turn, then runs terms one after another; `stop` ends whichever it is."""
 
-    def __init__(self, settings: Settings, *, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], LeaderClock] = LeaderClock,
+        recorder: EventRecorder | None = None,
+    ) -> None:
         self._settings = settings
-        self._now_ms = now_ms
+        self._limits = settings.limits()
+        self._clock = clock
+        self._recorder = recorder
         self._stopped = threading.Event()
         self._term: Term | None = None
+        self._counters: Counter[str] = Counter()
+        self._connected = False
 
     def stop(self) -> None:
         """Ends after the step in hand; containers run on."""
@@ -88,17 +118,18 @@ class Leadership:
         Raises `Fenced` when another coordinator took over, and `InvalidInput` for a
         config or a state that can't be led on.
         """
-        led_before = False
         while not self._stopped.is_set():
             try:
                 self._lead_one_term()
-                led_before = True
             except Unreachable as error:
-                if not led_before and self._term is None:
+                if not self._connected:
                     raise
-                led_before = True
                 log.warning("the broker is away, containers run on: %s", error)
                 self._stopped.wait(1.0)
+            except Fenced as error:
+                if self._term is not None:
+                    raise
+                log.info("another coordinator was first: %s", error.seen)
 
     def _lead_one_term(self) -> None:
         settings, connection = self._settings, self._settings.connection
@@ -113,7 +144,14 @@ class Leadership:
             connection.audit_topic,
             config=retained(deployments.audit_retention_ms(settings.config)),
         )
+        clock = self._clock()
         with ExitStack() as stack:
+            reader = StateReader(
+                connection.bootstrap_servers, topic, client_config=connection.client_config
+            )
+            stack.callback(reader.close)
+            if not self._is_my_turn(reader, clock):
+                return
             writer = StateWriter(
                 connection.bootstrap_servers,
                 topic,
@@ -121,9 +159,13 @@ class Leadership:
                 client_config=connection.client_config,
             )
             stack.callback(writer.close)
-            records = _values(writer.take_over())
-            state = durable.restore(records, f"{connection.job_name}-{connection.job_id}")
-            leader_epoch = int(records.get(durable.LEADER, {}).get("epoch", 0)) + 1
+            snapshot = writer.take_over()
+            clock = self._clock()
+            began_ms = clock.now_ms()
+            records = _values(snapshot)
+            stored = durable.restore(records, f"{connection.job_name}-{connection.job_id}")
+            before = Leader.of(records.get(durable.LEADER))
+            leases = LeaseTerms.of(self._limits, before_ms=before.lease_ms, began_ms=began_ms)
             health = StreamHealth(lambda: bad_keys(connection))
             store = KafkaMetadataStore(
                 connection.bootstrap_servers,
@@ -132,38 +174,68 @@ class Leadership:
                 on_malformed=health.note,
             )
             stack.callback(store.close)
-            deployment, is_new = self._deployment(records, state, counts)
+            deployment, found = self._deployment(records, counts, JobMetadata(store), began_ms)
             kafka_log = KafkaLog(
                 writer,
                 state_topic=topic,
                 stream_topic=stream_topic,
                 audit_topic=connection.audit_topic,
-                now_ms=self._now_ms,
+                now_ms=clock.now_ms,
                 stopped=self._stopped.is_set,
             )
             cluster = LocalCluster(
                 listen=settings.listen,
                 token=settings.token,
-                epoch=leader_epoch,
-                lease_s=settings.lease_s,
+                epoch=before.epoch + 1,
+                lease_s=leases.limits.lease_ms / 1000,
+                host_timeout_s=leases.limits.host_timeout_ms / 1000,
                 url_file=settings.url_file,
+                lease_source=lambda: leases.grant_s(clock.now_ms()),
                 gather_s=GATHER_S,
+                clock=clock.seconds,
             )
             stack.callback(cluster.close)
+            process, namespace = this_process()
+            leader = Leader(
+                epoch=before.epoch + 1,
+                host=socket.gethostname(),
+                url=cluster.url,
+                lease_ms=leases.limits.lease_ms,
+                process=process,
+                pid_namespace=namespace,
+                ended=False,
+            )
+            state_records: list[durable.Record] = [
+                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms})
+            ]
+            if found is None:
+                kafka_log.commit_stream(state_records, [])
+            else:
+                self._announce(kafka_log, store, deployment, [*state_records, found], began_ms)
+            leases.committed(began_ms)
             term = Term(
                 log=kafka_log,
                 requests=KafkaRequests(store, health),
+                own_requests=KafkaOwnRequests(reader, snapshot),
                 cluster=cluster,
                 deployment=deployment,
                 launcher=Launcher(
                     settings.launch, connection.job_name, connection.job_id, deployment.job_model
                 ),
-                state=state,
-                leader_epoch=leader_epoch,
-                now_ms=self._now_ms,
+                stored=stored,
+                state=replace(stored, limits=leases.limits) if stored.deployment_id else stored,
+                leader=leader,
+                leases=leases,
+                clock=clock,
+                cleaner=FinishedMessages(
+                    store, reader, older_than_ms=CLEAN_AFTER.of(settings.config)
+                ),
+                heed_fault_domains=knows_fault_domains(settings.config),
+                recorder=self._recorder,
+                counters=self._counters,
             )
             cluster.add_route("/status", term.status)
-            self._announce(kafka_log, store, deployment, leader_epoch, is_new=is_new)
+            cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
             if self._stopped.is_set():
                 return
@@ -171,73 +243,95 @@ class Leadership:
                 connection,
                 deployment.config,
                 state=lambda: term.state,
-                job_model=lambda: term.launcher.job_model,
+<<<<<<< HEAD
+                job_model=lambda: term.launcher.with_extras(extra_standbys(term.state)).job_model,
+=======
+                job_model=lambda: with_extras(deployment.job_model, extra_standbys(term.state)),
+>>>>>>> edge
                 tell=term.observe,
-                now_ms=term.now_ms,
+                now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,
             )
             if observer is not None:
                 stack.callback(observer.close)
                 observer.start()
-            log.info("leading %s in epoch %d", deployment.deployment_id, leader_epoch)
-            term.lead(
-                _hosts(JobMetadata(store).locality()),
-                resumed=state.deployment_id == deployment.deployment_id,
-            )
+            log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
+            term.lead(_hosts(JobMetadata(store).locality()))
+
+    def _is_my_turn(self, reader: StateReader, clock: LeaderClock) -> bool:
+        """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile."""
+        candidacy = Candidacy(reader, seconds=clock.seconds, stopped=self._stopped)
+        if self._settings.take_over_now and self._term is None:
+            self._connected = True
+            return True
+        why = candidacy.wait(on_connected=self._note_connected)
+        if why:
+            log.info("taking over: %s", why)
+        return bool(why)
+
+    def _note_connected(self) -> None:
+        self._connected = True
 
     def _deployment(
-        self, records: Mapping[str, Mapping[str, Any]], state: JobState, counts: Mapping[str, int]
-    ) -> tuple[Deployment, bool]:
-        """The deployment to lead, and whether it is a new one.
+        self,
+        records: Mapping[str, Mapping[str, Any]],
+        counts: Mapping[str, int],
+        metadata: JobMetadata,
+        now_ms: int,
+    ) -> tuple[Deployment, durable.Record | None]:
+        """The deployment to lead, and its record when it is a new one.
 
-        A changed config while a deployment runs is refused: its containers would go on
-        under a JobModel that this coordinator doesn't know.
+        The same config goes on with the deployment that runs, with the inputs' partitions
+        that it began with; another config is a new deployment, which replaces it.
         """
         config = self._settings.config
         mark = deployments.fingerprint(config)
+        changelog = metadata.changelog_partitions()
         found = records.get(durable.DEPLOYMENT)
-        if found is None:
-            return deployments.plan(config, counts, new_deployment_id(self._now_ms())), True
-        if found["fingerprint"] != mark:
-            raise Refused(
-                "lead this job with another config than the one it runs with",
-                seen=f"deployment {found['deployment_id']} has config {found['fingerprint'][:12]}, "
-                f"the file has {mark[:12]}; {len(state.groups)} container groups run",
-                fix="the config that the deployment began with",
+        if found is not None and found["fingerprint"] == mark:
+            began_with: Mapping[str, int] = found.get("partitions", counts)
+            if began_with != counts:
+                log.warning(
+                    "the inputs have %s partitions, the deployment began with %s: "
+                    "that changes with the next deployment",
+                    dict(counts),
+                    dict(began_with),
+                )
+            running = str(found["deployment_id"])
+            return (
+                deployments.plan(config, began_with, running, changelog_partitions=changelog),
+                None,
             )
-        return deployments.plan(config, counts, str(found["deployment_id"])), False
+        new = new_deployment_id(now_ms)
+        if found is not None:
+            log.info(
+                "another config than deployment %s has: deployment %s replaces it",
+                found["deployment_id"],
+                new,
+            )
+        value = {"deployment_id": new, "fingerprint": mark, "partitions": dict(counts)}
+        plan = deployments.plan(config, counts, new, changelog_partitions=changelog)
+        return plan, (durable.DEPLOYMENT, value)
 
     def _announce(
         self,
         kafka_log: KafkaLog,
         store: KafkaMetadataStore,
         deployment: Deployment,
-        leader_epoch: int,
-        *,
-        is_new: bool,
+        state_records: list[durable.Record],
+        now_ms: int,
     ) -> None:
-        """Leader record, and for a new deployment all that Samza's own coordinator writes."""
-        now = self._now_ms()
-        leader = {"epoch": leader_epoch, "since_ms": now}
-        state_records: list[durable.Record] = [
-            (durable.LEADER, {**leader, "host": socket.gethostname()})
-        ]
-        if not is_new:
-            kafka_log.commit_stream(state_records, [])
-            return
-        state_records.append(
-            (
-                durable.DEPLOYMENT,
-                {
-                    "deployment_id": deployment.deployment_id,
-                    "fingerprint": deployments.fingerprint(self._settings.config),
-                },
-            )
-        )
+        """All that Samza's own coordinator writes for a deployment, and nothing of an older one."""
+        metadata = JobMetadata(store)
         fill = job_model_records(
-            deployment.job_model, author(now), deployment_id=deployment.deployment_id
+            deployment.job_model, author(now_ms), deployment_id=deployment.deployment_id
         )
-        kafka_log.commit_stream(state_records, [*fill, *JobMetadata(store).obsolete(fill)])
+        left_over = [
+            stream.delete(stream.SET_CONTAINER_HOST, processor_id)
+            for processor_id in metadata.locality().processor_localities
+            if processor_id not in deployment.job_model.containers
+        ]
+        kafka_log.commit_stream(state_records, [*fill, *metadata.obsolete(fill), *left_over])
 
 
 def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:

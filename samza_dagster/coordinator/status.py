@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState, Processor, Role
 
 
@@ -32,7 +33,7 @@ class Processes:
             return self._pids.get(execution_id)
 
 
-def _lag(state: JobState, processor: Processor) -> dict[str, Any]:
+def _lag(state: JobState, processor: Processor, now_ms: int) -> dict[str, Any]:
     """`lag` of a standby that has a sample; `age_ms` is how old that is."""
     sample = state.lags.get(processor.processor_id)
     if sample is None or processor.role is not Role.STANDBY:
@@ -41,17 +42,27 @@ def _lag(state: JobState, processor: Processor) -> dict[str, Any]:
         "lag": {
             "records": sample.records,
             "ready_in_ms": sample.ready_in_ms,
-            "age_ms": max(0, state.now_ms - sample.at_ms),
+            "age_ms": max(0, now_ms - sample.at_ms),
         }
     }
 
 
 def status_document(
-    state: JobState, processes: Processes, *, leader_epoch: int, counters: dict[str, int]
+    state: JobState,
+    processes: Processes,
+    *,
+    leader_epoch: int,
+    counters: dict[str, int],
+    now_ms: int,
 ) -> dict[str, Any]:
-    """`{deployment_id, leader_epoch, hosts, processors, actions, counters}`."""
+    """`{deployment_id, leader_epoch, hosts, processors, actions, failovers, ghosts, counters}`.
+
+    `ghosts` are incarnations on hosts that fell silent: nobody knows whether they live.
+    """
     processors: dict[str, Any] = {}
     actions: dict[str, Any] = {}
+    failovers: dict[str, Any] = {}
+    ghosts: list[dict[str, Any]] = []
     for group in state.groups.values():
         for processor in group.processors.values():
             incarnation = processor.incarnation
@@ -62,8 +73,33 @@ def status_document(
                 "execution_id": execution_id,
                 "mode": processor.role.value,
                 "state": processor.phase.value,
+<<<<<<< HEAD
+                **_lag(state, processor, now_ms),
+                "flapping": is_flapping(processor, now_ms, state.limits),
+=======
+                "flapping": is_flapping(processor, now_ms, state.limits),
                 **_lag(state, processor),
+>>>>>>> edge
             }
+        if group.failover is not None:
+            failovers[group.group_id] = {
+                "active_id": group.failover.active_id,
+                "standby_id": group.failover.standby_id,
+                "host": group.failover.host,
+                "since_ms": group.failover.since_ms,
+                "why": group.failover.why,
+            }
+        ghosts += [
+            {
+                "processor_id": ghost.processor_id,
+                "execution_id": ghost.incarnation.execution_id,
+                "host": ghost.incarnation.host,
+                "lost_at_ms": ghost.lost_at_ms,
+                "lease_ends_ms": ghost.lease_ends_ms,
+                "ended": ghost.ended.value if ghost.ended else None,
+            }
+            for ghost in group.ghosts
+        ]
         if group.action is not None:
             actions[group.group_id] = {
                 "uuid": group.action.ask.uuid,
@@ -80,5 +116,7 @@ def status_document(
         },
         "processors": processors,
         "actions": actions,
+        "failovers": failovers,
+        "ghosts": ghosts,
         "counters": dict(counters),
     }

@@ -4,7 +4,7 @@ Each step of the heart that changes anything is one transaction (state, response
 localities, tombstones of taken requests); its effects leave only after the commit.
 A term ends by `Fenced` (another coordinator leads: the process ends), by
 `Unreachable` (the broker is away: a new term begins when it is back) or by `stop`.
-Containers run on in every case.
+Containers run on in every case, for as long as their leases last.
 """
 
 from __future__ import annotations
@@ -12,59 +12,104 @@ from __future__ import annotations
 import logging
 import queue
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samza_dagster.cluster.interface import ClusterResourceManager, HostResources
 from samza_dagster.coordinator import durable
-from samza_dagster.coordinator.callbacks import ClusterEvents
-from samza_dagster.coordinator.deployment import Deployment, limits_of
+from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
+from samza_dagster.coordinator.candidacy import Leader
+from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.deployment import Deployment
 from samza_dagster.coordinator.effects import EffectRunner, response_of
+from samza_dagster.coordinator.extra_standbys import assignment_records, extra_standbys
+from samza_dagster.coordinator.kafka import author
 from samza_dagster.coordinator.launch import Launcher
-from samza_dagster.coordinator.ports import CoordinatorLog, RequestSource
+from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
+from samza_dagster.coordinator.metrics import JobMetrics, render
+from samza_dagster.coordinator.ports import (
+    Cleaner,
+    CoordinatorLog,
+    EventRecorder,
+    MailSource,
+    RequestSource,
+)
 from samza_dagster.coordinator.status import Processes, status_document
-from samza_dagster.errors import Fenced, Unreachable
-from samza_dagster.model import PlacementRequest
+from samza_dagster.errors import Fenced, InvalidInput, Unreachable
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import StreamRecord
+from samza_dagster.metadata.placement_store import response_key
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.reducer import next_deadline_ms, step
-from samza_dagster.placement.state import Host, JobState, PlacementAsk
+from samza_dagster.placement.state import Host, JobState
 
+LONG_COMMIT_MS = 5_000
+"""A commit that took longer: what was waited for meanwhile may have come without being heard."""
+CLEAN_EVERY_MS = 3_600_000
+_LOOK_AGAIN_S = 0.05
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Term:
-    """Everything that one leader needs; made anew for every term."""
+    """Everything that one leader needs; made anew for every term.
+
+    `stored` is the state as the topic holds it, `state` the one to go on with: they may
+    differ in the limits, which are the present config's.
+    """
 
     log: CoordinatorLog
     requests: RequestSource
+    own_requests: MailSource
     cluster: ClusterResourceManager
     deployment: Deployment
     launcher: Launcher
+    stored: JobState
     state: JobState
-    leader_epoch: int
-    now_ms: Callable[[], int]
+    leader: Leader
+    leases: LeaseTerms
+    clock: LeaderClock
+    cleaner: Cleaner
+    heed_fault_domains: bool = True
+    recorder: EventRecorder | None = None
     processes: Processes = field(default_factory=Processes)
     counters: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
-        self._events: queue.Queue[events.Event | None] = queue.Queue()
+        self._items: queue.Queue[events.Event | HostTold | Mail | None] = queue.Queue()
         self._hosts_written: dict[str, tuple[Host, HostResources | None]] = {}
-        self._effects = EffectRunner(self.cluster, lambda: self.launcher, self.counters)
+        self._looked_at_ms = 0
+        self._clean_at_ms = 0
+        self._refused: set[tuple[bool, str]] = set()
+        self._effects = EffectRunner(
+            self.cluster,
+            lambda: self.launcher.with_extras(extra_standbys(self.state)),
+            self.counters,
+            on_start_failed=lambda execution_id, host, why: self._items.put(
+                events.StartFailed(self.clock.now_ms(), execution_id, host, why)
+            ),
+        )
 
     def stop(self) -> None:
         """Ends the term after the step in hand; safe from any thread and from a signal."""
-        self._events.put(None)
+        self._items.put(None)
 
     def observe(self, event: events.LagObserved) -> None:
         """Takes lag samples; safe from any thread."""
-        self._events.put(event)
+        self._items.put(event)
 
     def status(self) -> dict[str, Any]:
         """The document of `GET /status`."""
         document = status_document(
-            self.state, self.processes, leader_epoch=self.leader_epoch, counters=self.counters
+            self.state,
+            self.processes,
+            leader_epoch=self.leader.epoch,
+            counters=self.counters,
+            now_ms=self.clock.now_ms(),
         )
         for host in self.cluster.hosts():
             document["hosts"].setdefault(host.host, {"state": "alive"}).update(
@@ -75,68 +120,128 @@ class Term:
             )
         return document
 
-    def lead(self, last_seen_hosts: Mapping[str, str], *, resumed: bool) -> None:
+    def metrics(self) -> bytes:
+        """The page of `GET /metrics`."""
+        return render(
+            JobMetrics(
+                self.state,
+                dict(self.counters),
+                leader_epoch=self.leader.epoch,
+                now_ms=self.clock.now_ms(),
+            )
+        )
+
+    def lead(self, last_seen_hosts: Mapping[str, str]) -> None:
         """Runs until stopped; raises `Fenced` or `Unreachable`.
 
-        Requests that were already in the stream are read before those that come
-        later, so that none is missed; one that is read twice is known by its UUID.
+        Requests that were already there are read before those that come later, so that
+        none is missed; one that is read twice is known by its UUID.
         """
-        if resumed:
-            self._take(events.CoordinatorRestarted(self.now_ms()))
-        else:
+        self._hosts_written = {}
+        if self.state.deployment_id:
+            self._take(events.CoordinatorRestarted(0))
+        if self.state.deployment_id != self.deployment.deployment_id:
             self._take(
                 events.JobDeployed(
-                    self.now_ms(),
+                    0,
                     self.deployment.deployment_id,
                     self.deployment.groups(),
                     dict(last_seen_hosts),
-                    limits_of(self.deployment.config),
+                    self.leases.limits,
                 )
             )
         self.cluster.start(
             ClusterEvents(
-                self._events.put,
-                now_ms=self.now_ms,
+                self._items.put,
+                now_ms=self.clock.now_ms,
                 processes=self.processes,
+                heed_fault_domains=self.heed_fault_domains,
             )
         )
-        with self.requests.tail(self._on_request):
+        with ExitStack() as tails:
+            tails.enter_context(self.own_requests.tail(self._items.put))
+            tails.enter_context(self.requests.tail(self._items.put))
             self._loop()
+        self._end_in_order()
 
     def _loop(self) -> None:
         while True:
             try:
-                event = self._events.get(timeout=self._seconds_to_deadline())
+                item = self._items.get(timeout=self._seconds_to_next())
             except queue.Empty:
-                event = events.TimePassed(self.now_ms())
-            if event is None:
+                item = events.TimePassed(0)
+            if item is None:
                 return
             self._end_if_deposed()
-            self._take(event)
+            self._handle(item)
+            self._keep_house()
+
+    def _handle(self, item: events.Event | HostTold | Mail) -> None:
+        match item:
+            case Arrived():
+                self._take(events.RequestArrived(0, item.ask, self._no_start_because()))
+            case Malformed():
+                self._refuse(item)
+            case Ignored():
+                self.counters["ignored-requests"] += 1
+                log.warning("ignored a record: %s", item.why)
+            case HostTold():
+                # What was replaced is being stopped: nothing lives on by a new lease.
+                self.cluster.admit_host(item.host)
+            case _:
+                self._take(item)
+
+    def _keep_house(self) -> None:
+        """What is due by time: the heart's deadlines, the beat of the leader, the cleaning."""
+        now, due = self.clock.now_ms(), next_deadline_ms(self.state)
+        if due is not None and due <= now and now - self._looked_at_ms > _LOOK_AGAIN_S * 1000:
+            self._take(events.TimePassed(0))
+        now = self.clock.now_ms()
+        if self.leases.beat_is_due(now):
+            self._commit([self._leader_record(now)])
+        if now >= self._clean_at_ms:
+            self._clean_at_ms = now + CLEAN_EVERY_MS
+            self._clean(now)
+
+    def _seconds_to_next(self) -> float:
+        due = min(self.leases.next_beat_ms, self._clean_at_ms)
+        deadline = next_deadline_ms(self.state)
+        if deadline is not None:
+            due = min(due, deadline)
+        # A deadline that lies behind is looked at again soon, not in a busy loop.
+        return max(_LOOK_AGAIN_S, (due - self.clock.now_ms()) / 1000)
 
     def _end_if_deposed(self) -> None:
         """An agent that follows a higher epoch proves that another coordinator leads."""
         if self.cluster.deposed_by is not None:
             raise Fenced(
-                f"lead in epoch {self.leader_epoch}",
+                f"lead in epoch {self.leader.epoch}",
                 seen=f"an agent follows epoch {self.cluster.deposed_by}",
                 fix="end this process; the newer leader goes on",
             )
 
-    def _seconds_to_deadline(self) -> float | None:
-        due = next_deadline_ms(self.state)
-        # A deadline that lies behind is looked at again soon, not in a busy loop.
-        return None if due is None else max(0.05, (due - self.now_ms()) / 1000)
-
     def _take(self, event: events.Event) -> None:
-        """One step: decide, commit, then act."""
+        """One step: decide, commit, then act. The event happens now, by the leader's clock."""
+        now = self.clock.now_ms()
+        if isinstance(event, events.TimePassed):
+            self._looked_at_ms = now
+        event = replace(event, at_ms=now)
         result = step(self.state, event)
-        records = durable.changed(self.state, result.state, leader_epoch=self.leader_epoch)
+        records = durable.changed(self.stored, result.state, leader_epoch=self.leader.epoch)
         records += self._host_records(result.state)
         projections = [c for c in result.commands if isinstance(c, commands.Projection)]
-        if records or projections:
-            self.log.commit(records, projections)
-        self.state = result.state
+        assignments = assignment_records(
+            self.deployment.job_model,
+            extra_standbys(self.state),
+            extra_standbys(result.state),
+            author(now),
+        )
+        took_ms = 0
+        if records or projections or assignments:
+            took_ms = self._commit(records, projections, assignments)
+        self.stored = self.state = result.state
+        if self.recorder is not None:
+            self.recorder.record(event, result.state)
         for command in result.commands:
             if isinstance(command, commands.WriteResponse):
                 answer = response_of(command)
@@ -149,22 +254,74 @@ class Term:
                 )
             if not isinstance(command, commands.Projection):
                 self._effects.run(command)
+        if took_ms > LONG_COMMIT_MS:
+            self._go_on_after(took_ms)
 
-    def _on_request(self, request: PlacementRequest) -> None:
-        self._events.put(
-            events.RequestArrived(
-                self.now_ms(),
-                PlacementAsk(
-                    uuid=request.uuid,
-                    deployment_id=request.deployment_id,
-                    processor_id=request.processor_id,
-                    destination_host=request.destination_host,
-                    timestamp_ms=request.timestamp,
-                    expiry_ms=request.request_expiry,
-                ),
-                self._no_start_because(),
+    def _go_on_after(self, took_ms: int) -> None:
+        """After a long commit: every deadline counts anew, and hosts say again what they have.
+
+        The same as after a restart, since as little was heard meanwhile.
+        """
+        log.warning("a commit took %.1f s: deadlines count anew", took_ms / 1000)
+        self._take(events.CoordinatorRestarted(0))
+        self.cluster.report_again()
+
+    def _commit(
+        self,
+        records: Sequence[durable.Record],
+        projections: Sequence[commands.Projection] = (),
+        stream_records: Sequence[StreamRecord] = (),
+    ) -> int:
+        """Returns how long it took, in ms."""
+        sent_ms = self.clock.now_ms()
+        self.log.commit(records, projections, stream_records)
+        self.leases.committed(sent_ms)
+        return self.clock.now_ms() - sent_ms
+
+    def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
+        leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)
+        return (durable.LEADER, {**leader.to_json(), "beat_ms": now_ms})
+
+    def _end_in_order(self) -> None:
+        """Tells whoever waits that nobody leads."""
+        try:
+            self._commit([self._leader_record(self.clock.now_ms(), ended=True)])
+        except Unreachable as error:
+            log.warning("the end of this term isn't written: %s", error)
+
+    def _refuse(self, mail: Malformed) -> None:
+        """Answers what the heart never sees, and deletes it. A known UUID's answer stands."""
+        if (mail.own, mail.key) in self._refused:
+            return
+        self._refused.add((mail.own, mail.key))
+        self.counters["malformed-requests"] += 1
+        log.warning("%s is a bad request: %s", mail.uuid, mail.why)
+        known = mail.uuid in self.state.uuids
+        foreign = mail.deployment_id not in ("", self.state.deployment_id)
+        answer = None if known or foreign else mail.response(self.clock.now_ms())
+        if mail.own:
+            records: list[durable.Record] = [(mail.key, None)]
+            if answer is not None:
+                records.append(durable.response_record(answer))
+            self._commit(records)
+            return
+        stream_records = [stream.delete(PLACEMENT_NAMESPACE, mail.key)]
+        if answer is not None:
+            key, value = response_key(answer.uuid), answer.to_json().encode()
+            stream_records.append(StreamRecord(PLACEMENT_NAMESPACE, key, value))
+        self._commit([], stream_records=stream_records)
+
+    def _clean(self, now_ms: int) -> None:
+        try:
+            records, stream_records = self.cleaner.removals(self.state, now_ms)
+        except (InvalidInput, Unreachable) as error:
+            log.warning("finished placement messages stay for now: %s", error)
+            return
+        if records or stream_records:
+            log.info(
+                "%d finished placement messages are removed", len(records) + len(stream_records)
             )
-        )
+            self._commit(records, stream_records=stream_records)
 
     def _no_start_because(self) -> str:
         try:

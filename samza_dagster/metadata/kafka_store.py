@@ -10,16 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.coordinator_stream import StreamKey, decode_key, encode_key
 from samza_dagster.metadata.interface import Change
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
 
 _log = logging.getLogger(__name__)
 
@@ -55,9 +52,7 @@ class KafkaMetadataStore:
         self._view_lock = threading.Lock()
         self._view: dict[str, dict[str, bytes]] = {}
         self._reader: TopicReader | None = None
-        self._write_lock = threading.Lock()
-        self._producer: Producer | None = None
-        self._topic_seen = False
+        self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
         self._tails: list[TopicTail] = []
 
     def __repr__(self) -> str:
@@ -84,14 +79,8 @@ class KafkaMetadataStore:
         return self._write(namespace, key, None)
 
     def prepare_writes(self) -> None:
-        """Makes the producer, so that it has its id when the first record is written.
-
-        An idempotent producer asks for its id as it starts, before it is connected, and
-        again after half a second: a record written meanwhile waits for that. Returns at once;
-        nothing is asked of the topic, so none comes into being.
-        """
-        with self._write_lock:
-            self._need_producer()
+        """Gets ready for the first write (`RecordWriter.prepare`); returns at once."""
+        self._writer.prepare()
 
     def end_position(self) -> int:
         """The end offset, transaction markers counted."""
@@ -155,8 +144,7 @@ class KafkaMetadataStore:
                 self._reader.close()
                 self._reader = None
                 self._view = {}
-        with self._write_lock:
-            self._producer = None
+        self._writer.close()
         self._end.close()
 
     def _catch_up(self) -> None:
@@ -183,48 +171,6 @@ class KafkaMetadataStore:
             self._on_malformed(error)
             return None
 
-    def _need_producer(self) -> Producer:
-        if self._producer is None:
-            timeout_ms = max(int(self._timeout_s * 1000), 1)
-            self._producer = self._cluster.producer(timeout_ms=timeout_ms)
-        return self._producer
-
     def _write(self, namespace: str, key: str, value: bytes | None) -> int:
-        from confluent_kafka import KafkaException
-
-        key_bytes = encode_key(namespace, key)
         asked = f"write {namespace} {key} to topic {self._topic}"
-        with self._write_lock:
-            deadline = time.monotonic() + self._timeout_s
-            if not self._topic_seen:
-                # Asked first: a producer would have the broker create a missing topic.
-                self._end.offset(self._timeout_s)
-                self._topic_seen = True
-            producer = self._need_producer()
-            outcome: list[tuple[KafkaError | None, Message]] = []
-
-            def on_delivery(error: KafkaError | None, message: Message) -> None:
-                outcome.append((error, message))
-
-            try:
-                producer.produce(
-                    self._topic, key=key_bytes, value=value, partition=0, on_delivery=on_delivery
-                )
-            except KafkaException as error:
-                raise self._cluster.failure(
-                    asked, error.args[0], self._timeout_s, self._topic
-                ) from error
-            # The client gives up by itself at the deadline; a little later than that it is stuck.
-            while not outcome and time.monotonic() < deadline + 1:
-                producer.poll(0.1)
-            if not outcome:
-                self._producer, self._topic_seen = None, False
-                raise self._cluster.unreachable(asked, self._timeout_s)
-            error, message = outcome[0]
-            if error is not None:
-                if error.fatal():
-                    self._producer, self._topic_seen = None, False
-                raise self._cluster.failure(asked, error, self._timeout_s, self._topic)
-            offset = message.offset()
-            assert offset is not None
-            return offset
+        return self._writer.write(asked, encode_key(namespace, key), value)

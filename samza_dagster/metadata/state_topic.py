@@ -17,9 +17,11 @@ from typing import Any, cast
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
+from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
 
 VERSION = 1
 _PATIENCE_S = 1.0
+_MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _log = logging.getLogger(__name__)
 
 
@@ -35,10 +37,20 @@ class StateRecord:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All current records by key, in order of their offsets, read up to `end`."""
+    """All current records by key, in order of their offsets, read up to `end`.
+
+    `mail` are the requests of clients and the answers to them, as they stand: anybody
+    who may ask can write one, so none of them is trusted here, or stops a leader.
+    """
 
     records: Mapping[str, StateRecord]
     end: int
+    mail: tuple[TopicRecord, ...] = ()
+
+
+def is_mail(key: bytes | None) -> bool:
+    """The record is a client's request or the answer to one, no part of the leader's state."""
+    return key is not None and key.startswith(_MAIL)
 
 
 def encode_record(key: str, value: Mapping[str, Any] | None) -> tuple[bytes, bytes | None]:
@@ -100,9 +112,12 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
         reader.read_until(end, keep, timeout_s)
     finally:
         reader.close()
-    current = (decode_record(topic, record) for record in newest.values())
+    mail = tuple(r for r in newest.values() if is_mail(r.key) and r.value is not None)
+    current = (
+        decode_record(topic, record) for record in newest.values() if not is_mail(record.key)
+    )
     records = {record.key: record for record in current if record.value is not None}
-    return Snapshot(records, end)
+    return Snapshot(records, end, mail)
 
 
 class StateReader:
@@ -146,13 +161,14 @@ class StateReader:
         from_position: int | None = None,
         on_malformed: Callable[[MalformedRecord], None] | None = None,
     ) -> TopicTail:
-        """Calls `on_record` for every committed record from an offset (None: from now).
+        """Calls `on_record` for every committed record of the state from an offset (None: from now).
 
         Records that can't be read go to `on_malformed` (None: logged) and are skipped.
         """
-        end = self._end.offset(self._timeout_s, committed_only=True)
 
         def deliver(record: TopicRecord) -> None:
+            if is_mail(record.key):
+                return
             try:
                 state = decode_record(self._topic, record)
             except MalformedRecord as error:
@@ -163,6 +179,25 @@ class StateReader:
                 return
             on_record(state)
 
+        return self._tail(deliver, from_position)
+
+    def watch_mail(
+        self, on_record: Callable[[TopicRecord], None], *, from_position: int | None = None
+    ) -> TopicTail:
+        """Calls `on_record` for every committed request and answer from an offset (None: from now)."""
+
+        def deliver(record: TopicRecord) -> None:
+            if is_mail(record.key):
+                on_record(record)
+
+        return self._tail(deliver, from_position)
+
+    def end_position(self) -> int:
+        """The end offset, open transactions and markers counted."""
+        return self._end.offset(self._timeout_s)
+
+    def _tail(self, deliver: Callable[[TopicRecord], None], from_position: int | None) -> TopicTail:
+        end = self._end.offset(self._timeout_s, committed_only=True)
         start = end if from_position is None else max(from_position, 0)
         tail = TopicTail(self._cluster, self._topic, start, deliver, committed_only=True)
         self._tails.append(tail)

@@ -61,7 +61,10 @@ class Job:
     standbys: int = 1
     memory_mb: int = 2048
     input_topic: str = "rig-input"
+    lease_ms: int = 30_000
+    host_timeout_ms: int = 30_000
     environment: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -75,7 +78,7 @@ class Job:
         (self.directory / "launch.json").write_text(
             json.dumps({"command": [sys.executable, "-I", str(STUB)], "stop_grace_s": 2})
         )
-        properties = {
+        self.properties = {
             "job.name": self.name,
             "job.id": "1",
             "job.default.system": "kafka",
@@ -91,9 +94,16 @@ class Job:
             "cluster-manager.container.request.timeout.ms": "5000",
             "samza.dagster.max.concurrent.starts": "8",
             "samza.dagster.start.timeout.ms": "60000",
+            "samza.dagster.lease.ms": str(self.lease_ms),
+            "samza.dagster.host.timeout.ms": str(self.host_timeout_ms),
             "stores.s.changelog": f"kafka.{self.name}-s",
+            **self.settings,
         }
-        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        self.configure()
+
+    def configure(self) -> None:
+        """Writes `properties` to the file that the next coordinator reads."""
+        text = "".join(f"{key}={value}\n" for key, value in self.properties.items())
         (self.directory / "job.properties").write_text(text)
 
     @property
@@ -134,9 +144,10 @@ class Job:
                 start_new_session=True,
             )
 
-    def start_coordinator(self, *, kill_at: str | None = None) -> None:
+    def start_coordinator(self, *options: str, kill_at: str | None = None) -> None:
         """A coordinator process; `kill_at` as `crashing_coordinator` reads it."""
         arguments = [
+            *options,
             *("--config", str(self.directory / "job.properties")),
             *("--launch", str(self.directory / "launch.json")),
             *("--token-file", str(self.directory / "token")),
@@ -191,12 +202,17 @@ class Job:
         status = self.status()
         return status["processors"] if status else {}
 
-    def wait_until_running(self, seconds: float = 40.0) -> dict[str, dict[str, Any]]:
-        """Every processor running with a live pid, and every host registered."""
+    def wait_until_running(
+        self, seconds: float = 40.0, *, extra: int = 0
+    ) -> dict[str, dict[str, Any]]:
+        """Every processor running with a live pid, and every host registered.
+
+        `extra`: so many standbys more than the deployment plans.
+        """
 
         def settled() -> dict[str, dict[str, Any]] | None:
             found = self.processors()
-            wanted = self.actives * (1 + self.standbys)
+            wanted = self.actives * (1 + self.standbys) + extra
             running = [
                 p
                 for p in found.values()

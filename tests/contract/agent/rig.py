@@ -49,6 +49,12 @@ class Recorder:
     """Keeps every callback, as (name, arguments)."""
 
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    admit: Callable[[str], None] = lambda _host: None
+
+    def on_host_told(self, host: str) -> None:
+        """Admits at once: a coordinator that has nothing to stop."""
+        self.calls.append(("on_host_told", (host,)))
+        self.admit(host)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if not name.startswith("on_"):
@@ -150,7 +156,7 @@ class Rig:
         cluster = LocalCluster(
             token=TOKEN, epoch=epoch, lease_s=lease_s, url_file=self.root / "url"
         )
-        recorder = Recorder()
+        recorder = Recorder(admit=cluster.admit_host)
         self.clusters.append(cluster)
         cluster.start(recorder)  # pyright: ignore[reportArgumentType]
         return cluster, recorder

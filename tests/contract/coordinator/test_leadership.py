@@ -16,13 +16,48 @@ from tests.rig.job import Job, alive, until
 pytestmark = pytest.mark.contract
 
 
-def test_a_second_coordinator_takes_over_and_the_first_ends(job_of: Callable[..., Job]) -> None:
-    """The broker fences the older at its next commit; containers keep their processes."""
+def log_of(job: Job) -> str:
+    return (job.directory / "coordinator.log").read_text()
+
+
+def test_a_second_coordinator_waits_until_the_first_is_gone(job_of: Callable[..., Job]) -> None:
+    """It disturbs nobody while it waits, and leads within seconds of the first one's death."""
     job = job_of("two-leaders")
+    before = job.processors()
+    first = job.coordinator
+    assert first is not None
+    job.start_coordinator()
+    until("the second waits", lambda: "this coordinator waits" in log_of(job))
+    client = job.client()
+    try:
+        request = client.place("0-0", "LAST_SEEN")
+        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+        status = job.status()
+        assert status is not None
+        assert status["leader_epoch"] == 1
+        first.send_signal(signal.SIGKILL)
+        first.wait(timeout=10)
+        until(
+            "the second leads",
+            lambda: (now := job.status()) is not None and now["leader_epoch"] == 2,
+            seconds=10,
+        )
+        request = client.place("1-0", "LAST_SEEN")
+        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+    finally:
+        client.close()
+    after = job.wait_until_running()
+    for processor in ("0", "1"):
+        assert after[processor]["pid"] == before[processor]["pid"]
+
+
+def test_a_coordinator_that_is_told_so_ends_the_one_that_leads(job_of: Callable[..., Job]) -> None:
+    """`--take-over now`: the broker fences the older at its next commit; containers run on."""
+    job = job_of("taken-over")
     before = job.processors()
     older = job.coordinator
     assert older is not None
-    job.start_coordinator()
+    job.start_coordinator("--take-over", "now")
     until(
         "the newer leads",
         lambda: (status := job.status()) is not None and status["leader_epoch"] == 2,
@@ -39,18 +74,38 @@ def test_a_second_coordinator_takes_over_and_the_first_ends(job_of: Callable[...
         assert after[processor]["pid"] == before[processor]["pid"]
 
 
+def test_an_orderly_end_hands_over_at_once(job_of: Callable[..., Job]) -> None:
+    """SIGTERM: the leader says that it has ended, and whoever waits leads."""
+    job = job_of("handed-over")
+    before = job.processors()
+    first = job.coordinator
+    assert first is not None
+    job.start_coordinator()
+    until("the second waits", lambda: "this coordinator waits" in log_of(job))
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(timeout=10) == 0
+    after = job.wait_until_running(seconds=10)
+    assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+
+
 def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job]) -> None:
-    """SIGSTOP, a successor, SIGCONT: the zombie's commit is refused and its process ends."""
-    job = job_of("zombie")
+    """SIGSTOP: its beats stop and a successor leads within a lease, so that no container ends.
+    SIGCONT: the zombie's commit is refused and its process ends.
+    """
+    job = job_of("zombie", lease_ms=12_000)
+    before = job.processors()
     zombie = job.coordinator
     assert zombie is not None
-    zombie.send_signal(signal.SIGSTOP)
     job.start_coordinator()
+    until("the second waits", lambda: "this coordinator waits" in log_of(job))
+    zombie.send_signal(signal.SIGSTOP)
     client = job.client()
     try:
         request = client.place("1", "LAST_SEEN", request_expiry_s=60)
         assert client.wait(request.uuid, timeout_s=60).status_code == "SUCCEEDED"
         settled = job.wait_until_running()
+        for processor in ("0", "0-0", "1-0"):
+            assert settled[processor]["pid"] == before[processor]["pid"]
         zombie.send_signal(signal.SIGCONT)
         assert zombie.wait(timeout=20) == 1
         assert job.wait_until_running() == settled

@@ -60,7 +60,7 @@ REFUSED: list[tuple[str, str, str, dict[str, Any], type[InvalidInput], tuple[str
         Refused,
         ("never on one host", "1 is on host-2", "place 1 --to"),
     ),
-    ("STANDBY", "0", "STANDBY", {}, Refused, ("STANDBY", "0-0 on host-3", "place 0-0 --to")),
+    ("a standby to STANDBY", "0-0", "STANDBY", {}, Refused, ("STANDBY", "standby", "a host")),
     (
         "expiry 0",
         "0",

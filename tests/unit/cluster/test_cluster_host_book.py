@@ -55,7 +55,7 @@ def test_each_step_of_a_container_is_told_once() -> None:
     """Report by report, and a report that changes nothing tells nothing."""
     book = HostBook("host-1")
     steps: list[tuple[dict[str, Any], list[str]]] = [
-        (container(state="launching"), ["on_host_registered"]),
+        (container(state="launching"), ["on_host_registered", "on_host_told"]),
         (container(pid=7), ["on_container_launched"]),
         (container(pid=7, checked_in=True), ["on_container_checked_in"]),
         (container(pid=7, checked_in=True), []),
@@ -79,6 +79,7 @@ def test_steps_that_one_report_joins_are_told_in_order() -> None:
         "on_container_launched",
         "on_container_checked_in",
         "on_container_stopped",
+        "on_host_told",
     ]
 
 
@@ -94,7 +95,12 @@ def test_an_agent_that_was_started_anew_or_was_lost_tells_all_again() -> None:
     """At least once: a coordinator may have missed what came before."""
     book = HostBook("host-1")
     running = [container(pid=7, checked_in=True)]
-    everything = ["on_host_registered", "on_container_launched", "on_container_checked_in"]
+    everything = [
+        "on_host_registered",
+        "on_container_launched",
+        "on_container_checked_in",
+        "on_host_told",
+    ]
     assert told(book, sync(containers=running)) == everything
     assert told(book, sync(instance="i2", sequence=0, containers=running)) == everything
     assert book.past_instances == {"i1"}

@@ -1,0 +1,169 @@
+"""What must hold before a request of our own is written. Pure.
+
+Samza's AM knows none of them: nothing is written where it coordinates.
+"""
+
+from __future__ import annotations
+
+from samza_dagster.client.checks import check_destination, find_processor
+from samza_dagster.client.verdicts import judge_all, peers_of
+from samza_dagster.client.views import ActionView, JobView, ProcessorView
+from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.model import PlacementResponse, TaskMode
+from samza_dagster.model.naming import ANY_HOST, group_of, standby_container_id
+from samza_dagster.model.own_requests import RequestKind
+
+_TOO_LATE = ("stopping", "starting", "stopping-standby", "fallback-source", "fallback-any")
+
+
+def require_our_coordinator(view: JobView, asked: str) -> None:
+    """Raises `Refused` where Samza's own AM coordinates."""
+    if view.coordinator != "samza_dagster":
+        raise Refused(
+            f"{asked}: only samza_dagster's coordinator knows such requests",
+            seen="no state of ours for this deployment: Samza's AM coordinates it",
+            fix="run the job under samza-dagster coordinator run",
+        )
+
+
+def standbys_of(view: JobView, active: ProcessorView) -> tuple[ProcessorView, ...]:
+    """The standbys of an active's group, in order of their ids."""
+    return tuple(p for p in peers_of(view, active) if p.mode is TaskMode.STANDBY)
+
+
+def new_standby(view: JobView, active: ProcessorView) -> ProcessorView:
+    """The standby that a `start-standby` would make, as far as a client can tell."""
+    taken = {p.processor_id for p in view.processors.values()}
+    replica = next(
+        n
+        for n in range(len(taken) + 1)
+        if standby_container_id(active.processor_id, n) not in taken
+    )
+    return ProcessorView(
+        processor_id=standby_container_id(active.processor_id, replica),
+        mode=TaskMode.STANDBY,
+        state="planned",
+        host=None,
+    )
+
+
+def check_start_standby(
+    view: JobView, processor_id: str, destination: str
+) -> tuple[ProcessorView, ProcessorView, tuple[str, ...]]:
+    """The active, the standby to come, and notices; raises `InvalidInput` or `Refused`."""
+    asked = f"control-standby start {processor_id}"
+    require_our_coordinator(view, asked)
+    active = find_processor(view, processor_id)
+    if active.mode is not TaskMode.ACTIVE:
+        raise InvalidInput(
+            f"{asked}: an active's id",
+            seen=f"{processor_id} is a standby",
+            fix=f"control-standby start {group_of(processor_id)}",
+        )
+    if any("-" in task for task in active.tasks):
+        raise InvalidInput(
+            asked,
+            seen=f"a task name with '-': {next(t for t in active.tasks if '-' in t)}",
+            fix="Samza can't keep standbys of such tasks: another partition grouper",
+        )
+    has = len(standbys_of(view, active))
+    if view.max_standbys is not None and has >= view.max_standbys:
+        raise Refused(
+            f"{asked}: at most {view.max_standbys} standbys of one active",
+            seen=f"{has}",
+            fix="stop one first, or raise samza.dagster.max.standbys",
+        )
+    standby = new_standby(view, active)
+    if destination == ANY_HOST:
+        verdicts = judge_all(view, standby)
+        if not any(v.legal for v in verdicts):
+            raise Refused(
+                f"{asked}: no host is legal",
+                seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts) or "no host",
+                fix="start an agent on another host",
+            )
+        return active, standby, ()
+    _, notices = check_destination(view, standby, destination)
+    return active, standby, notices
+
+
+def check_stop_standby(view: JobView, processor_id: str) -> ProcessorView:
+    """The standby to stop; an active's id stands for its only standby."""
+    asked = f"control-standby stop {processor_id}"
+    require_our_coordinator(view, asked)
+    processor = find_processor(view, processor_id)
+    if processor.mode is TaskMode.STANDBY:
+        return processor
+    standbys = standbys_of(view, processor)
+    if len(standbys) != 1:
+        raise InvalidInput(
+            f"{asked}: a standby's id",
+            seen=f"{processor_id} is an active with standbys "
+            + (", ".join(s.processor_id for s in standbys) or "none"),
+            fix=f"control-standby stop {standbys[0].processor_id}"
+            if standbys
+            else "nothing to stop",
+        )
+    return standbys[0]
+
+
+def check_fail_over(view: JobView, processor_id: str) -> tuple[ProcessorView, tuple[str, ...]]:
+    """The active, and notices; raises `InvalidInput` for a standby or an active without one."""
+    asked = f"fail-over {processor_id}"
+    require_our_coordinator(view, asked)
+    active = find_processor(view, processor_id)
+    if active.mode is not TaskMode.ACTIVE:
+        raise InvalidInput(
+            f"{asked}: an active's id",
+            seen=f"{processor_id} is a standby",
+            fix=f"fail-over {group_of(processor_id)}",
+        )
+    standbys = standbys_of(view, active)
+    if not standbys:
+        raise Refused(
+            f"{asked}: onto a standby",
+            seen="it has none",
+            fix=f"control-standby start {processor_id}, or place {processor_id} --to ANY_HOST",
+        )
+    ready = [s for s in standbys if s.is_running]
+    if not ready:
+        states = ", ".join(f"{s.processor_id} {s.state}" for s in standbys)
+        raise Refused(f"{asked}: onto a standby that runs", seen=states, fix="wait until one runs")
+    return active, (
+        f"the coordinator takes the standby soonest ready, of {', '.join(s.processor_id for s in ready)}",
+    )
+
+
+def check_about(
+    view: JobView,
+    kind: RequestKind,
+    uuid: str,
+    *,
+    action: ActionView | None,
+    response: PlacementResponse | None,
+) -> ActionView:
+    """The action that a commit, release or cancel of request `uuid` can still do something about.
+
+    Raises `InvalidInput` for a request that nobody knows, `Refused` for one that ended or
+    whose container is being stopped.
+    """
+    require_our_coordinator(view, f"{kind.value} {uuid}")
+    if response is not None and response.status_code.is_terminal:
+        raise Refused(
+            f"{kind.value} request {uuid}: one that is in flight",
+            seen=f"it ended: {response.status_code.value}, {response.response_message}",
+            fix="nothing is left to do",
+        )
+    if action is None:
+        raise InvalidInput(
+            f"{kind.value} request {uuid}",
+            seen="no such request waits or is acted on in this job",
+            fix="samza-dagster status shows those that are in flight",
+        )
+    if action.stage in _TOO_LATE:
+        raise Refused(
+            f"{kind.value} request {uuid}: before its container is stopped",
+            seen=f"stage {action.stage}",
+            fix=f"wait for its end: samza-dagster status {uuid}",
+        )
+    return action

@@ -1,0 +1,170 @@
+"""Waiting for one's turn to lead: a second coordinator of a job doesn't push the first out.
+
+Whoever leads writes a record into the state topic at least every third of the lease, so
+silence tells. To take over is safe at any time, since the broker refuses the older
+leader's writes; waiting only spares a healthy leader (`docs/coordinator.md`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
+from samza_dagster.coordinator.clock import wall_clock_ms
+from samza_dagster.coordinator.durable import LEADER
+from samza_dagster.metadata.state_topic import Snapshot, StateReader, StateRecord
+
+log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 0.25
+_SHORTEST_PATIENCE_S = 1.0
+_OLD_LEASE_MS = 120_000
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Who leads, by the state topic's `leader` record.
+
+    `process` is known when the record was written on Linux. `ended`: it has stopped in
+    an orderly way. `lease_ms` is the longest lease that it may have granted.
+    """
+
+    epoch: int = 0
+    host: str = ""
+    url: str = ""
+    lease_ms: int = 0
+    process: ProcessName | None = None
+    pid_namespace: str = ""
+    ended: bool = True
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any] | None) -> Leader:
+        """From the record; without one a leader of epoch 0 that has ended."""
+        if record is None:
+            return cls()
+        return cls(
+            epoch=int(record.get("epoch", 0)),
+            host=str(record.get("host", "")),
+            url=str(record.get("coordinator_url", "")),
+            lease_ms=int(record.get("lease_ms", _OLD_LEASE_MS)),
+            process=ProcessName.from_json(record.get("process")),
+            pid_namespace=str(record.get("pid_namespace", "")),
+            ended=record.get("ended") is True,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The record's value."""
+        return {
+            "epoch": self.epoch,
+            "host": self.host,
+            "coordinator_url": self.url,
+            "lease_ms": self.lease_ms,
+            "process": None if self.process is None else self.process.to_json(),
+            "pid_namespace": self.pid_namespace,
+            "ended": self.ended,
+        }
+
+    @property
+    def patience_s(self) -> float:
+        """Silence after which it is taken for gone: two of its beats are missing then.
+
+        A third of the lease is left for the next leader to renew the leases in.
+        """
+        return max(_SHORTEST_PATIENCE_S, self.lease_ms / 1000 * 2 / 3)
+
+
+def this_process() -> tuple[ProcessName | None, str]:
+    """This process, and the namespace in which its pid counts; unknown outside of Linux."""
+    try:
+        return name_of(os.getpid()), os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
+        return None, ""
+
+
+def is_gone(leader: Leader) -> bool:
+    """It ended, it is this very process, or its process was on this machine and isn't any more."""
+    if leader.ended:
+        return True
+    mine, namespace = this_process()
+    if leader.process is None or mine is None:
+        return False
+    if leader.process == mine:
+        return True
+    here = (leader.host, leader.pid_namespace, leader.process.boot_id)
+    return here == (socket.gethostname(), namespace, boot_id()) and not leader.process.is_alive()
+
+
+class Candidacy:
+    """One wait for a job's leadership. `seconds` is an elapsed clock."""
+
+    def __init__(
+        self,
+        reader: StateReader,
+        *,
+        seconds: Callable[[], float],
+        stopped: threading.Event,
+        jitter: Callable[[], float] = random.random,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._wall_ms = wall_ms
+        self._reader = reader
+        self._seconds = seconds
+        self._stopped = stopped
+        self._jitter = jitter
+        self._leader = Leader()
+        self._heard_at = 0.0
+
+    def wait(self, *, on_connected: Callable[[], None] = lambda: None) -> str:
+        """Returns why it is time to lead, or "" when it was stopped.
+
+        `on_connected` is called when the state topic has been read once. Raises `MalformedRecord` for a state that can't be read, `Unreachable`.
+        """
+        snapshot = self._reader.snapshot()
+        on_connected()
+        record = snapshot.records.get(LEADER)
+        self._leader = Leader.of(None if record is None else record.value)
+        if is_gone(self._leader):
+            return "nobody leads"
+        log.info(
+            "%s leads in epoch %d: this coordinator waits until it is gone, or silent for %.1f s",
+            self._leader.url or self._leader.host,
+            self._leader.epoch,
+            self._leader.patience_s,
+        )
+        self._heard_at = self._seconds() - self._age_s(snapshot)
+        watch = self._reader.watch(self._note, from_position=snapshot.end)
+        # Of several that wait, one is first.
+        extra_s = self._jitter() * min(1.0, self._leader.patience_s / 8)
+        try:
+            while not self._stopped.wait(_LOOK_EVERY_S):
+                leader = self._leader
+                if is_gone(leader):
+                    return f"the leader of epoch {leader.epoch} is gone"
+                silent_s = self._seconds() - self._heard_at
+                if silent_s > leader.patience_s + extra_s:
+                    return (
+                        f"the leader of epoch {leader.epoch} has been silent for {silent_s:.1f} s"
+                    )
+        finally:
+            watch.close()
+        return ""
+
+    def _age_s(self, snapshot: Snapshot) -> float:
+        """For how long nothing has been written, as far as its own clock may be believed.
+
+        Who lives writes every third of the lease, so no more than that can be true of it.
+        """
+        newest_ms = max(record.timestamp_ms for record in snapshot.records.values())
+        age_s = (self._wall_ms() - newest_ms) / 1000
+        return max(0.0, min(age_s, self._leader.lease_ms / 1000 / 4))
+
+    def _note(self, record: StateRecord) -> None:
+        self._heard_at = self._seconds()
+        if record.key == LEADER:
+            self._leader = Leader.of(record.value)

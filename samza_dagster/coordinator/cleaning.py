@@ -1,0 +1,60 @@
+"""The leader's own housekeeping: finished messages go, in its transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from samza_dagster.coordinator.durable import Record
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.cleanup import Where, finished_or_foreign
+from samza_dagster.metadata.coordinator_stream import StreamRecord
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.own_requests import read_mail
+from samza_dagster.metadata.placement_store import (
+    ContainerPlacementMetadataStore,
+    request_key,
+    response_key,
+)
+from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from samza_dagster.placement.reading import in_flight
+from samza_dagster.placement.state import JobState
+
+_MOST_AT_ONCE = 5_000
+
+
+class FinishedMessages:
+    """Implements `Cleaner` over both topics; reads them when it is asked."""
+
+    def __init__(self, store: MetadataStore, reader: StateReader, *, older_than_ms: int) -> None:
+        self._placement = ContainerPlacementMetadataStore(store, on_malformed=lambda _: None)
+        self._reader = reader
+        self._older_than_ms = older_than_ms
+
+    def removals(
+        self, state: JobState, now_ms: int
+    ) -> tuple[Sequence[Record], Sequence[StreamRecord]]:
+        """Sees `Cleaner`; the oldest first, and not more than one transaction should hold."""
+        mail = read_mail(self._reader.snapshot().mail)
+        found = finished_or_foreign(
+            requests=self._placement.requests(),
+            responses=self._placement.responses(),
+            own_requests=mail.requests,
+            own_responses=mail.responses,
+            deployment_id=state.deployment_id,
+            in_flight=in_flight(state.groups.values()),
+            now_ms=now_ms,
+            older_than_ms=self._older_than_ms,
+        )[:_MOST_AT_ONCE]
+        records: list[Record] = []
+        stream_records: list[StreamRecord] = []
+        for removal in found:
+            is_request = removal.kind == "request"
+            if removal.where is Where.STATE_TOPIC:
+                prefix = REQUEST_PREFIX if is_request else RESPONSE_PREFIX
+                records.append((f"{prefix}{removal.uuid}", None))
+            else:
+                key = request_key(removal.uuid) if is_request else response_key(removal.uuid)
+                stream_records.append(stream.delete(PLACEMENT_NAMESPACE, key))
+        return records, stream_records

@@ -1,0 +1,38 @@
+"""The leader's clock: wall time at take-over plus elapsed time; it never goes back in a term."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def elapsed_s() -> float:
+    """Seconds of a clock that no one sets; it counts a suspended machine's time where it can."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch, for timestamps that people and Samza read."""
+    return time.time_ns() // 1_000_000
+
+
+class LeaderClock:
+    """Milliseconds that look like wall time and only ever grow.
+
+    A wall clock that is set while a term lasts moves no deadline. `seconds` is the
+    elapsed clock under it, for those who only measure.
+    """
+
+    def __init__(
+        self,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        seconds: Callable[[], float] = elapsed_s,
+    ) -> None:
+        self.seconds = seconds
+        self._began_ms = wall_ms()
+        self._began_s = seconds()
+
+    def now_ms(self) -> int:
+        """The leader's time."""
+        return self._began_ms + int((self.seconds() - self._began_s) * 1000)

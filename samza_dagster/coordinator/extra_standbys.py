@@ -1,0 +1,72 @@
+"""Standbys that were spun up on request: the deployment's JobModel doesn't plan them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from samza_dagster.assignment import standby_container
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
+from samza_dagster.metadata.job_metadata import job_model_records
+from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model.naming import group_of
+from samza_dagster.placement.state import JobState
+
+
+def extra_standbys(state: JobState) -> frozenset[str]:
+    """Ids of the standbys that a request spun up and none has removed."""
+    return frozenset(
+        processor.processor_id
+        for group in state.groups.values()
+        for processor in group.processors.values()
+        if processor.extra and processor.wanted
+    )
+
+
+def with_extras(planned: JobModel, extras: Iterable[str]) -> JobModel:
+    """The JobModel with a container for each extra standby whose active it has."""
+    added = {
+        processor_id: container
+        for processor_id in sorted(extras)
+        if processor_id not in planned.containers
+        and (container := _container(planned, processor_id)) is not None
+    }
+    if not added:
+        return planned
+    return planned.model_copy(update={"containers": {**planned.containers, **added}})
+
+
+def assignment_records(
+    planned: JobModel, before: frozenset[str], after: frozenset[str], author: Author
+) -> tuple[StreamRecord, ...]:
+    """What the coordinator stream needs when the extra standbys change.
+
+    Task assignments, modes, changelog and input mappings as Samza's own coordinator
+    writes them for a JobModel that has these containers, and deletions of what is gone.
+    What the plan itself says is never deleted.
+    """
+    if before == after:
+        return ()
+    groups = {group_of(processor_id) for processor_id in before ^ after}
+    old = {(r.namespace, r.key): r for r in _records(planned, before, groups, author)}
+    new = {(r.namespace, r.key): r for r in _records(planned, after, groups, author)}
+    changed = [record for place, record in new.items() if old.get(place) != record]
+    gone = [stream.delete(namespace, key) for namespace, key in old if (namespace, key) not in new]
+    return (*changed, *gone)
+
+
+def _records(
+    planned: JobModel, extras: frozenset[str], groups: set[str], author: Author
+) -> list[StreamRecord]:
+    containers = with_extras(planned, extras).containers
+    of_groups = {pid: c for pid, c in containers.items() if group_of(pid) in groups}
+    records = job_model_records(JobModel(config={}, containers=of_groups), author, deployment_id="")
+    return [record for record in records if record.namespace != stream.SET_CONFIG]
+
+
+def _container(planned: JobModel, processor_id: str) -> ContainerModel | None:
+    active_id, _, replica = processor_id.partition("-")
+    active = planned.containers.get(active_id)
+    if active is None or not (replica.isascii() and replica.isdigit()):
+        return None
+    return standby_container(active, int(replica))

@@ -1,0 +1,57 @@
+"""What a leader may promise its hosts, and when it must show that it still leads.
+
+A lease ends within one lease of the leader's last successful commit, so that a leader
+that can't commit lets its containers end before a next one replaces them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from samza_dagster.placement import leases
+from samza_dagster.placement.state import Limits
+
+
+@dataclass
+class LeaseTerms:
+    """The leases of one term. Read from the threads that answer agents, written by one.
+
+    `lease_ms` is the config's. `limits.lease_ms` may be longer: of an earlier leader,
+    whose leases may still run. `began_ms` is when this one took over.
+    """
+
+    lease_ms: int
+    limits: Limits
+    began_ms: int
+
+    def __post_init__(self) -> None:
+        self._sent_ms = self.began_ms
+        self._own = replace(self.limits, lease_ms=self.lease_ms)
+
+    @classmethod
+    def of(cls, limits: Limits, *, before_ms: int, began_ms: int) -> LeaseTerms:
+        """After a leader whose leases were `before_ms` long, 0 when there was none."""
+        longest = max(limits.lease_ms, before_ms)
+        return cls(limits.lease_ms, replace(limits, lease_ms=longest), began_ms)
+
+    def committed(self, sent_ms: int) -> None:
+        """A commit that was sent at this time succeeded."""
+        self._sent_ms = max(self._sent_ms, sent_ms)
+
+    def grant_s(self, now_ms: int) -> float:
+        """Seconds that a lease granted now may last."""
+        return leases.grant_ms(self._own, now_ms, self._sent_ms) / 1000
+
+    def longest_ms(self, now_ms: int) -> int:
+        """The longest lease that may still run, for the next leader to wait for."""
+        old_are_over = now_ms > leases.over_ms(self.limits, self.began_ms)
+        return self.lease_ms if old_are_over else self.limits.lease_ms
+
+    @property
+    def next_beat_ms(self) -> int:
+        """When a commit is due although nothing has changed: a third of the lease after the last."""
+        return self._sent_ms + leases.beat_every_ms(self._own)
+
+    def beat_is_due(self, now_ms: int) -> bool:
+        """Nothing was committed for a third of the lease."""
+        return now_ms >= self.next_beat_ms

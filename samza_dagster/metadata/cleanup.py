@@ -1,0 +1,82 @@
+"""Which placement messages nobody needs any more. Pure: the tool and the leader use one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from samza_dagster.model import PlacementRequest, PlacementResponse
+from samza_dagster.model.own_requests import OwnRequest
+
+
+class Where(StrEnum):
+    """The topic that a message is in."""
+
+    COORDINATOR_STREAM = "coordinator-stream"
+    STATE_TOPIC = "state-topic"
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One message to delete; `kind` is `request` or `response`, `at_ms` its own timestamp."""
+
+    where: Where
+    kind: str
+    uuid: str
+    at_ms: int
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return asdict(self)
+
+
+def finished_or_foreign(
+    *,
+    requests: Iterable[PlacementRequest],
+    responses: Iterable[PlacementResponse],
+    own_requests: Mapping[str, OwnRequest],
+    own_responses: Mapping[str, PlacementResponse],
+    deployment_id: str,
+    in_flight: Collection[str],
+    now_ms: int,
+    older_than_ms: int,
+) -> tuple[Removal, ...]:
+    """Messages to delete, oldest first.
+
+    Requests of other deployments, whatever their age: nobody will ever take one. Answers
+    older than `older_than_ms` that are final or of another deployment, and the requests
+    that they answer. Never what an action in flight belongs to (`in_flight`, UUIDs),
+    nor a request of this deployment that waits to be taken.
+    """
+    found: list[Removal] = []
+    for where, asked, answered in (
+        (
+            Where.COORDINATOR_STREAM,
+            {r.uuid: (r.deployment_id, r.timestamp) for r in requests},
+            {r.uuid: r for r in responses},
+        ),
+        (
+            Where.STATE_TOPIC,
+            {uuid: (r.deployment_id, r.timestamp) for uuid, r in own_requests.items()},
+            own_responses,
+        ),
+    ):
+        old: set[str] = set()
+        for uuid, response in answered.items():
+            foreign = response.deployment_id != deployment_id
+            done = response.status_code.is_terminal or foreign
+            if done and uuid not in in_flight and now_ms - response.timestamp > older_than_ms:
+                old.add(uuid)
+                why = "of another deployment" if foreign else response.status_code.value
+                found.append(Removal(where, "response", uuid, response.timestamp, why))
+        for uuid, (deployment, timestamp) in asked.items():
+            if uuid in in_flight:
+                continue
+            if deployment != deployment_id:
+                found.append(Removal(where, "request", uuid, timestamp, "of another deployment"))
+            elif uuid in old:
+                found.append(Removal(where, "request", uuid, timestamp, "answered"))
+    return tuple(sorted(found, key=lambda r: (r.at_ms, r.uuid, r.kind, r.where)))

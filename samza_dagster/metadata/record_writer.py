@@ -1,0 +1,98 @@
+"""Writing single records to a topic, each acknowledged by all replicas."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topic_reader import TopicEnd
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+
+class RecordWriter:
+    """An idempotent producer for partition 0 of one topic. Thread-safe.
+
+    `timeout_s` bounds every call. Never creates the topic.
+    """
+
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, end: TopicEnd, *, timeout_s: float
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._end = end
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._topic_seen = False
+
+    def prepare(self) -> None:
+        """Makes the producer, so that it has its id when the first record is written.
+
+        An idempotent producer asks for its id as it starts, before it is connected, and
+        again after half a second: a record written meanwhile waits for that. Returns at once;
+        nothing is asked of the topic, so none comes into being.
+        """
+        with self._lock:
+            self._need_producer()
+
+    def write(self, asked: str, key: bytes, value: bytes | None) -> int:
+        """Writes one record and returns its offset; `asked` is for the error.
+
+        Raises `InvalidInput` when the topic doesn't exist or refuses it, `Unreachable` when
+        no broker answers in time: whether it was written is then unknown.
+        """
+        from confluent_kafka import KafkaException
+
+        with self._lock:
+            deadline = time.monotonic() + self._timeout_s
+            if not self._topic_seen:
+                # Asked first: a producer would have the broker create a missing topic.
+                self._end.offset(self._timeout_s)
+                self._topic_seen = True
+            producer = self._need_producer()
+            outcome: list[tuple[KafkaError | None, Message]] = []
+
+            def on_delivery(error: KafkaError | None, message: Message) -> None:
+                outcome.append((error, message))
+
+            try:
+                producer.produce(
+                    self._topic, key=key, value=value, partition=0, on_delivery=on_delivery
+                )
+            except KafkaException as error:
+                raise self._cluster.failure(
+                    asked, error.args[0], self._timeout_s, self._topic
+                ) from error
+            # The client gives up by itself at the deadline; a little later than that it is stuck.
+            while not outcome and time.monotonic() < deadline + 1:
+                producer.poll(0.1)
+            if not outcome:
+                self._forget()
+                raise self._cluster.unreachable(asked, self._timeout_s)
+            error, message = outcome[0]
+            if error is not None:
+                if error.fatal():
+                    self._forget()
+                raise self._cluster.failure(asked, error, self._timeout_s, self._topic)
+            offset = message.offset()
+            assert offset is not None
+            return offset
+
+    def close(self) -> None:
+        """Lets go of the producer."""
+        with self._lock:
+            self._producer = None
+
+    def _forget(self) -> None:
+        self._producer, self._topic_seen = None, False
+
+    def _need_producer(self) -> Producer:
+        if self._producer is None:
+            timeout_ms = max(int(self._timeout_s * 1000), 1)
+            self._producer = self._cluster.producer(timeout_ms=timeout_ms)
+        return self._producer

@@ -1,0 +1,126 @@
+"""Requests that Samza's wire has no form for: they go through our own state topic.
+
+Key `request/<uuid>`, value a JSON object with `"version": 1`; answered under
+`response/<uuid>` with the fields and statuses of Samza's responses. None of them
+enters the coordinator stream, where an unmodified Samza would stumble over it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid as uuid_module
+from enum import StrEnum
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.model.job_model import WireModel, malformed
+from samza_dagster.model.placement_messages import (
+    JAVA_LONG_MAX,
+    NAME_LENGTH_MAX,
+    PlacementResponse,
+    parse_response,
+)
+
+REQUEST_PREFIX = "request/"
+RESPONSE_PREFIX = "response/"
+LONGEST_EXPIRY_MS = 86_400_000
+_KIND = "request of our own"
+_FIX = "a request as samza-dagster's client writes it"
+
+
+class RequestKind(StrEnum):
+    """What a request of our own asks for; the values stand on the wire."""
+
+    PLACE = "place"
+    FAIL_OVER = "fail-over"
+    START_STANDBY = "start-standby"
+    STOP_STANDBY = "stop-standby"
+    COMMIT = "commit"
+    RELEASE = "release"
+    CANCEL = "cancel"
+
+    @property
+    def is_about_another(self) -> bool:
+        """It is about a request that was made before, named by `refers_to`."""
+        return self in (RequestKind.COMMIT, RequestKind.RELEASE, RequestKind.CANCEL)
+
+
+class OwnRequest(WireModel):
+    """One request; its UUID is in the record's key, not in the value.
+
+    `timestamp` in ms since the epoch. `request_expiry` in ms bounds the reservation, and
+    with `hold` how long it is held for a commit. `refers_to` is the UUID of the request
+    that a commit, release or cancel is about.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    version: Literal[1] = 1
+    kind: RequestKind
+    processor_id: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    destination_host: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    deployment_id: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    timestamp: int = Field(ge=0, le=JAVA_LONG_MAX)
+    request_expiry: int | None = Field(default=None, ge=0, le=LONGEST_EXPIRY_MS)
+    hold: bool = False
+    refers_to: str | None = None
+
+    @field_validator("refers_to")
+    @classmethod
+    def _parsable(cls, value: str | None) -> str | None:
+        return None if value is None else str(uuid_module.UUID(value))
+
+    @model_validator(mode="after")
+    def _about_what(self) -> Self:
+        if self.kind.is_about_another and self.refers_to is None:
+            raise ValueError(f"refersTo: a {self.kind.value} names the request that it is about")
+        if self.hold and self.kind is not RequestKind.PLACE:
+            raise ValueError(f"hold: a {self.kind.value} can't be held, only a place")
+        return self
+
+
+def parse_own_request(payload: str | bytes) -> OwnRequest:
+    """Reads a request; raises `MalformedRecord` that names the field."""
+    try:
+        request = OwnRequest.model_validate_json(payload, strict=True)
+    except ValidationError as error:
+        seen = malformed(_KIND, error).seen
+        raise MalformedRecord(f"read a {_KIND}", seen=seen, fix=_FIX) from error
+    if "version" not in request.model_fields_set:
+        raise MalformedRecord(f"read a {_KIND}", seen="field version: it is missing", fix=_FIX)
+    return request
+
+
+def response_value(response: PlacementResponse) -> dict[str, Any]:
+    """The value of a `response/<uuid>` record, without its version."""
+    return response.to_wire()
+
+
+def parse_own_response(uuid: str, value: dict[str, Any]) -> PlacementResponse:
+    """The response of a record's value; raises `MalformedRecord` that names the field."""
+    fields = {name: entry for name, entry in value.items() if name != "version"}
+    response = parse_response(json.dumps(fields))
+    if response.uuid != uuid:
+        raise MalformedRecord(
+            "read a response of our own", seen=f"field uuid: {response.uuid} under key {uuid}"
+        )
+    return response
+
+
+def uuid_of_key(key: str) -> str | None:
+    """The UUID that a `request/…` or `response/…` key names, in canonical form; None if none."""
+    for prefix in (REQUEST_PREFIX, RESPONSE_PREFIX):
+        if key.startswith(prefix):
+            return canonical_uuid_or_none(key.removeprefix(prefix))
+    return None
+
+
+def canonical_uuid_or_none(text: str) -> str | None:
+    """A UUID's canonical form; None for text that is none."""
+    try:
+        return str(uuid_module.UUID(text))
+    except ValueError:
+        return None

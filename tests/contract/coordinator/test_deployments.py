@@ -1,0 +1,63 @@
+"""A new config over a running job: its containers are replaced, and nothing of the old stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from samza_dagster.metadata.job_metadata import JobMetadata
+from tests.rig.job import Job, alive
+
+pytestmark = pytest.mark.contract
+
+
+def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None:
+    """A plain key, then two actives to three and back: new run ids, no process of the old left,
+    no store with two owners, and a coordinator stream that tells of the new JobModel alone.
+    """
+    job = job_of("deploying", actives=2, memory_mb=4096)
+    before = job.processors()
+    deployments = [job.status()["deployment_id"]]
+    for changes, actives in (
+        ({"task.commit.ms": "5000"}, 2),
+        ({"job.container.count": "3"}, 3),
+        ({"job.container.count": "2"}, 2),
+    ):
+        job.kill_coordinator()
+        job.properties |= changes
+        job.configure()
+        job.actives = actives
+        job.start_coordinator()
+        after = job.wait_until_running()
+        deployments.append(job.status()["deployment_id"])
+        assert not [p for p, c in before.items() if alive(c["pid"])], changes
+        store = job.metadata()
+        metadata = JobMetadata(store)
+        assert metadata.deployment_id() == deployments[-1]
+        model = metadata.job_model()
+        assert set(model.containers) == set(after)
+        assert set(metadata.locality().processor_localities) <= set(after)
+        for key, value in changes.items():
+            assert model.config[key] == value
+        store.close()
+        before = after
+    assert len(set(deployments)) == 4
+    assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
+
+
+def test_the_coordinators_own_settings_make_no_new_deployment(job_of: Callable[..., Job]) -> None:
+    """`samza.dagster.*` is read by no container: they run on, under the new limits."""
+    job = job_of("limits")
+    before = job.processors()
+    deployment = job.status()["deployment_id"]
+    job.kill_coordinator()
+    job.properties["samza.dagster.max.standbys"] = "7"
+    job.configure()
+    job.start_coordinator()
+    after = job.wait_until_running()
+    assert job.status()["deployment_id"] == deployment
+    assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+    client = job.client()
+    assert client.view().max_standbys == 7
+    client.close()

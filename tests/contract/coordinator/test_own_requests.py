@@ -1,0 +1,200 @@
+"""Requests that Samza's wire has no form for, on a coordinator process with real agents."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.metadata.job_metadata import JobMetadata
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.record_writer import RecordWriter
+from samza_dagster.metadata.topic_reader import TopicEnd
+from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from tests.rig.job import Job, alive, until
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture(scope="module")
+def job(job_of: Callable[..., Job]) -> Job:
+    return job_of("own", hosts=4)
+
+
+@pytest.fixture
+def client(job: Job) -> Iterator[PlacementClient]:
+    client = job.client()
+    yield client
+    client.close()
+
+
+def end_of(client: PlacementClient, asked: str) -> PlacementResponse:
+    return client.wait(asked, timeout_s=40)
+
+
+def free_host(job: Job, group: str) -> str:
+    taken = {p["host"] for pid, p in job.processors().items() if pid.split("-")[0] == group}
+    return next(host for host in job.host_names if host not in taken)
+
+
+def held(client: PlacementClient, asked: str) -> bool:
+    return any(a.uuid == asked and a.stage == "held" for a in client.view().actions)
+
+
+def stage_of(client: PlacementClient, asked: str) -> str | None:
+    return next((a.stage for a in client.view().actions if a.uuid == asked), None)
+
+
+def test_a_hold_touches_nothing_until_it_is_committed(job: Job, client: PlacementClient) -> None:
+    """The same process runs while the destination is held, and runs there after the commit."""
+    before = job.processors()["0"]
+    destination = free_host(job, "0")
+    asked = client.reserve("0", destination, request_expiry_s=60)
+    until("the hold", lambda: held(client, asked.uuid))
+    assert job.processors()["0"] == before
+    assert end_of(client, client.commit(asked.uuid).uuid).status_code is StatusCode.SUCCEEDED
+    assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
+    after = job.processors()["0"]
+    assert after["host"] == destination
+    assert not alive(before["pid"])
+
+
+@pytest.mark.parametrize("how", ["release", "cancel"])
+def test_a_hold_that_is_let_go_leaves_the_container(
+    job: Job, client: PlacementClient, how: str
+) -> None:
+    """FAILED with the reason, the same process id, and the memory is free again."""
+    before = job.processors()["1"]
+    destination = free_host(job, "1")
+    free = job.status()["hosts"][destination]["free_memory_mb"]
+    asked = client.reserve("1", destination, request_expiry_s=60)
+    until("the hold", lambda: held(client, asked.uuid))
+    control = getattr(client, how)(asked.uuid)
+    assert end_of(client, control.uuid).status_code is StatusCode.SUCCEEDED
+    assert end_of(client, asked.uuid).status_code is StatusCode.FAILED
+    assert job.processors()["1"] == before
+    until(
+        "the memory back",
+        lambda: job.status()["hosts"][destination]["free_memory_mb"] == free,
+    )
+
+
+def test_an_active_takes_its_standbys_place_on_request(job: Job, client: PlacementClient) -> None:
+    """`place --to STANDBY` on Samza's own wire: the standby moves away first, in one action."""
+    before = job.processors()
+    request = client.place("0", "STANDBY", request_expiry_s=30)
+    assert end_of(client, request.uuid).status_code is StatusCode.SUCCEEDED
+    after = job.wait_until_running()
+    assert after["0"]["host"] == before["0-0"]["host"]
+    assert after["0-0"]["host"] not in (after["0"]["host"], before["0"]["host"])
+
+
+def test_fail_over_starts_the_active_on_the_host_of_its_standby(
+    job: Job, client: PlacementClient
+) -> None:
+    """The standby gives way and runs elsewhere afterwards."""
+    before = job.processors()
+    asked = client.fail_over("1")
+    assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
+    after = job.wait_until_running()
+    assert after["1"]["host"] == before["1-0"]["host"]
+    assert after["1-0"]["host"] != after["1"]["host"]
+
+
+def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
+    job: Job, client: PlacementClient
+) -> None:
+    """It is in the JobModel that it is served and in the coordinator stream while it is there."""
+    store = job.metadata()
+    metadata = JobMetadata(store)
+    planned = metadata.job_model()
+    destination = free_host(job, "0")
+    asked = client.start_standby("0", destination)
+    assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
+    running = job.wait_until_running(extra=1)
+    assert running["0-1"]["host"] == destination
+    model = metadata.job_model()
+    assert set(model.containers) == {"0", "0-0", "0-1", "1", "1-0"}
+    assert {t.changelog_partition for t in model.containers["0-1"].tasks.values()} == {
+        t.changelog_partition for t in model.containers["0"].tasks.values()
+    }
+    job.kill_coordinator()
+    job.start_coordinator()
+    assert job.wait_until_running(extra=1)["0-1"]["pid"] == running["0-1"]["pid"]
+    request = client.place("0-1", "LAST_SEEN")
+    assert end_of(client, request.uuid).status_code is StatusCode.SUCCEEDED
+    restarted = job.wait_until_running(extra=1)
+    assert restarted["0-1"]["execution_id"] != running["0-1"]["execution_id"]
+    asked = client.stop_standby("0-1")
+    assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
+    after = job.wait_until_running()
+    assert "0-1" not in after
+    assert not alive(restarted["0-1"]["pid"])
+    assert metadata.job_model() == planned
+    store.close()
+
+
+def test_our_requests_never_enter_the_coordinator_stream(job: Job, client: PlacementClient) -> None:
+    """An outsider finds in it placement messages of `place` alone."""
+    asked = client.reserve("1", free_host(job, "1"), request_expiry_s=60)
+    until("the hold", lambda: held(client, asked.uuid))
+    end_of(client, client.cancel(asked.uuid).uuid)
+    store = job.metadata()
+    keys = store.all(PLACEMENT_NAMESPACE)
+    store.close()
+    assert not [key for key in keys if asked.uuid in key]
+    assert client.response(asked.uuid) is not None
+
+
+def write_raw(job: Job, key: bytes, value: bytes) -> None:
+    """As a stranger with the right to write would."""
+    cluster = KafkaCluster(job.bootstrap_servers)
+    topic = job.connection.state_topic
+    end = TopicEnd(cluster, topic)
+    RecordWriter(cluster, topic, end, timeout_s=10).write("write", key, value)
+    end.close()
+
+
+def test_what_cant_be_read_is_answered_or_ignored_and_nobody_dies(
+    job: Job, client: PlacementClient
+) -> None:
+    """BAD_REQUEST that names the field where there is a UUID; else counted; also at a restart."""
+    good = {
+        "version": 1,
+        "kind": "cancel",
+        "processorId": "0",
+        "destinationHost": "host-1",
+        "deploymentId": client.view().deployment_id,
+        "timestamp": 1,
+        "refersTo": str(uuid.uuid4()),
+    }
+    for changed, field in (
+        ({"kind": "explode"}, "kind"),
+        ({"timestamp": -1}, "timestamp"),
+        ({"processorId": "x" * 5000}, "processorId"),
+        ({"refersTo": None}, "refersTo"),
+    ):
+        asked = str(uuid.uuid4())
+        write_raw(job, f"request/{asked}".encode(), json.dumps({**good, **changed}).encode())
+        answer = until("an answer", lambda asked=asked: client.response(asked))
+        assert answer.status_code is StatusCode.BAD_REQUEST
+        assert field in answer.response_message
+        assert client.own_request(asked) is None
+    write_raw(job, b"request/\xff\xfe", b"\x00")
+    write_raw(job, b"request/none", b"{}")
+    until("they are counted", lambda: job.status()["counters"].get("ignored-requests") == 2)
+    store = job.metadata()
+    asked = str(uuid.uuid4())
+    store.put(PLACEMENT_NAMESPACE, f"{asked}.ContainerPlacementRequestMessage", b'{"uuid":1}')
+    answer = until("an answer", lambda: client.response(asked))
+    store.close()
+    assert answer.status_code is StatusCode.BAD_REQUEST
+    before = job.processors()
+    job.kill_coordinator()
+    job.start_coordinator()
+    after = job.wait_until_running()
+    assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
