@@ -26,12 +26,14 @@ def grant_now(world: World, leader: Coordinator, host: VirtualHost) -> None:
     host.take_grant(world.true_ms, host.clock.asked(world.true_ms, leader.epoch, lease_ms))
 
 
-def stir(world: World, host: VirtualHost) -> None:
+def stir(world: World, host: VirtualHost) -> bool:
     """Something on a host that was frozen runs again: its wardens, before anything else."""
-    if host.stale:
-        host.stale = False
-        host.wardens_look(world.true_ms)
-        world.touched()
+    if not host.stale:
+        return False
+    host.stale = False
+    host.wardens_look(world.true_ms)
+    world.touched()
+    return True
 
 
 def advance(world: World, until_ms: int, *, busy: bool = False) -> None:
