@@ -192,9 +192,10 @@ class Chronicle:
         if asked.begun or asked.terminal:
             raise InvariantViolated("acted-once", f"request {uuid} began a second time")
         subject = asked.subject
-        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
-            subject = group.action.standby_id
         was = self.newest.get(subject)
+        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
+            # Nothing moves, whoever had its name before.
+            subject, was = group.action.standby_id, None
         asked = replace(
             asked,
             begun=True,
