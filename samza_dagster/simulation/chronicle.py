@@ -194,8 +194,10 @@ class Chronicle:
         subject = asked.subject
         was = self.newest.get(subject)
         if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
-            # Nothing moves, whoever had its name before.
             subject, was = group.action.standby_id, None
+        processor = group.processors.get(subject)
+        if processor is None or processor.incarnation is None:
+            was = None  # it was down already: the action takes nothing from anywhere
         asked = replace(
             asked,
             begun=True,
