@@ -20,6 +20,7 @@ from samza_dagster.placement import (
     requests,
     spin_up,
     swaps,
+    texts,
 )
 from samza_dagster.placement.commands import Command, CountMetric, ReleaseResource
 from samza_dagster.placement.draft import Draft
@@ -188,6 +189,9 @@ def _expired(draft: Draft, request_id: str, why: str) -> None:
                     spin_up.expired(draft, group_id, action, why)
                 else:
                     actions.expired(draft, group_id, action, reservation, why)
+            elif action.stage is Stage.HELD:
+                # Asked for again after a restart, its host didn't come back with it in time.
+                actions.give_up(draft, group_id, action, texts.expired(why))
             return
         reservation = action.standby_reservation
         if reservation is not None and reservation.request_id == request_id:
