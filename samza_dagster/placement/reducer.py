@@ -192,6 +192,7 @@ def _expired(draft: Draft, request_id: str, why: str) -> None:
                 else:
                     actions.expired(draft, group_id, action, reservation, why)
             elif action.stage is Stage.HELD and not reservation.confirmed:
+                # Asked for again since, and its host didn't come back with it in time.
                 actions.give_up(draft, group_id, action, texts.expired(why))
             return
         reservation = action.standby_reservation
