@@ -78,14 +78,13 @@ def test_a_container_that_dies_while_its_destination_is_held_goes_home() -> None
     assert world.held_resources() == {}
 
 
-def test_a_destination_that_is_lost_while_it_is_held_fails_at_the_commit() -> None:
-    """The container is stopped for nothing at worst, and comes home."""
+def test_a_destination_that_is_lost_while_it_is_held_fails_it() -> None:
+    """Nothing is stopped for a reservation that nobody answers for."""
     world = held()
     world.lose("host-3")
-    control(world, COMMIT)
-    world.until(lambda: world.outcome()[0] == "FAILED")
-    world.until_all_run()
-    assert world.placed("0") == "host-1"
+    assert world.outcome() == ("FAILED", texts.host_lost("host-3"))
+    assert control(world, COMMIT)[0] == "BAD_REQUEST"
+    assert world.stopped() == []
 
 
 @pytest.mark.parametrize("word", ["STANDBY", "FORCE_RESTART_LAST_SEEN"])
