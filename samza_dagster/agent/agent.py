@@ -83,6 +83,7 @@ def run(settings: Settings) -> None:
         (server.serve_forever, "containers"),
         (link.poll, "poll"),
         (link.push, "push"),
+        (link.watch_url, "url"),
     ):
         threading.Thread(target=target, name=name, daemon=True).start()
     me = procfs.name_of(os.getpid())

@@ -6,14 +6,16 @@ and a short one whenever something changed here. Only replies bring commands.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
 import random
+import socket
 import threading
 import uuid
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 from urllib.parse import urlsplit
 
 from samza_dagster.agent.files import read_json, write_json
@@ -25,6 +27,7 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 _MAX_REPLY = 64 * 1024 * 1024
 _REMEMBERED_COMMANDS = 20_000
+_LOOK_AT_URL_S = 0.5
 
 
 class LinkError(Exception):
@@ -57,6 +60,7 @@ class CoordinatorLink:
         self._seen: Dict[str, None] = {}
         self._pushed = -1
         self._closing = threading.Event()
+        self._connections: List[_Connection] = []
         self._random = random.SystemRandom()
         stored = read_json(self._epoch_file) or {}
         self.highest_epoch = int(stored.get("epoch", 0))
@@ -83,8 +87,18 @@ class CoordinatorLink:
 
         self._repeat(once)
 
+    def watch_url(self) -> None:
+        """Gives up a wait for the answer of a coordinator that another one has replaced.
+
+        One that is frozen keeps its connections: only the file tells that it isn't the leader.
+        """
+        while not self._closing.wait(_LOOK_AT_URL_S):
+            for connection in tuple(self._connections):
+                connection.give_up_if_moved()
+
     def _repeat(self, once: Callable[[_Connection], None]) -> None:
         connection = _Connection(self._url_file, self._token_file)
+        self._connections.append(connection)
         failures = 0
         while not self._closing.is_set():
             try:
@@ -178,6 +192,7 @@ class _Connection:
         self._url_file = url_file
         self._token_file = token_file
         self._http: Optional[http.client.HTTPConnection] = None
+        self._url = ""
         self._token = ""
 
     def post(self, body: Dict[str, Any], *, timeout_s: float) -> Any:
@@ -204,12 +219,23 @@ class _Connection:
             raise LinkError("{}: {}".format(type(error).__name__, error)) from error
 
     def _open(self) -> http.client.HTTPConnection:
-        url = urlsplit(self._url_file.read_text(encoding="utf-8").strip())
+        self._url = self._url_file.read_text(encoding="utf-8").strip()
+        url = urlsplit(self._url)
         if url.scheme != "http" or url.hostname is None:
             raise LinkError("{} names no http URL".format(self._url_file))
         self._token = self._token_file.read_text(encoding="utf-8").strip()
         self._http = http.client.HTTPConnection(url.hostname, url.port or 80)
         return self._http
+
+    def give_up_if_moved(self) -> None:
+        """Ends the exchange in hand when the file names another URL; safe from any thread."""
+        connection = self._http
+        sock = None if connection is None else connection.sock
+        if sock is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._url_file.read_text(encoding="utf-8").strip() != self._url:
+                sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         if self._http is not None:

@@ -14,6 +14,27 @@ from samza_dagster.version import __version__
 # Name → where the command is, its line in `--help`, the extra that brings what it imports.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "place": ("samza_dagster.cli.place:place", "Move or restart a container.", ""),
+    "fail-over": (
+        "samza_dagster.cli.fail_over:fail_over",
+        "Start an active on the host of its standby.",
+        "",
+    ),
+    "control-standby": (
+        "samza_dagster.cli.control_standby:control_standby",
+        "Spin up one more standby, or stop one.",
+        "",
+    ),
+    "commit": (
+        "samza_dagster.cli.about_requests:commit",
+        "Let a held reservation go on.",
+        "",
+    ),
+    "release": ("samza_dagster.cli.about_requests:release", "Give a held reservation back.", ""),
+    "cancel": (
+        "samza_dagster.cli.about_requests:cancel",
+        "End a request that waits or reserves.",
+        "",
+    ),
     "status": ("samza_dagster.cli.status:status", "Show a request, a processor or the job.", ""),
     "explain": (
         "samza_dagster.cli.explain:explain",
@@ -23,6 +44,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "locality": ("samza_dagster.cli.locality:locality", "Show where containers and tasks are.", ""),
     "lag": ("samza_dagster.cli.lag:lag", "Show how far each replica is behind its changelog.", ""),
     "verify": ("samza_dagster.cli.verify:verify", "Check the job's audit history.", ""),
+    "gc": ("samza_dagster.cli.gc:gc", "Remove finished placement messages.", ""),
     "coordinator": (
         "samza_dagster.cli.coordinator:coordinator",
         "Run the job coordinator.",

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+_LAST_MS = 253_402_300_799_999  # the year 9999 ends
 _PIPE_WIDTH = 100_000
 """Wide enough that no line of a table is ever wrapped for a program that reads it."""
 
@@ -88,7 +89,9 @@ def busy(what: str) -> Generator[None]:
 
 
 def at(ms: int | None) -> str:
-    """Ms since the epoch as UTC time to the millisecond."""
+    """Ms since the epoch as UTC time to the millisecond; a number out of range as it is."""
     if ms is None:
         return ""
+    if not 0 <= ms <= _LAST_MS:
+        return f"{ms} ms"
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import time
 import uuid as uuid_module
 from typing import TYPE_CHECKING
 
 import click
 
+from samza_dagster.cli.asking import (
+    dry_run_option,
+    exit_code,
+    expiry_option,
+    show,
+    timeout_option,
+    uuid_option,
+    wait_option,
+    watch,
+)
 from samza_dagster.cli.options import Target, json_option, target_options
-from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.cli.output import busy, notice
 from samza_dagster.cli.plan_output import print_plan
-from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.client.responses import is_held
+from samza_dagster.model import PlacementRequest, StatusCode
 
 if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-
-_EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 2}
+    from samza_dagster.client import Asked
 
 
 @click.command(short_help="Move or restart a container.")
@@ -26,31 +34,30 @@ _EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 
     "destination",
     required=True,
     metavar="HOST",
-    help="A host, ANY_HOST, LAST_SEEN (restart where it is) or FORCE_RESTART_LAST_SEEN.",
+    help="A host, ANY_HOST, STANDBY (an active onto its standby's host, which makes room), "
+    "LAST_SEEN (restart where it is) or FORCE_RESTART_LAST_SEEN.",
 )
-@click.option(
-    "--request-expiry",
-    type=float,
-    metavar="SECONDS",
-    help="How long the coordinator may try to reserve the destination.",
-)
+@expiry_option
 @click.option("--deployment-id", metavar="ID", help="Refuse unless this deployment runs.")
-@click.option("--uuid", metavar="UUID", help="The request's UUID; to repeat it asks nothing new.")
+@uuid_option
 @click.option(
     "--allow-unknown-host",
     is_flag=True,
     help="With Samza's own AM: accept a host that no container has reported yet.",
 )
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the outcome.")
 @click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait; the action may go on after it.",
+    "--or-any-legal",
+    is_flag=True,
+    help="A standby whose destination a rule forbids goes to any legal host.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
+@click.option(
+    "--hold",
+    is_flag=True,
+    help="Reserve, and wait for `commit` or `release` before the container is touched.",
+)
+@wait_option
+@timeout_option
+@dry_run_option
 @json_option
 @target_options
 @click.pass_context
@@ -64,6 +71,8 @@ def place(
     deployment_id: str | None,
     uuid: str | None,
     allow_unknown_host: bool,
+    or_any_legal: bool,
+    hold: bool,
     wait: bool,
     timeout: float,
     dry_run: bool,
@@ -79,83 +88,73 @@ def place(
       samza-dagster place 0-0 --to ANY_HOST --no-wait --json
       samza-dagster place 1 --to LAST_SEEN --timeout 60
       samza-dagster place 0 --to host-2 --dry-run
+      samza-dagster place 0 --to STANDBY
+      samza-dagster place 0 --to host-3 --hold
     """
     asked = uuid or str(uuid_module.uuid4())
+    if hold and or_any_legal:
+        raise click.UsageError("--hold and --or-any-legal don't go together: hold what is legal.")
     written = False
     with target.client() as client:
         if dry_run:
             with busy("Reading the job …"):
                 plan = client.plan(
-                    processor, destination, deployment_id, allow_unknown_host=allow_unknown_host
+                    processor,
+                    destination,
+                    deployment_id,
+                    allow_unknown_host=allow_unknown_host,
+                    or_any_legal=or_any_legal,
                 )
             print_plan(plan, as_json)
             ctx.exit(2 if plan.refusal else 0)
         try:
             with busy("Checking and asking …"):
-                request = client.place(
-                    processor,
-                    destination,
-                    deployment_id=deployment_id,
-                    request_expiry_s=request_expiry,
-                    uuid=asked,
-                    allow_unknown_host=allow_unknown_host,
-                )
+                request: PlacementRequest | Asked
+                if hold:
+                    request = client.reserve(
+                        processor,
+                        destination,
+                        deployment_id=deployment_id,
+                        request_expiry_s=request_expiry,
+                        uuid=asked,
+                    )
+                else:
+                    request = client.place(
+                        processor,
+                        destination,
+                        deployment_id=deployment_id,
+                        request_expiry_s=request_expiry,
+                        uuid=asked,
+                        allow_unknown_host=allow_unknown_host,
+                        or_any_legal=or_any_legal,
+                    )
             written = True
-            notice(f"Request {request.uuid} is in the stream.")
-            responses = _watch(client, request, timeout) if wait else []
+            notice(f"Request {request.uuid} is written.")
+            responses = (
+                watch(client, request.uuid, timeout, until=is_held if hold else None)
+                if wait
+                else []
+            )
         except KeyboardInterrupt:
             known = "goes on" if written else "may have been written"
             notice(f"What was asked {known}: samza-dagster status {asked}")
             raise
-    _show(request, responses, as_json)
+    document = request.to_wire() if isinstance(request, PlacementRequest) else request.to_json()
+    cells = (
+        request.processor_id,
+        request.destination_host,
+        request.deployment_id,
+        request.timestamp,
+    )
+    show(document, responses, as_json, uuid=request.uuid, cells=cells)
+    if request.destination_host != destination:
+        notice(f"Notice: a rule forbids {destination}; any legal host was asked for.")
+    if responses and is_held(responses[-1]):
+        notice(f"Held. Go on: samza-dagster commit {request.uuid}, or release {request.uuid}")
     if (
         responses
         and responses[-1].status_code is StatusCode.FAILED
         and "start" in (responses[-1].response_message or "")
     ):
         notice(f"Why: {processor}'s log, last-failure/{processor}.log beside the host's agent.log")
-    ctx.exit(_EXIT.get(responses[-1].status_code, 0) if responses else 0)
-
-
-def _watch(
-    client: PlacementClient, request: PlacementRequest, timeout: float
-) -> list[PlacementResponse]:
-    responses: list[PlacementResponse] = []
-    began = time.monotonic()
-
-    def on_response(response: PlacementResponse) -> None:
-        responses.append(response)
-        elapsed = time.monotonic() - began
-        notice(f"  {elapsed:6.1f} s  {response.status_code.value:<12} {response.response_message}")
-
-    with busy(f"Waiting up to {timeout:g} s for the coordinator …"):
-        client.wait(request.uuid, timeout_s=timeout, on_response=on_response)
-    return responses
-
-
-def _show(request: PlacementRequest, responses: list[PlacementResponse], as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "request": request.to_wire(),
-                "responses": [response.to_wire() for response in responses],
-                "response": responses[-1].to_wire() if responses else None,
-            }
-        )
-        return
-    last = responses[-1] if responses else None
-    print_table(
-        f"Request {request.uuid}",
-        ("processor", "destination", "deployment", "asked", "status", "message"),
-        [
-            (
-                request.processor_id,
-                request.destination_host,
-                request.deployment_id,
-                at(request.timestamp),
-                (last or request).status_code.value,
-                last.response_message if last else "",
-            )
-        ],
-        spare=("asked", "deployment"),
-    )
+    ctx.exit(exit_code(responses))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.client.asked import Asked
 from samza_dagster.errors import InvalidInput
-from samza_dagster.model import PlacementResponse
+from samza_dagster.model import PlacementRequest, PlacementResponse
 
 if TYPE_CHECKING:
     from samza_dagster.client import ActionView, JobView, PlacementClient, ProcessorView
@@ -64,6 +66,7 @@ def _show_job(view: JobView, as_json: bool) -> None:
         ],
     )
     _print_actions((*view.actions, *view.queued))
+    _print_troubles(view)
     for text in view.unreadable:
         notice(f"Notice: skipped a record that can't be read: {text}")
     for text in view.fatal:
@@ -72,7 +75,14 @@ def _show_job(view: JobView, as_json: bool) -> None:
 
 def _processor_rows(processors: Iterable[ProcessorView]) -> list[tuple[str | None, ...]]:
     return [
-        (p.processor_id, p.mode.value, p.state, p.host, p.execution_id, ", ".join(p.tasks))
+        (
+            p.processor_id,
+            p.mode.value,
+            f"{p.state}, flapping" if p.flapping else p.state,
+            p.host,
+            p.execution_id,
+            ", ".join(p.tasks),
+        )
         for p in processors
     ]
 
@@ -81,9 +91,39 @@ def _print_actions(actions: tuple[ActionView, ...]) -> None:
     if actions:
         print_table(
             "Actions, first to act on first",
-            ("request", "processor", "destination", "stage", "asked"),
-            [(a.uuid, a.processor_id, a.destination, a.stage, at(a.since_ms)) for a in actions],
-            spare=("asked",),
+            ("request", "kind", "processor", "destination", "stage", "asked"),
+            [
+                (a.uuid, a.kind, a.processor_id, a.destination, a.stage, at(a.since_ms))
+                for a in actions
+            ],
+            spare=("asked", "kind"),
+        )
+
+
+def _print_troubles(view: JobView) -> None:
+    """Failovers that go on, and processes on hosts that fell silent."""
+    if view.failovers:
+        print_table(
+            "Failovers in progress",
+            ("active", "standby that gives way", "to", "since", "why"),
+            [(f.active_id, f.standby_id, f.host, at(f.since_ms), f.why) for f in view.failovers],
+            spare=("since",),
+        )
+    if view.ghosts:
+        print_table(
+            "On hosts that fell silent: alive or dead, nobody knows",
+            ("processor", "host", "silent since", "may own its tasks until", "execution id"),
+            [
+                (
+                    g.processor_id,
+                    g.host,
+                    at(g.lost_at_ms),
+                    f"ended: {g.ended}" if g.ended else at(g.lease_ends_ms) or "its host tells",
+                    g.execution_id,
+                )
+                for g in view.ghosts
+            ],
+            spare=("execution id", "silent since"),
         )
 
 
@@ -108,17 +148,19 @@ def _print_responses(title: str, responses: Iterable[PlacementResponse]) -> None
 
 def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
     with busy("Reading the request …"):
-        request, response = client.request(uuid), client.response(uuid)
+        request: PlacementRequest | Asked | None = client.request(uuid) or client.own_request(uuid)
+        response = client.response(uuid)
     if request is None and response is None:
         raise InvalidInput(
             f"request {uuid}",
-            seen="neither a request nor a response in the coordinator stream",
+            seen="neither a request nor a response, in the coordinator stream or our own topic",
             fix="see samza-dagster status for the requests that are known",
         )
     if as_json:
+        wire = request.to_wire() if isinstance(request, PlacementRequest) else None
         print_json(
             {
-                "request": request.to_wire() if request else None,
+                "request": wire or (request.to_json() if isinstance(request, Asked) else None),
                 "response": response.to_wire() if response else None,
             }
         )
@@ -127,13 +169,13 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
     elif request is not None:
         print_table(
             f"Request {uuid}: no coordinator has taken it yet",
-            ("processor", "destination", "deployment", "status", "asked"),
+            ("kind", "processor", "destination", "deployment", "asked"),
             [
                 (
+                    request.kind if isinstance(request, Asked) else "place",
                     request.processor_id,
                     request.destination_host,
                     request.deployment_id,
-                    request.status_code.value,
                     at(request.timestamp),
                 )
             ],
@@ -146,6 +188,11 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         history = client.history(processor_id, limit=_SHOWN)
     actions = tuple(a for a in view.actions if a.processor_id == processor_id)
     queued = tuple(a for a in view.queued if a.processor_id == processor_id)
+    mine = replace(
+        view,
+        failovers=tuple(f for f in view.failovers if processor_id in (f.active_id, f.standby_id)),
+        ghosts=tuple(g for g in view.ghosts if g.processor_id == processor_id),
+    )
     if as_json:
         print_json(
             {
@@ -153,6 +200,8 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
                 "actions": [a.to_json() for a in actions],
                 "queued": [a.to_json() for a in queued],
                 "history": [r.to_wire() for r in history],
+                "failovers": [f.to_json() for f in mine.failovers],
+                "ghosts": [g.to_json() for g in mine.ghosts],
             }
         )
         return
@@ -162,6 +211,12 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         _processor_rows([processor]),
         spare=("execution id",),
     )
+    if processor.flapping:
+        notice(
+            f"Warning: {processor_id} fails again and again ({processor.failures} times in all): "
+            "it is started at longer intervals"
+        )
     _print_actions((*actions, *queued))
+    _print_troubles(mine)
     if history:
         _print_responses(f"Last {len(history)} requests on it", history)

@@ -1,10 +1,13 @@
 """What operators, schedules and sensors call; works on metadata alone."""
 
+from samza_dagster.client.asked import Asked
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.client.plan import Plan
 from samza_dagster.client.verdicts import HostVerdict
 from samza_dagster.client.views import (
     ActionView,
+    FailoverView,
+    GhostView,
     HostView,
     JobView,
     ProcessorView,
@@ -15,6 +18,9 @@ from samza_dagster.client.views import (
 
 __all__ = [
     "ActionView",
+    "Asked",
+    "FailoverView",
+    "GhostView",
     "HostVerdict",
     "HostView",
     "JobView",

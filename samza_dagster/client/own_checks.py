@@ -141,24 +141,29 @@ def check_about(
     *,
     action: ActionView | None,
     response: PlacementResponse | None,
-) -> None:
-    """Whether a commit, release or cancel of request `uuid` can still do anything."""
+) -> ActionView:
+    """The action that a commit, release or cancel of request `uuid` can still do something about.
+
+    Raises `InvalidInput` for a request that nobody knows, `Refused` for one that ended or
+    whose container is being stopped.
+    """
     require_our_coordinator(view, f"{kind.value} {uuid}")
-    if action is None and response is None:
-        raise InvalidInput(
-            f"{kind.value} request {uuid}",
-            seen="no such request in this job",
-            fix="samza-dagster status shows those that are in flight",
-        )
     if response is not None and response.status_code.is_terminal:
         raise Refused(
             f"{kind.value} request {uuid}: one that is in flight",
             seen=f"it ended: {response.status_code.value}, {response.response_message}",
             fix="nothing is left to do",
         )
-    if action is not None and action.stage in _TOO_LATE:
+    if action is None:
+        raise InvalidInput(
+            f"{kind.value} request {uuid}",
+            seen="no such request waits or is acted on in this job",
+            fix="samza-dagster status shows those that are in flight",
+        )
+    if action.stage in _TOO_LATE:
         raise Refused(
             f"{kind.value} request {uuid}: before its container is stopped",
             seen=f"stage {action.stage}",
             fix=f"wait for its end: samza-dagster status {uuid}",
         )
+    return action

@@ -336,19 +336,20 @@ class PlacementClient:
         """What `start_standby`, `stop_standby` or `fail_over` would ask. Nothing is written."""
         return make_own_plan(self.view(), kind, processor_id, destination)
 
+    def check_about(self, kind: RequestKind, request: str) -> ActionView:
+        """The action that a commit, release or cancel would be about; raises when it is refused."""
+        return self._action(self.view(), kind, canonical_uuid(request))
+
+    def _action(self, view: JobView, kind: RequestKind, target: str) -> ActionView:
+        action = next((a for a in (*view.actions, *view.queued) if a.uuid == target), None)
+        return check_about(view, kind, target, action=action, response=self.response(target))
+
     def _about(self, kind: RequestKind, about: str, uuid: str | None) -> Asked:
         target = canonical_uuid(about)
 
         def check(view: JobView) -> Wanted:
-            action = next((a for a in (*view.actions, *view.queued) if a.uuid == target), None)
-            response = self.response(target)
-            check_about(view, kind, target, action=action, response=response)
-            found = action or response
-            assert found is not None
-            destination = (
-                found.destination if isinstance(found, ActionView) else found.destination_host
-            )
-            return Wanted(found.processor_id, destination, refers_to=target)
+            action = self._action(view, kind, target)
+            return Wanted(action.processor_id, action.destination, refers_to=target)
 
         return self._own.ask(kind, check, uuid=uuid)
 

@@ -13,9 +13,11 @@ from samza_dagster.metadata.interface import Watch
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse
+from samza_dagster.placement import texts
 
 OnResponse = Callable[[PlacementResponse], None]
 Until = Callable[[PlacementResponse], bool]
+_HELD = texts.held("", 0).partition(",")[0]
 _SLICE_S = 0.5  # so that Ctrl-C is heard
 _TAIL_S = 2.0  # a record that was read is in the tail by then, if it is there at all
 
@@ -23,6 +25,11 @@ _TAIL_S = 2.0  # a record that was read is in the tail by then, if it is there a
 def terminal(response: PlacementResponse) -> bool:
     """SUCCEEDED, FAILED or BAD_REQUEST: no later status follows."""
     return response.status_code.is_terminal
+
+
+def is_held(response: PlacementResponse) -> bool:
+    """The destination of a `reserve` is held, and its container waits for the commit."""
+    return response.response_message.startswith(_HELD)
 
 
 class ResponseSource(Protocol):

@@ -122,7 +122,7 @@ class GhostView(View):
     execution_id: str
     host: str
     lost_at_ms: int
-    lease_ends_ms: int
+    lease_ends_ms: int | None
     ended: str | None = None
 
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
+from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.durable import LEADER
-from samza_dagster.metadata.state_topic import StateReader, StateRecord
+from samza_dagster.metadata.state_topic import Snapshot, StateReader, StateRecord
 
 log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
@@ -109,7 +110,9 @@ class Candidacy:
         seconds: Callable[[], float],
         stopped: threading.Event,
         jitter: Callable[[], float] = random.random,
+        wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
+        self._wall_ms = wall_ms
         self._reader = reader
         self._seconds = seconds
         self._stopped = stopped
@@ -134,10 +137,10 @@ class Candidacy:
             self._leader.epoch,
             self._leader.patience_s,
         )
-        self._heard_at = self._seconds()
+        self._heard_at = self._seconds() - self._age_s(snapshot)
         watch = self._reader.watch(self._note, from_position=snapshot.end)
         # Of several that wait, one is first.
-        extra_s = self._jitter() * min(2.0, self._leader.patience_s / 4)
+        extra_s = self._jitter() * min(1.0, self._leader.patience_s / 8)
         try:
             while not self._stopped.wait(_LOOK_EVERY_S):
                 leader = self._leader
@@ -151,6 +154,15 @@ class Candidacy:
         finally:
             watch.close()
         return ""
+
+    def _age_s(self, snapshot: Snapshot) -> float:
+        """For how long nothing has been written, as far as its own clock may be believed.
+
+        Who lives writes every third of the lease, so no more than that can be true of it.
+        """
+        newest_ms = max(record.timestamp_ms for record in snapshot.records.values())
+        age_s = (self._wall_ms() - newest_ms) / 1000
+        return max(0.0, min(age_s, self._leader.lease_ms / 1000 / 4))
 
     def _note(self, record: StateRecord) -> None:
         self._heard_at = self._seconds()

@@ -96,8 +96,9 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
     before = job.processors()
     zombie = job.coordinator
     assert zombie is not None
-    zombie.send_signal(signal.SIGSTOP)
     job.start_coordinator()
+    until("the second waits", lambda: "this coordinator waits" in log_of(job))
+    zombie.send_signal(signal.SIGSTOP)
     client = job.client()
     try:
         request = client.place("1", "LAST_SEEN", request_expiry_s=60)

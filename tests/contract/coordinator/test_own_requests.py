@@ -138,9 +138,7 @@ def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
     store.close()
 
 
-def test_our_requests_never_enter_the_coordinator_stream(
-    job: Job, client: PlacementClient
-) -> None:
+def test_our_requests_never_enter_the_coordinator_stream(job: Job, client: PlacementClient) -> None:
     """An outsider finds in it placement messages of `place` alone."""
     asked = client.reserve("1", free_host(job, "1"), request_expiry_s=60)
     until("the hold", lambda: held(client, asked.uuid))

@@ -8,14 +8,14 @@ import re
 from typing import Any
 
 import pytest
-from immutables import Map
 from hypothesis import given
 from hypothesis import strategies as st
+from immutables import Map
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement.index import Index
-from samza_dagster.placement.state import Limits, Group, Host, JobState, Processor
+from samza_dagster.placement.state import Group, Host, JobState, Limits, Processor
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit

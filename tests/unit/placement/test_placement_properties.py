@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from samza_dagster.model import naming
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.codec import group_from_json, group_to_json
 from samza_dagster.placement.state import Limits, Phase, PlacementAsk

@@ -1,0 +1,62 @@
+"""`samza-dagster gc`: removes placement messages that nobody needs any more."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import at, busy, print_json, print_table
+from samza_dagster.errors import InvalidInput
+
+_AGE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|h|d)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
+_SHOWN = 50
+
+
+def seconds(text: str) -> float:
+    """`90`, `90s`, `15m`, `24h` or `7d` in seconds; raises `InvalidInput`."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise InvalidInput("--older-than", seen=repr(text), fix="a number and s, m, h or d: 24h")
+    return float(match[1]) * _SECONDS[match[2] or ""]
+
+
+@click.command(short_help="Remove finished placement messages.")
+@click.option(
+    "--older-than",
+    default="24h",
+    show_default=True,
+    metavar="AGE",
+    help="Finished ones of at least this age: 90s, 15m, 24h, 7d.",
+)
+@click.option("--dry-run", is_flag=True, help="List them and remove nothing.")
+@json_option
+@target_options
+def gc(target: Target, older_than: str, dry_run: bool, as_json: bool) -> None:
+    """Remove placement messages that nobody needs any more, from both topics.
+
+    Answers that are final and old enough, with their requests, and every request of
+    another deployment. Nothing of an action in flight. samza_dagster's own coordinator
+    does the same by itself every hour; with Samza's AM, a schedule may.
+
+    \b
+    Examples:
+      samza-dagster gc --dry-run
+      samza-dagster gc --older-than 1h --json
+    """
+    with target.client() as client:
+        with busy("Reading both topics …"):
+            found = client.unneeded(older_than_s=seconds(older_than))
+        if not dry_run:
+            with busy(f"Removing {len(found)} messages …"):
+                client.remove(found)
+    if as_json:
+        print_json({"dry_run": dry_run, "removed": [removal.to_json() for removal in found]})
+        return
+    print_table(
+        f"{len(found)} messages {'would be' if dry_run else 'were'} removed",
+        ("request", "message", "topic", "at", "why"),
+        [(r.uuid, r.kind, r.where.value, at(r.at_ms), r.why) for r in found[:_SHOWN]],
+    )
