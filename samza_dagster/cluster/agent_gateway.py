@@ -41,7 +41,11 @@ class AgentGateway:
 
     def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
         """Serves `GET path` with the JSON object that `page` returns when asked."""
-        self._server.pages[path] = page
+        self.add_page(path, "application/json", lambda: json.dumps(page()).encode("utf-8"))
+
+    def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
+        """Serves `GET path` with the bytes that `page` returns when asked."""
+        self._server.pages[path] = (content_type, page)
 
     def start(self) -> None:
         """Begins to answer."""
@@ -67,7 +71,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(listen, _Handler)
         self.token = token
         self.on_sync = on_sync
-        self.pages: dict[str, Callable[[], Mapping[str, Any]]] = {}
+        self.pages: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self.closed = False
 
     def server_bind(self) -> None:
@@ -102,7 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif page is None:
             self._refuse(404, "no such page")
         else:
-            self._answer(200, page())
+            content_type, content = page
+            self._send(200, content_type, content())
 
     def _may_enter(self) -> bool:
         given = self.headers.get("Authorization", "")
@@ -123,10 +128,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, {"error": why})
 
     def _answer(self, status: int, value: Mapping[str, Any]) -> None:
-        body = json.dumps(value).encode("utf-8")
+        self._send(status, "application/json", json.dumps(value).encode("utf-8"))
+
+    def _send(self, status: int, content_type: str, body: bytes) -> None:
         try:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             if self.close_connection:
                 self.send_header("Connection", "close")

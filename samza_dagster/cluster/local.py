@@ -89,6 +89,10 @@ class LocalCluster:
         """Serves `GET path` without a token: nothing secret may be in it."""
         self._gateway.add_route(path, page)
 
+    def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
+        """Serves `GET path` with these bytes, without a token too."""
+        self._gateway.add_page(path, content_type, page)
+
     def start(self, callbacks: ClusterCallbacks) -> None:
         """Begins to listen, and tells the agents where by the URL file."""
         self._callbacks = callbacks

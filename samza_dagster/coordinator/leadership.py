@@ -20,7 +20,7 @@ from samza_dagster.coordinator.candidacy import Candidacy, Leader, this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.deployment import Deployment
-from samza_dagster.coordinator.extra_standbys import extra_standbys, with_extras
+from samza_dagster.coordinator.extra_standbys import extra_standbys
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -32,6 +32,7 @@ from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.limits import CLEAN_AFTER, knows_fault_domains, limits_of
+from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
@@ -230,6 +231,7 @@ class Leadership:
                 counters=self._counters,
             )
             cluster.add_route("/status", term.status)
+            cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
             if self._stopped.is_set():
                 return
@@ -237,7 +239,7 @@ class Leadership:
                 connection,
                 deployment.config,
                 state=lambda: term.state,
-                job_model=lambda: with_extras(deployment.job_model, extra_standbys(term.state)),
+                job_model=lambda: term.launcher.with_extras(extra_standbys(term.state)).job_model,
                 tell=term.observe,
                 now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,

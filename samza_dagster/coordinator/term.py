@@ -29,6 +29,7 @@ from samza_dagster.coordinator.kafka import author
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
+from samza_dagster.coordinator.metrics import JobMetrics, render
 from samza_dagster.coordinator.ports import (
     Cleaner,
     CoordinatorLog,
@@ -118,6 +119,17 @@ class Term:
                 free_cores=host.free_cores,
             )
         return document
+
+    def metrics(self) -> bytes:
+        """The page of `GET /metrics`."""
+        return render(
+            JobMetrics(
+                self.state,
+                dict(self.counters),
+                leader_epoch=self.leader.epoch,
+                now_ms=self.clock.now_ms(),
+            )
+        )
 
     def lead(self, last_seen_hosts: Mapping[str, str]) -> None:
         """Runs until stopped; raises `Fenced` or `Unreachable`.

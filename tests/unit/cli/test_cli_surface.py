@@ -18,7 +18,10 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 pytestmark = pytest.mark.unit
 
-OURS = ["place", "status", "explain", "locality", "lag", "verify"]
+OURS = [
+    *("place", "fail-over", "commit", "release", "cancel", "status", "explain"),
+    *("locality", "lag", "verify", "gc"),
+]
 DOCUMENTED = [
     *("--deployment-id", "run-1"),
     *("--app-name", "j"),
@@ -32,9 +35,9 @@ DOCUMENTED = [
 def test_help_names_every_command_and_nothing_that_isnt_built(commands: Any) -> None:
     """A command that is listed works."""
     text = commands.run("--help").stdout
-    for name in [*OURS, "coordinator", "agent", "sandbox", "demo"]:
+    for name in [*OURS, "control-standby", "coordinator", "agent", "sandbox", "demo"]:
         assert f"\n  {name} " in text
-    for name in ("control-standby", "cancel", "pause", "resume", "doctor"):
+    for name in ("pause", "resume", "acknowledge", "doctor"):
         assert name not in text
         assert commands.run(name).exit_code == 2
 

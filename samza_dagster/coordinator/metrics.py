@@ -1,0 +1,145 @@
+"""`GET /metrics`: the coordinator's counters and the job's gauges, in OpenMetrics text.
+
+Gauges are read from the state when they are asked for; counters are this process's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from samza_dagster.placement.failures import is_flapping
+from samza_dagster.placement.state import JobState, Phase, Processor, Role
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_PREFIX = "samza_dagster_"
+COUNTERS: Mapping[str, str] = {
+    "failovers-to-standby": "actives that failed over onto the host of a standby",
+    "failovers-to-any-host": "actives with standbys of which none qualified",
+    "failed-standby-allocations": "hosts that were allocated and broke the same-host rule",
+    "failed-containers": "containers that ended by themselves",
+    "active-failures": "of them actives",
+    "standby-failures": "of them standbys",
+    "preferred-host-requests": "resources requested on a named host",
+    "any-host-requests": "resources requested on any host",
+    "expired-preferred-host-requests": "requests of a named host that expired",
+    "expired-any-host-requests": "requests of any host that expired",
+    "failed-container-placements-actions": "placement actions that ended FAILED",
+    "malformed-requests": "requests that couldn't be read and were answered BAD_REQUEST",
+    "ignored-requests": "records that couldn't be read and have nobody to answer to",
+}
+"""Counter (by Samza's name where it has one) → what it counts; all are shown from 0 on."""
+
+
+class JobMetrics:
+    """A collector of one job at one time, as `prometheus_client` takes it."""
+
+    def __init__(
+        self, state: JobState, counters: Mapping[str, int], *, leader_epoch: int, now_ms: int
+    ) -> None:
+        self._state = state
+        self._counters = counters
+        self._leader_epoch = leader_epoch
+        self._now_ms = now_ms
+
+    def collect(self) -> Iterator[Metric]:
+        """Every counter and gauge; the job's name is the label `job`."""
+        yield from self._counted()
+        processors = [p for group in self._state.groups.values() for p in group.processors.values()]
+        yield self._by_role(
+            "running_containers",
+            "Samza's gauge running-containers: containers that have checked in",
+            [p for p in processors if p.phase is Phase.RUNNING],
+        )
+        yield self._by_role(
+            "needed_containers",
+            "Samza's gauge needed-containers: containers that should run and don't",
+            [p for p in processors if p.wanted and p.phase is not Phase.RUNNING],
+        )
+        yield self._by_role(
+            "flapping_containers",
+            "containers that fail again and again, and are started at longer intervals",
+            [p for p in processors if is_flapping(p, self._now_ms, self._state.limits)],
+        )
+        groups, hosts = self._state.groups.values(), self._state.hosts.values()
+        for name, text, value in (
+            (
+                "actions_in_flight",
+                "placement actions that are carried out",
+                sum(g.action is not None for g in groups),
+            ),
+            (
+                "requests_queued",
+                "placement requests that wait for their turn",
+                sum(len(g.queue) for g in groups),
+            ),
+            (
+                "failovers_in_progress",
+                "actives on their way to the host of a standby",
+                sum(g.failover is not None for g in groups),
+            ),
+            (
+                "unaccounted_containers",
+                "containers on hosts that fell silent: alive or dead, nobody knows",
+                sum(len(g.ghosts) for g in groups),
+            ),
+            ("hosts_alive", "hosts whose agent answers", sum(h.alive for h in hosts)),
+            ("hosts_lost", "hosts whose agent fell silent", sum(not h.alive for h in hosts)),
+            ("leader_epoch", "number of this term of leadership", self._leader_epoch),
+        ):
+            yield self._gauge(name, text, value)
+        yield from self._lags()
+
+    def _counted(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily
+
+        for name in sorted({*COUNTERS, *self._counters}):
+            text = COUNTERS.get(name, "a counter of the coordinator")
+            metric = CounterMetricFamily(
+                _PREFIX + name.replace("-", "_"), f"{name}: {text}", labels=["job"]
+            )
+            metric.add_metric([self._state.job], self._counters.get(name, 0))
+            yield metric
+
+    def _by_role(self, name: str, text: str, processors: list[Processor]) -> Metric:
+        from prometheus_client.core import GaugeMetricFamily
+
+        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job", "role"])
+        counts = Counter(p.role for p in processors)
+        for role in Role:
+            metric.add_metric([self._state.job, role.value], counts[role])
+        return metric
+
+    def _gauge(self, name: str, text: str, value: int) -> Metric:
+        from prometheus_client.core import GaugeMetricFamily
+
+        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job"])
+        metric.add_metric([self._state.job], value)
+        return metric
+
+    def _lags(self) -> Iterator[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        metric = GaugeMetricFamily(
+            f"{_PREFIX}standby_lag_records",
+            "records that a standby hasn't applied yet, as last seen",
+            labels=["job", "processor"],
+        )
+        for processor_id, lag in sorted(self._state.lags.items()):
+            if lag.records is not None:
+                metric.add_metric([self._state.job, processor_id], lag.records)
+        yield metric
+
+
+def render(metrics: JobMetrics) -> bytes:
+    """The page in OpenMetrics text."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(metrics)  # pyright: ignore[reportArgumentType] - it has what is needed
+    return generate_latest(registry)

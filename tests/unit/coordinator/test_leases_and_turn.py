@@ -1,0 +1,166 @@
+"""The leader's clock, what it may promise, and when another one takes over."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.coordinator.candidacy import Candidacy, Leader, is_gone, this_process
+from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.metadata.state_topic import Snapshot, StateRecord
+from samza_dagster.placement.state import Limits
+
+pytestmark = pytest.mark.unit
+
+LIMITS = Limits(lease_ms=30_000, lease_bound_ms=1_000)
+
+
+def test_a_wall_clock_that_is_set_moves_nothing() -> None:
+    """Wall time counts once, at the take-over."""
+    wall, elapsed = [1_000_000], [50.0]
+    clock = LeaderClock(lambda: wall[0], lambda: elapsed[0])
+    wall[0] = 0
+    elapsed[0] = 51.5
+    assert clock.now_ms() == 1_001_500
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 20_000)), max_size=20),
+    st.integers(1_000, 60_000),
+    st.integers(0, 60_000),
+)
+def test_every_lease_ends_within_one_lease_of_the_last_commit(
+    history: list[tuple[int, int]], lease_ms: int, before_ms: int
+) -> None:
+    """Whatever the pauses between commits and grants."""
+    limits = replace(LIMITS, lease_ms=lease_ms)
+    leases = LeaseTerms.of(limits, before_ms=before_ms, began_ms=0)
+    now = last_commit = 0
+    for pause, later in history:
+        now += pause
+        leases.committed(now)
+        last_commit = now
+        now += later
+        assert now + leases.grant_s(now) * 1000 <= max(last_commit + lease_ms, now) + 1e-6
+
+
+def test_a_shorter_lease_counts_only_once_the_longer_ones_are_over() -> None:
+    """The next leader waits for the longest that may still run; grants are the new ones."""
+    leases = LeaseTerms.of(LIMITS, before_ms=120_000, began_ms=0)
+    assert leases.limits.lease_ms == 120_000
+    assert leases.grant_s(0) == 30
+    assert leases.longest_ms(121_000) == 120_000
+    assert leases.longest_ms(121_001) == 30_000
+    assert leases.next_beat_ms == 10_000
+
+
+def test_a_beat_is_due_a_third_of_the_lease_after_the_last_commit() -> None:
+    """Any commit is one."""
+    leases = LeaseTerms.of(LIMITS, before_ms=0, began_ms=0)
+    assert not leases.beat_is_due(9_999)
+    leases.committed(9_999)
+    assert not leases.beat_is_due(10_001)
+    assert leases.beat_is_due(19_999)
+
+
+@dataclass
+class FakeTopic:
+    """A state topic with a leader's record, whose writes the test makes."""
+
+    leader: Leader | None
+    age_ms: int = 0
+    watching: Any = None
+    closed: list[str] = field(default_factory=list)
+
+    def snapshot(self) -> Snapshot:
+        if self.leader is None:
+            return Snapshot({}, 0)
+        record = StateRecord("leader", self.leader.to_json(), 0, 1_000_000 - self.age_ms)
+        return Snapshot({"leader": record}, 1)
+
+    def watch(self, on_record: Any, *, from_position: int) -> FakeTopic:
+        assert from_position == 1
+        self.watching = on_record
+        return self
+
+    def close(self) -> None:
+        self.closed.append("watch")
+
+
+ELSEWHERE = Leader(epoch=3, host="elsewhere", lease_ms=3_000, ended=False)
+
+
+def candidacy(topic: FakeTopic, stopped: threading.Event, times: list[float]) -> Candidacy:
+    """A clock that goes through `times`, then stays; jitter of a half."""
+
+    def seconds() -> float:
+        return times.pop(0) if len(times) > 1 else times[0]
+
+    return Candidacy(
+        topic,  # pyright: ignore[reportArgumentType]
+        seconds=seconds,
+        stopped=stopped,
+        jitter=lambda: 0.0,
+        wall_ms=lambda: 1_000_000,
+    )
+
+
+@pytest.mark.parametrize("leader", [None, replace(ELSEWHERE, ended=True)])
+def test_nobody_leads(leader: Leader | None) -> None:
+    """A new job, and a leader that ended in order: at once."""
+    assert candidacy(FakeTopic(leader), threading.Event(), [0.0]).wait() == "nobody leads"
+
+
+def test_silence_is_waited_for_and_every_record_is_a_sign_of_life() -> None:
+    """Two thirds of the lease, counted from the last record of any kind."""
+    topic = FakeTopic(ELSEWHERE)
+    watcher = candidacy(topic, threading.Event(), [0.0, 1.9, 2.1])
+    assert "silent for 2.1 s" in watcher.wait()
+    assert topic.closed == ["watch"]
+    topic = FakeTopic(ELSEWHERE)
+    watcher = candidacy(topic, threading.Event(), [0.0, 2.0, 3.9, 4.1])
+    real = topic.watch
+
+    def watch(on_record: Any, *, from_position: int) -> FakeTopic:
+        on_record(StateRecord("group/0", {}, 2, 0))  # heard at 2.0
+        return real(on_record, from_position=from_position)
+
+    topic.watch = watch  # pyright: ignore[reportAttributeAccessIssue]
+    assert "silent for 2.1 s" in watcher.wait()
+
+
+@pytest.mark.parametrize(("age_ms", "counted"), [(-5_000, 0.0), (500, 0.5), (10**9, 0.75)])
+def test_a_records_own_time_is_believed_for_a_quarter_of_the_lease(
+    age_ms: int, counted: float
+) -> None:
+    """Clocks of machines differ; a leader that lives writes every third of the lease."""
+    end = 2.01 - counted
+    watcher = candidacy(FakeTopic(ELSEWHERE, age_ms), threading.Event(), [0.0, end - 0.02, end])
+    assert watcher.wait().endswith("silent for 2.0 s")
+
+
+def test_a_stop_ends_the_wait() -> None:
+    """It didn't lead, and it won't."""
+    stopped = threading.Event()
+    stopped.set()
+    assert candidacy(FakeTopic(ELSEWHERE), stopped, [0.0]).wait() == ""
+
+
+def test_a_process_of_this_machine_is_looked_up() -> None:
+    """This very process is no other leader; one that isn't there any more is gone."""
+    mine, namespace = this_process()
+    assert mine is not None
+    import socket
+
+    here = Leader(1, socket.gethostname(), "", 3_000, mine, namespace, ended=False)
+    assert is_gone(here)
+    assert is_gone(replace(here, process=mine._replace(pid=2**22 + 1)))
+    assert not is_gone(replace(here, process=mine._replace(pid=1, start_ticks=0), host="other"))
+    assert not is_gone(replace(here, process=None))
+    assert Leader.of(here.to_json()) == here

@@ -1,0 +1,79 @@
+"""The metrics page, judged by Prometheus's own OpenMetrics parser."""
+
+from __future__ import annotations
+
+import pytest
+from immutables import Map
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from samza_dagster.coordinator.metrics import COUNTERS, JobMetrics, render
+from samza_dagster.placement.state import (
+    Ghost,
+    Group,
+    Host,
+    Incarnation,
+    JobState,
+    Lag,
+    Limits,
+    Phase,
+    Processor,
+    Role,
+)
+
+pytestmark = pytest.mark.unit
+
+
+def samples(state: JobState, counters: dict[str, int]) -> dict[tuple[str, ...], float]:
+    page = render(JobMetrics(state, counters, leader_epoch=7, now_ms=10_000)).decode()
+    return {
+        (sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "job")): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def test_every_counter_is_there_from_0_under_samzas_name() -> None:
+    """`failovers-to-standby` becomes `samza_dagster_failovers_to_standby_total`."""
+    page = render(JobMetrics(JobState("j-1"), {}, leader_epoch=1, now_ms=0)).decode()
+    families = {f.name: f for f in text_string_to_metric_families(page)}
+    for name in COUNTERS:
+        family = families["samza_dagster_" + name.replace("-", "_")]
+        assert family.type == "counter"
+        assert name in family.documentation
+        assert [(s.labels, s.value) for s in family.samples] == [({"job": "j-1"}, 0)]
+    assert page.endswith("# EOF\n")
+
+
+def test_counters_count_and_gauges_are_the_states() -> None:
+    """Running, needed and flapping by role; hosts; what is on silent hosts; lag by standby."""
+    incarnation = Incarnation(1, "e", "h1", "r")
+    group = Group(
+        "0",
+        Map(
+            {
+                "0": Processor("0", Role.ACTIVE, Phase.RUNNING, incarnation),
+                "0-0": Processor(
+                    "0-0", Role.STANDBY, Phase.WAITING, failed_at_ms=(9_000, 9_500, 9_999)
+                ),
+            }
+        ),
+        ghosts=(Ghost("0-0", incarnation, 0, 0, ran=True),),
+    )
+    state = JobState(
+        "j-1",
+        groups=Map({"0": group}),
+        hosts=Map({"h1": Host("h1"), "h2": Host("h2", alive=False)}),
+        limits=Limits(retry_count=2, retry_window_ms=5_000),
+        lags=Map({"0-0": Lag("0-0", 12, None, 0)}),
+    )
+    seen = samples(state, {"failovers-to-standby": 3, "odd-one": 1})
+    assert seen["samza_dagster_failovers_to_standby_total",] == 3
+    assert seen["samza_dagster_odd_one_total",] == 1
+    assert seen["samza_dagster_running_containers", "Active"] == 1
+    assert seen["samza_dagster_running_containers", "Standby"] == 0
+    assert seen["samza_dagster_needed_containers", "Standby"] == 1
+    assert seen["samza_dagster_flapping_containers", "Standby"] == 1
+    assert seen["samza_dagster_hosts_alive",] == seen["samza_dagster_hosts_lost",] == 1
+    assert seen["samza_dagster_unaccounted_containers",] == 1
+    assert seen["samza_dagster_standby_lag_records", "0-0"] == 12
+    assert seen["samza_dagster_leader_epoch",] == 7
