@@ -33,7 +33,7 @@ _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 @click.option(
     "--head",
     metavar="NUMBER:DIGEST",
-    help="The last record that the history must end with, as an earlier check printed it.",
+    help="The head that an earlier check printed: its record must still be there, unchanged.",
 )
 @json_option
 @target_options
@@ -61,12 +61,12 @@ def verify(
     """
     from samza_dagster.placement import verification
 
-    wanted = _parsed_head(head)
+    kept = _parsed_head(head)
     history = _history(target, from_file)
     if export is not None:
         _export(history, export)
     with busy(f"Checking {len(history.records)} records …"):
-        verdict = verification.verify(history.records, wanted or history.head)
+        verdict = verification.verify(history.records, history.head, kept=kept)
     if as_json:
         print_json(_document(verdict, history))
     else:

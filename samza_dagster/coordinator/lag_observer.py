@@ -1,4 +1,4 @@
-"""Reads every few seconds how far the standbys are, and tells the term.
+"""Reads how far the standbys are whenever they report it, and tells the term.
 
 What it tells only improves a choice: without it, or with a broker that is away, the
 coordinator goes on. It never reads or writes anything that the state depends on.
@@ -27,7 +27,7 @@ from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
 from samza_dagster.placement.events import LagObserved
 from samza_dagster.placement.state import JobState
 
-EVERY_S = 5.0
+EVERY_S = 1.0
 _PATIENCE_S = 1.0
 _INTERVALS = 3
 """A reporter that is late by two intervals isn't taken for dead."""
@@ -160,15 +160,15 @@ class LagObserver:
         ]
         self._tell_missing()
         self._lags.note(task_samples(snapshots, *self._job), self._now_ms())
-        if not standbys:
+        model = self._job_model()
+        parts = {name: store_parts(model, name, self._stores) for name in standbys}
+        due = self._lags.due(standbys, parts, self._now_ms())
+        if not due:
             return None
         # Ends after applied offsets: a lag is never too small.
         ranges = self._ends.offset_ranges({store.topic for store in self._stores})
-        model = self._job_model()
-        parts = {name: store_parts(model, name, self._stores) for name in standbys}
         now_ms = self._now_ms()
-        lags = self._lags.lags(standbys, parts, ranges, now_ms)
-        return LagObserved(now_ms, lags) if lags else None
+        return LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
 
     def _tell_missing(self) -> None:
         missing = {topic.topic for topic in self._reports if not topic.found}

@@ -62,6 +62,7 @@ def running_standbys(state: JobState) -> dict[str, str]:
 class _Report:
     sample: TaskSample
     seen_ms: int
+    is_news: bool = True
     applied: dict[str, deque[Applied]] = field(default_factory=dict[str, deque[Applied]])
 
 
@@ -69,8 +70,8 @@ class _Report:
 class StandbyLags:
     """The newest report of each task, and of each of its store partitions the last few.
 
-    A report is current for `current_ms` since it was first seen here, by the leader's
-    clock: the clock of the host that sent it isn't trusted.
+    A report counts for `current_ms` since it was seen here, by the leader's clock: the
+    clock of the host that sent it isn't trusted.
     """
 
     current_ms: int
@@ -83,40 +84,57 @@ class StandbyLags:
             if known is None or known.sample.execution_id != sample.execution_id:
                 self._reports[task] = _Report(sample, now_ms)
             elif sample.at_ms > known.sample.at_ms:
-                known.sample, known.seen_ms = sample, now_ms
+                known.sample, known.seen_ms, known.is_news = sample, now_ms, True
+
+    def due(
+        self,
+        standbys: Mapping[str, str],
+        parts: Mapping[str, Sequence[StorePart]],
+        now_ms: int,
+    ) -> tuple[str, ...]:
+        """Standbys all of whose tasks have reported since their last sample.
+
+        `standbys` maps to execution ids; a report of another incarnation doesn't count.
+        """
+        return tuple(
+            processor_id
+            for processor_id, execution_id in sorted(standbys.items())
+            if (mine := parts.get(processor_id))
+            and all(self._is_news(part.task_name, execution_id, now_ms) for part in mine)
+        )
 
     def lags(
         self,
-        standbys: Mapping[str, str],
+        due: Iterable[str],
         parts: Mapping[str, Sequence[StorePart]],
         ranges: Mapping[tuple[str, int], OffsetRange],
         now_ms: int,
     ) -> tuple[Lag, ...]:
-        """A sample of each standby all of whose tasks have current reports.
+        """A sample of each standby that is `due`.
 
-        `standbys` maps to execution ids; a report of another incarnation doesn't count.
-        Records are the sum over the standby's store partitions, the forecast is that of
-        the one ready last; None where it can't be known.
+        `ranges` are of now: a report is set against the end soon after it was made, or
+        all that was written since would count as lag. Records are the sum over the
+        standby's store partitions, the forecast is that of the one ready last; None where
+        it can't be known.
         """
         found: list[Lag] = []
-        for processor_id, execution_id in sorted(standbys.items()):
-            mine = parts.get(processor_id, ())
-            reports = {part.task_name: self._current(part, execution_id, now_ms) for part in mine}
-            if not mine or None in reports.values():
-                continue
-            known = {task: report for task, report in reports.items() if report is not None}
-            found.append(_lag(processor_id, mine, known, ranges, now_ms))
+        for processor_id in due:
+            reports = {
+                part.task_name: self._reports[part.task_name] for part in parts[processor_id]
+            }
+            for report in reports.values():
+                report.is_news = False
+            found.append(_lag(processor_id, parts[processor_id], reports, ranges, now_ms))
         return tuple(found)
 
-    def _current(self, part: StorePart, execution_id: str, now_ms: int) -> _Report | None:
-        report = self._reports.get(part.task_name)
-        if (
-            report is None
-            or now_ms - report.seen_ms > self.current_ms
-            or report.sample.execution_id not in ("", execution_id)
-        ):
-            return None
-        return report
+    def _is_news(self, task: str, execution_id: str, now_ms: int) -> bool:
+        report = self._reports.get(task)
+        return (
+            report is not None
+            and report.is_news
+            and now_ms - report.seen_ms <= self.current_ms
+            and report.sample.execution_id in ("", execution_id)
+        )
 
 
 def _lag(
@@ -154,7 +172,5 @@ def _part(
     last = report.applied.setdefault(part.gauge, deque(maxlen=REMEMBERED))
     if last and place.applied < last[-1].applied:  # another changelog of the same name
         last.clear()
-    if last and last[-1].at_ms == place.at_ms:
-        last.pop()  # the same report, and the changelog has grown since
     last.append(place)
     return records, time_to_ready(tuple(last))

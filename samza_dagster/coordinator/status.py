@@ -33,7 +33,7 @@ class Processes:
             return self._pids.get(execution_id)
 
 
-def _lag(state: JobState, processor: Processor) -> dict[str, Any]:
+def _lag(state: JobState, processor: Processor, now_ms: int) -> dict[str, Any]:
     """`lag` of a standby that has a sample; `age_ms` is how old that is."""
     sample = state.lags.get(processor.processor_id)
     if sample is None or processor.role is not Role.STANDBY:
@@ -42,7 +42,7 @@ def _lag(state: JobState, processor: Processor) -> dict[str, Any]:
         "lag": {
             "records": sample.records,
             "ready_in_ms": sample.ready_in_ms,
-            "age_ms": max(0, state.now_ms - sample.at_ms),
+            "age_ms": max(0, now_ms - sample.at_ms),
         }
     }
 
@@ -73,8 +73,13 @@ def status_document(
                 "execution_id": execution_id,
                 "mode": processor.role.value,
                 "state": processor.phase.value,
+<<<<<<< HEAD
                 "flapping": is_flapping(processor, now_ms, state.limits),
                 **_lag(state, processor),
+=======
+                **_lag(state, processor, now_ms),
+                "flapping": is_flapping(processor, now_ms, state.limits),
+>>>>>>> next
             }
         if group.failover is not None:
             failovers[group.group_id] = {

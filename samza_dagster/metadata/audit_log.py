@@ -18,6 +18,7 @@ from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicReco
 
 DAY_MS = 86_400_000
 DEFAULT_RETENTION_MS = 365 * DAY_MS
+_ANSWER_S = 7.0
 _PATIENCE_S = 1.0
 
 
@@ -49,7 +50,10 @@ def decode_entry(topic: str, record: TopicRecord) -> AuditEntry:
 
 
 class AuditLog:
-    """Reads a job's audit topic from outside of its leader."""
+    """Reads a job's audit topic from outside of its leader.
+
+    `timeout_s` is for reading all of it; a broker has 7 s to answer at all.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class AuditLog:
         topic: str,
         *,
         client_config: Mapping[str, str] | None = None,
-        timeout_s: float = 30.0,
+        timeout_s: float = 120.0,
     ) -> None:
         self.topic = topic
         self._cluster = KafkaCluster(bootstrap_servers, client_config)
@@ -73,9 +77,9 @@ class AuditLog:
         """
         patience = time.monotonic() + _PATIENCE_S
         deadline = time.monotonic() + self._timeout_s
-        written = self._end.offset(self._timeout_s)
+        written = self._end.offset(_ANSWER_S)
         while True:
-            end = self._end.offset(self._timeout_s, committed_only=True)
+            end = self._end.offset(_ANSWER_S, committed_only=True)
             if end >= written or time.monotonic() > patience:
                 break
             time.sleep(0.005)

@@ -168,11 +168,21 @@ def fenced(draft: Draft, execution_id: str) -> None:
 
 
 def leases_over(draft: Draft, group_id: str) -> None:
-    """Ends the group's ghosts whose lease has run out."""
+    """Ends the group's ghosts whose lease has run out.
+
+    A lease bounds the overlap with a host that was frozen but can't exclude it. A fence
+    can, so one that was commanded is waited for, and commanded again.
+    """
     group = draft.find_group(group_id)
     for ghost in () if group is None else group.ghosts:
         ends_ms = ghost.lease_ends_ms
-        if ghost.ended is None and ends_ms is not None and ends_ms <= draft.now_ms:
+        if ghost.ended is not None or ends_ms is None or ends_ms > draft.now_ms:
+            continue
+        if ghost.fencing:
+            again_ms = draft.now_ms + draft.limits.lease_ms
+            _put_ghost(draft, group_id, evolve(ghost, lease_ends_ms=again_ms))
+            draft.emit(fence_command(ghost))
+        else:
             evidence = f"its lease ended at {ends_ms}, it is {draft.now_ms}"
             end_ghost(draft, group_id, ghost, Ended.LEASE, evidence)
 

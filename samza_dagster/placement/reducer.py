@@ -59,9 +59,11 @@ def step(state: JobState, event: Event) -> Step:
     draft = Draft(state, event.at_ms)
     _handle(draft, event)
     _settle(draft)
-    requests.take_turns(draft)
-    deploy.start_turns(draft)
-    _settle(draft)
+    if not isinstance(event, CoordinatorRestarted):
+        # A take-over says again what was said; the hosts' registrations lead on.
+        requests.take_turns(draft)
+        deploy.start_turns(draft)
+        _settle(draft)
     return Step(draft.result(), draft.commands)
 
 

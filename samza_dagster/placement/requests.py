@@ -140,7 +140,9 @@ def _busy_host(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
     processor = group.processors.get(ask.processor_id)
     if processor is not None and processor.phase is Phase.RUNNING and processor.incarnation:
         touched.add(processor.incarnation.host)
-    if ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
+    if swaps.is_swap(ask):
+        touched.update(swaps.target_host(draft, group, ask.processor_id))
+    elif ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
         touched.add(ask.destination_host)
     counts = dict.fromkeys(touched, 0)
     for group_id in draft.index.acting:

@@ -16,6 +16,7 @@ from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Action,
     AskKind,
+    Group,
     Phase,
     PlacementAsk,
     Processor,
@@ -29,6 +30,13 @@ def is_swap(ask: PlacementAsk) -> bool:
     if ask.kind is AskKind.PLACE:
         return ask.destination_host == naming.STANDBY
     return ask.kind is AskKind.FAIL_OVER
+
+
+def target_host(draft: Draft, group: Group, active_id: str) -> list[str]:
+    """The host of the standby whose place the active would take now; empty when none qualifies."""
+    ranked = failover.candidates(draft, group, active_id)[:1]
+    incarnations = [group.processors[standby_id].incarnation for standby_id in ranked]
+    return [incarnation.host for incarnation in incarnations if incarnation is not None]
 
 
 def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:

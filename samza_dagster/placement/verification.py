@@ -61,11 +61,14 @@ class Verdict:
         return self.first_number == 1
 
 
-def verify(records: Sequence[AuditRecord], head: Head | None = None) -> Verdict:
+def verify(
+    records: Sequence[AuditRecord], head: Head | None = None, *, kept: Head | None = None
+) -> Verdict:
     """Judges a whole history, in the order in which it was recorded.
 
-    `head` is what is known of its last record from elsewhere: without it a history that
-    was cut at its end looks like one that is younger.
+    `head` is what the coordinator's state says of the last record, `kept` the head of an
+    earlier check, which has to be among the records. Without either a history that was
+    cut at its end looks like one that is younger.
     """
     history = History(complete=bool(records) and records[0].number == 1)
     violation: Violation | None = None
@@ -81,6 +84,8 @@ def verify(records: Sequence[AuditRecord], head: Head | None = None) -> Verdict:
     last = records[-1] if records else None
     if violation is None and head is not None:
         violation = _head_missed(last, head, len(records))
+    if violation is None and kept is not None:
+        violation = _kept_missed(records, kept)
     return Verdict(
         records=len(records),
         first_number=records[0].number if records else None,
@@ -117,4 +122,21 @@ def _head_missed(last: AuditRecord | None, head: Head, records: int) -> Violatio
         Rule.HEAD,
         f"it ends with record {found.number} ({found.digest:.12}), the coordinator's state "
         f"names record {head.number} ({head.digest:.12})",
+    )
+
+
+def _kept_missed(records: Sequence[AuditRecord], kept: Head) -> Violation | None:
+    """Called for records that are numbered without a gap."""
+    last = records[-1].number if records else 0
+    place = kept.number - records[0].number if records else 0
+    if kept.number > last:
+        seen = f"it ends with record {last}, an earlier check saw record {kept.number}"
+        return Violation(len(records), last, Rule.HEAD, seen)
+    if place < 0 or records[place].digest == kept.digest:
+        return None  # older than what is left, or as it was
+    return Violation(
+        place + 1,
+        kept.number,
+        Rule.HEAD,
+        f"digest {records[place].digest:.12}, an earlier check saw {kept.digest:.12}",
     )

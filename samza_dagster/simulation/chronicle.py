@@ -82,6 +82,7 @@ class Chronicle:
     falling_back: dict[str, str] = field(default_factory=dict[str, str])
     left: dict[str, str] = field(default_factory=dict[str, str])
     groups: dict[str, str] = field(default_factory=dict[str, str])
+    removed: set[str] = field(default_factory=set[str])
     registered: set[str] = field(default_factory=set[str])
     domains: dict[str, str] = field(default_factory=dict[str, str])
     grants: dict[str, int] = field(default_factory=dict[str, int])
@@ -108,6 +109,7 @@ class Chronicle:
             falling_back=dict(self.falling_back),
             left=dict(self.left),
             groups=dict(self.groups),
+            removed=set(self.removed),
             registered=set(self.registered),
             domains=dict(self.domains),
             grants=dict(self.grants),

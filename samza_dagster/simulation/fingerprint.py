@@ -83,7 +83,7 @@ class _Renaming:
             # What was due already is due, however long ago.
             return max(0, value - self.now_ms) if is_time else value
         if isinstance(value, tuple | list):
-            return tuple(self.of(entry) for entry in cast("list[Any]", value))
+            return tuple(self.of(entry, is_time) for entry in cast("list[Any]", value))
         if isinstance(value, Mapping):
             entries = cast("Mapping[str, Any]", value)
             return tuple((self.of(key), self.of(entries[key])) for key in sorted(entries))
@@ -133,6 +133,7 @@ def canonical(world: World) -> Canonical:
             )
         )
     brokers, old = world.brokers, world.old
+    used = frozenset(leader.requests.used_by.values())
     return (
         state.deployment_id,
         groups,
@@ -143,7 +144,7 @@ def canonical(world: World) -> Canonical:
             (of(r), of(p.ask), p.asked_of, max(0, p.deadline_ms - rename.now_ms))
             for r, p in leader.requests.pending.items()
         ),
-        tuple((of(r), h) for r, h in leader.requests.held.items()),
+        tuple((of(r), h) for r, h in leader.requests.held.items() if r not in used),
         of(leader.notices),
         tuple(leader.unread),
         of(leader.unsent),

@@ -89,7 +89,7 @@ class Judge:
         if old is not None:
             for pid in old.processors:
                 if pid not in now:
-                    chronicle.newest.pop(pid, None)
+                    chronicle.removed.add(pid)
                     chronicle.falling_back.pop(pid, None)
         if group is not None:
             for pid, processor in now.items():

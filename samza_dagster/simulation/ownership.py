@@ -124,6 +124,10 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
     chronicle.epoch = record.epoch
     before = chronicle.newest.get(record.processor_id)
     predecessor = record.predecessor
+    added_anew = predecessor is None and record.processor_id in chronicle.removed
+    if added_anew and before is not None and _was_seen_dead(chronicle, before):
+        before = None  # its past is forgotten, and it was seen dead
+    chronicle.removed.discard(record.processor_id)
     if before is not None:
         chronicle.premises[ONE_OWNER] += 1
         if predecessor is None or predecessor.execution_id != before.execution_id:
@@ -147,6 +151,10 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
     started = Started(record.execution_id, record.epoch, record.host)
     chronicle.newest[record.processor_id] = started
     chronicle.started[record.execution_id] = (record.processor_id, started)
+
+
+def _was_seen_dead(chronicle: Chronicle, started: Started) -> bool:
+    return Ended.DEAD in chronicle.ended.get(started.execution_id, ())
 
 
 def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import Action, Group, JobState, ResourceRequest
+from samza_dagster.placement.state import Action, Group, JobState, Phase, ResourceRequest
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantViolated
 
@@ -15,33 +15,46 @@ from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantVio
 def judge_restart(
     chronicle: Chronicle, before: JobState, event: ev.CoordinatorRestarted, taken: Step
 ) -> None:
-    """Only deadlines and marks of registration change; a second restart changes no more."""
+    """Only deadlines and marks of registration change; a second restart changes no more.
+
+    Turns to start that time has brought meanwhile are taken, as any event would do.
+    """
     after = taken.state
     if any(_is_under_way(group) for group in before.groups.values()):
         chronicle.premises[RECOVERY_EQUIVALENT] += 1
     if set(before.groups) != set(after.groups):
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a restart adds or removes groups")
+    turned: set[str] = set()
     for group_id, group in before.groups.items():
-        if _timeless(group) != _timeless(after.groups[group_id]):
+        if _took_a_turn(group, after.groups[group_id]):
+            turned.update(group.processors)
+        elif _timeless(group) != _timeless(after.groups[group_id]):
             raise InvariantViolated(
                 RECOVERY_EQUIVALENT,
                 f"a restart changes group {group_id}: {_difference(group, after.groups[group_id])}",
             )
-    if (before.next_epoch, before.next_request, before.uuids) != (
-        after.next_epoch,
-        after.next_request,
-        after.uuids,
-    ):
-        raise InvariantViolated(RECOVERY_EQUIVALENT, "a restart hands out new ids")
+    if before.next_epoch != after.next_epoch or before.uuids != after.uuids:
+        raise InvariantViolated(RECOVERY_EQUIVALENT, "a restart hands out epochs or takes requests")
     for command in taken.commands:
-        _judge_repeated(chronicle, before, command)
+        if getattr(command, "processor_id", None) not in turned:
+            _judge_repeated(chronicle, before, command)
     second = step(after, event)
-    if second.commands != taken.commands:
+    if second.commands != taken.commands and not turned:
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart says something else")
     if {g: _unnumbered(group) for g, group in second.state.groups.items()} != {
         g: _unnumbered(group) for g, group in after.groups.items()
     } or second.state.hosts != after.hosts:
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart changes the state again")
+
+
+def _took_a_turn(before: Group, after: Group) -> bool:
+    """One that waited for time or its turn has asked for a resource; nothing else led there."""
+    return before.action == after.action and any(
+        processor.phase is Phase.WAITING
+        and (now := after.processors.get(pid)) is not None
+        and now.phase is Phase.REQUESTING
+        for pid, processor in before.processors.items()
+    )
 
 
 def _judge_repeated(chronicle: Chronicle, before: JobState, command: cmd.Command) -> None:

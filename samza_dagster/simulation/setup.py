@@ -81,14 +81,15 @@ def draw(lots: random.Random) -> Setup:
         for g, size in enumerate(sizes)
     )
     hosts = max(lots.choice((4, 5, 5)), *sizes)
-    has_domains = lots.random() < 0.25
+    domains: tuple[str, ...] = ()
+    if lots.random() < 0.25 and hosts > max(sizes):
+        domains = ("rack-0", *(f"rack-{place}" for place in range(hosts - 1)))
+    places = len(set(domains)) or hosts
     return Setup(
         hosts=hosts,
         slots=lots.choice((3, 4, 4)),
         layout=layout,
-        domains=("rack-0", *(f"rack-{place}" for place in range(hosts - 1)))
-        if has_domains and hosts > max(sizes)
-        else (),
+        domains=domains,
         limits=(
             ("fencing", lots.choice(("lease", "broker"))),
             ("host_timeout_ms", lots.choice((10_000, 30_000))),
@@ -98,6 +99,8 @@ def draw(lots: random.Random) -> Setup:
             ("max_concurrent_actions", lots.choice((1, 2, 8))),
             ("max_actions_per_host", lots.choice((1, 2))),
             ("retry_count", lots.choice((1, 8))),
+            # More members than places could never all run at once.
+            ("max_standbys", places - 1),
         ),
         affinity=lots.random() < 0.85,
     )

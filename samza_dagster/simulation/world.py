@@ -62,6 +62,7 @@ class World:
         self.brokers = Brokers()
         self.committed = JobState(job)
         self.leader = Coordinator(1, self.committed, Clock(self.true_ms, _WALL_MS))
+        self.leader.last_commit_ms = _WALL_MS
         self.old: Coordinator | None = None
         self.judge = judge
         self.heart = heart
@@ -352,7 +353,7 @@ def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> P
         stopping=entry.stopping,
         refused=refused,
         frozen=host.frozen is not None or host.stale,
-        lease_over=lease_over,
+        lease_over=lease_over or entry.doomed,
     )
 
 

@@ -1,7 +1,7 @@
 """`make mutants`: each planted bug against the simulator alone; a table, and 1 if one survives.
 
-    python -m tests.mutants [NAME …] [--seconds N] [--json FILE]
-    python -m tests.mutants --operators --sample N --seed S [--module NAME]
+python -m tests.mutants [NAME …] [--seconds N] [--json FILE]
+python -m tests.mutants --operators --sample N --seed S [--module NAME]
 """
 
 from __future__ import annotations
@@ -140,9 +140,7 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
     return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
 
 
-def _hunt_all(
-    console: Console, mutants: list[Mutant], options: argparse.Namespace
-) -> list[Catch]:
+def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
     ran = reached(20.0) if options.operators else {}
 
     def one(mutant: Mutant) -> Catch:
@@ -152,7 +150,10 @@ def _hunt_all(
                 return Catch(mutant, {"invariant": None, "events": 0, "reached": False})
         return Catch(mutant, hunt(mutant, options.seconds))
 
-    with Progress(console=console, transient=True) as bar, ThreadPoolExecutor(options.workers) as pool:
+    with (
+        Progress(console=console, transient=True) as bar,
+        ThreadPoolExecutor(options.workers) as pool,
+    ):
         task = bar.add_task("mutants", total=len(mutants))
         catches: list[Catch] = []
         for catch in pool.map(one, mutants):
@@ -198,11 +199,15 @@ def _tell_operators(console: Console, catches: list[Catch]) -> None:
     by_file: dict[str, list[Catch]] = {}
     for catch in catches:
         by_file.setdefault(catch.mutant.file, []).append(catch)
-    table = Table("module", "mutants", "killed", "not reached", "kill ratio", title="Operator mutants")
+    table = Table(
+        "module", "mutants", "killed", "not reached", "kill ratio", title="Operator mutants"
+    )
     for file, mine in [*sorted(by_file.items()), ("all", catches)]:
         killed = sum(catch.invariant is not None for catch in mine)
         unreached = sum(catch.found.get("reached") is False for catch in mine)
-        table.add_row(file, str(len(mine)), str(killed), str(unreached), f"{killed / len(mine):.0%}")
+        table.add_row(
+            file, str(len(mine)), str(killed), str(unreached), f"{killed / len(mine):.0%}"
+        )
     console.print(table)
     by = Counter(catch.invariant for catch in catches if catch.invariant is not None)
     console.print("killed by: " + ", ".join(f"{name} {n}" for name, n in by.most_common()))

@@ -98,8 +98,12 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
         case ast.UnaryOp(op=ast.Not()):
             yield "not dropped", lambda n: n.operand  # type: ignore[attr-defined]
         case ast.If() | ast.While() | ast.IfExp():
-            yield "condition negated", lambda n: _set(
-                n, test=ast.UnaryOp(ast.Not(), n.test)  # type: ignore[attr-defined]
+            yield (
+                "condition negated",
+                lambda n: _set(
+                    n,
+                    test=ast.UnaryOp(ast.Not(), n.test),  # type: ignore[attr-defined]
+                ),
             )
         case ast.Constant(value=bool() as value):
             yield f"{value} → {not value}", _with(value=not value)

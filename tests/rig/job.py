@@ -64,6 +64,7 @@ class Job:
     lease_ms: int = 30_000
     host_timeout_ms: int = 30_000
     environment: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -96,6 +97,7 @@ class Job:
             "samza.dagster.lease.ms": str(self.lease_ms),
             "samza.dagster.host.timeout.ms": str(self.host_timeout_ms),
             "stores.s.changelog": f"kafka.{self.name}-s",
+            **self.settings,
         }
         self.configure()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def job_of(
     """Makes jobs with stub containers and leaves nothing of them behind."""
     made: list[Job] = []
 
-    def make(name: str, **options: int) -> Job:
+    def make(name: str, **options: Any) -> Job:
         directory: Path = tmp_path_factory.mktemp(name)
         job = Job(directory, bootstrap_servers, name, input_topic=f"{name}-input", **options)
         ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)

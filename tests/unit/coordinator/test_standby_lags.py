@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from immutables import Map
 
@@ -42,6 +44,10 @@ def report(task: int, applied: int, at_ms: int, execution_id: str = "e1") -> dic
     return {name: TaskSample(name, "host-3", at_ms, gauges, execution_id)}
 
 
+def told(lags: StandbyLags, span: dict[tuple[str, int], OffsetRange], now_ms: int) -> Any:
+    return lags.lags(lags.due(STANDBYS, PARTS, now_ms), PARTS, span, now_ms)
+
+
 def ends(zero: int, two: int = 10) -> dict[tuple[str, int], OffsetRange]:
     return {("log", 0): OffsetRange(0, zero), ("log", 2): OffsetRange(0, two)}
 
@@ -52,7 +58,7 @@ def test_records_are_summed_and_the_part_ready_last_decides() -> None:
     for second in range(3):
         lags.note(report(0, 100 * second - 1, 1_000 * second), 50_000 + 1_000 * second)
         lags.note(report(2, 100 * second - 1, 1_000 * second), 50_000 + 1_000 * second)
-        found = lags.lags(STANDBYS, PARTS, ends(500, 240), 50_100 + 1_000 * second)
+        found = told(lags, ends(500, 240), 50_100 + 1_000 * second)
     assert found == (Lag("0-0", 340, 3_000, 52_100),)
 
 
@@ -60,8 +66,22 @@ def test_one_report_counts_records_and_foretells_nothing() -> None:
     """Unless there is nothing left to apply."""
     lags = StandbyLags(current_ms=15_000)
     lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
-    assert lags.lags(STANDBYS, PARTS, ends(10), 100) == (Lag("0-0", 5, None, 100),)
-    assert lags.lags(STANDBYS, PARTS, ends(5), 101) == (Lag("0-0", 0, 0, 101),)
+    assert told(lags, ends(10), 100) == (Lag("0-0", 5, None, 100),)
+    alone = StandbyLags(current_ms=15_000)
+    alone.note(report(0, 9, 8) | report(2, 9, 8), 200)
+    assert told(alone, ends(10), 200) == (Lag("0-0", 0, 0, 200),)
+
+
+def test_a_report_is_set_against_the_end_once() -> None:
+    """Later the changelog has grown, and what was written since would count as lag."""
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
+    assert len(told(lags, ends(10), 100)) == 1
+    assert told(lags, ends(99), 5_000) == ()
+    lags.note(report(0, 90, 5_007), 5_010)
+    assert told(lags, ends(99), 5_010) == ()
+    lags.note(report(2, 9, 5_008), 5_900)
+    assert told(lags, ends(99), 5_900) == (Lag("0-0", 8, 465, 5_900),)
 
 
 def test_a_standby_that_stands_still_is_behind_and_never_ready() -> None:
@@ -70,31 +90,32 @@ def test_a_standby_that_stands_still_is_behind_and_never_ready() -> None:
     for second in range(4):
         now = 1_000 * second
         lags.note(report(0, 4, now) | report(2, 9, now), now)
-        found = lags.lags(STANDBYS, PARTS, ends(10 + second), now)
+        found = told(lags, ends(10 + second), now)
     assert found == (Lag("0-0", 8, None, 3_000),)
 
 
 def test_a_task_that_is_silent_leaves_its_standby_without_a_sample() -> None:
-    """From the first: one of two hasn't reported; later: too long ago, by the clock here."""
+    """One of two never reported, or the other did too long ago, by the clock here."""
     lags = StandbyLags(current_ms=15_000)
     lags.note(report(0, 4, 7), 100)
-    assert lags.lags(STANDBYS, PARTS, ends(10), 100) == ()
-    lags.note(report(2, 9, 999_999_999), 100)
-    assert len(lags.lags(STANDBYS, PARTS, ends(10), 15_100)) == 1
-    assert lags.lags(STANDBYS, PARTS, ends(10), 15_101) == ()
-    lags.note(report(0, 4, 7) | report(2, 9, 999_999_999), 15_200)  # read once more: no news
-    assert lags.lags(STANDBYS, PARTS, ends(10), 15_200) == ()
+    assert told(lags, ends(10), 100) == ()
+    lags.note(report(2, 9, 999_999_999), 15_101)
+    assert told(lags, ends(10), 15_101) == ()
+    lags.note(report(0, 4, 7), 15_200)  # read once more: no news
+    assert told(lags, ends(10), 15_200) == ()
+    lags.note(report(0, 5, 8), 15_200)
+    assert told(lags, ends(10), 15_200) == (Lag("0-0", 4, None, 15_200),)
 
 
 def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
     """Nor does its speed; an older Samza that names none is believed."""
     lags = StandbyLags(current_ms=15_000)
     lags.note(report(0, 4, 7, "e0") | report(2, 9, 7, "e0"), 100)
-    assert lags.lags(STANDBYS, PARTS, ends(10), 100) == ()
+    assert told(lags, ends(10), 100) == ()
     lags.note(report(0, 0, 3) | report(2, 9, 3), 200)
-    assert lags.lags(STANDBYS, PARTS, ends(10), 200) == (Lag("0-0", 9, None, 200),)
+    assert told(lags, ends(10), 200) == (Lag("0-0", 9, None, 200),)
     lags.note(report(0, 4, 9, "") | report(2, 9, 9, ""), 300)
-    assert lags.lags(STANDBYS, PARTS, ends(10), 300) == (Lag("0-0", 5, None, 300),)
+    assert told(lags, ends(10), 300) == (Lag("0-0", 5, None, 300),)
 
 
 @pytest.mark.parametrize("span", [{}, {("log", 0): OffsetRange(0, 3)}])
@@ -102,7 +123,7 @@ def test_what_cannot_be_counted_is_unknown(span: dict[tuple[str, int], OffsetRan
     """No changelog, or one that ends before what was applied: never 0, never ready."""
     lags = StandbyLags(current_ms=15_000)
     lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
-    found = lags.lags(STANDBYS, PARTS, {("log", 2): OffsetRange(0, 10)} | span, 100)
+    found = told(lags, {("log", 2): OffsetRange(0, 10)} | span, 100)
     assert found == (Lag("0-0", None, None, 100),)
 
 

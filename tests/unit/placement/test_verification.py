@@ -102,6 +102,22 @@ def test_the_summary_counts_starts_and_what_came_before_them() -> None:
     )
 
 
+def test_what_an_earlier_check_saw_has_to_be_there_still() -> None:
+    """A history that was written anew, or cut, since; not one that has grown or aged."""
+    records = moved().records
+    kept = Head(2, records[1].digest)
+    assert verify(records, kept=kept).ok
+    assert verify(records[2:], kept=kept).ok
+    anew = chained([replace(record, why="told anew") for record in records])
+    found = verify(anew, head_of(anew), kept=kept).violation
+    assert found is not None
+    assert (found.position, found.number, found.rule) == (2, 2, Rule.HEAD)
+    for cut in (records[:1], []):
+        found = verify(cut, kept=kept).violation
+        assert found is not None
+        assert (found.number, found.rule) == (len(cut), Rule.HEAD)
+
+
 # --- what somebody does to a history afterwards ---------------------------------------
 
 

@@ -1,0 +1,87 @@
+"""What the heart records in a virtual world under faults, judged by `verify` alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from samza_dagster.placement import ownership, rules
+from samza_dagster.placement.state import Group
+from samza_dagster.placement.verification import Head, Verdict, verify
+from samza_dagster.simulation import driver
+from samza_dagster.simulation.setup import Setup
+from samza_dagster.simulation.world import World
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def worlds(monkeypatch: pytest.MonkeyPatch) -> list[World]:
+    """Every world that is built."""
+    built: list[World] = []
+    build = Setup.build
+
+    def remember(setup: Setup, *args: object) -> World:
+        built.append(build(setup, *args))  # type: ignore[arg-type]
+        return built[-1]
+
+    monkeypatch.setattr(Setup, "build", remember)
+    return built
+
+
+def verdict_of(seed: int, worlds: list[World]) -> Verdict:
+    driver.simulate(seed, 200)
+    world = worlds.pop()
+    records = [command.record for command in world.brokers.audit]
+    head = Head(world.committed.certificates, world.committed.certificate_hash)
+    return verify(records, head)
+
+
+def test_what_the_heart_records_is_in_order(worlds: list[World]) -> None:
+    """Lost hosts, restarts, new deployments, failovers: every end and start is accounted for."""
+    ways: Counter[str] = Counter()
+    for seed in range(40):
+        verdict = verdict_of(seed, worlds)
+        assert verdict.violation is None, f"seed {seed}"
+        ways.update(verdict.ways)
+    assert ways.keys() == {"first", "dead", "fenced", "lease"}
+
+
+def nothing_taken(_group: Group, _processor_id: str) -> dict[str, rules.Violation]:
+    return {}
+
+
+def nothing_in_the_way(_group: Group, _processor_id: str, _host: str) -> None:
+    return None
+
+
+def only_its_own_ghost_in_the_way(group: Group, processor_id: str, _host: str) -> str | None:
+    return "it may own" if ownership.owning_ghost(group, processor_id) else None
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "rule"),
+    [
+        ({"in_the_way": nothing_in_the_way}, "one-owner"),
+        (
+            {"taken_hosts": nothing_taken, "in_the_way": only_its_own_ghost_in_the_way},
+            "same-host",
+        ),
+    ],
+)
+def test_a_heart_that_forgot_a_rule_is_found_out(
+    worlds: list[World],
+    monkeypatch: pytest.MonkeyPatch,
+    forgotten: dict[str, Callable[..., object]],
+    rule: str,
+) -> None:
+    """By its own records."""
+    for name, instead in forgotten.items():
+        monkeypatch.setattr(rules, name, instead)
+    found: Counter[str] = Counter()
+    for seed in range(40):
+        violation = verdict_of(seed, worlds).violation
+        found[violation.rule.value if violation else ""] += 1
+    assert found[rule] > 0, found

@@ -1,0 +1,122 @@
+"""A log of events steps the heart through the same states again, or says where it doesn't."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.state import AskKind, JobState, Lag, Limits, PlacementAsk
+from samza_dagster.simulation.driver import simulate
+from samza_dagster.simulation.event_log import (
+    decode_event,
+    encode_event,
+    line_of,
+    replay_log,
+    state_digest,
+)
+from samza_dagster.simulation.script import play
+
+pytestmark = pytest.mark.unit
+
+EVENTS: tuple[ev.Event, ...] = (
+    ev.JobDeployed(1, "run-1", {"0": ("0", "0-0")}, {"0": "host-1"}, Limits(lease_ms=7)),
+    ev.CoordinatorRestarted(2),
+    ev.RequestArrived(
+        3, PlacementAsk("u", "run-1", "0", "ANY_HOST", 5, None, AskKind.CANCEL, True, "v", True)
+    ),
+    ev.HostRegistered(4, "host-1", frozenset({"b", "a"}), "rack-1"),
+    ev.HostLost(5, "host-1", 3),
+    ev.ResourceAllocated(6, "r", "host-1"),
+    ev.RequestExpired(7, "r", "full"),
+    ev.ContainerLaunched(8, "e", "host-1"),
+    ev.ContainerCheckedIn(9, "e", "host-1"),
+    ev.StartFailed(10, "e", "host-1", "no memory"),
+    ev.ContainerStopped(11, "e", "host-1", None),
+    ev.StopFailed(12, "e", "host-1", "lives on"),
+    ev.PrincipalFenced(13, "e"),
+    ev.LagObserved(14, (Lag("0-0", 5, None, 1),)),
+    ev.TimePassed(15),
+)
+
+
+def test_every_kind_of_event_is_known() -> None:
+    """A new one needs a line here, and nothing in the codec."""
+    assert {type(event) for event in EVENTS} == set(get_args(ev.Event))
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_comes_back_from_its_json(event: ev.Event) -> None:
+    """Through text, as a log holds it."""
+    assert decode_event(json.loads(json.dumps(encode_event(event)))) == event
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"kind": "Nothing"},
+        {"kind": "TimePassed"},
+        {"kind": "TimePassed", "at_ms": "1"},
+        {"kind": "TimePassed", "at_ms": True},
+        {"kind": "TimePassed", "at_ms": 1, "more": 1},
+        {"kind": "RequestArrived", "at_ms": 1, "ask": {"uuid": 1}},
+        {"kind": "HostRegistered", "at_ms": 1, "host": "h", "execution_ids": "e"},
+    ],
+)
+def test_a_malformed_event_is_refused(value: dict[str, object]) -> None:
+    """No guess at what it may have meant."""
+    with pytest.raises(MalformedRecord):
+        decode_event(value)
+
+
+def recorded(seed: int) -> tuple[JobState, list[str]]:
+    history = simulate(seed, 80)
+    lines: list[str] = []
+    world = history.script.setup.build()
+    start = world.committed
+    world.heard = lambda event, taken: lines.append(line_of(event, taken.state))
+    for move in history.script.moves:
+        world.do(move)
+    return start, lines
+
+
+def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
+    """Each state is the recorded one."""
+    start, lines = recorded(11)
+    assert len(lines) > 50
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    replayed = replay_log(path, start=start)
+    assert replayed.events == len(lines)
+    assert replayed.differs is None
+
+
+def test_the_first_line_that_differs_is_named() -> None:
+    """A heart that decides otherwise is found out."""
+    start, lines = recorded(11)
+    line = json.loads(lines[20])
+    line["state"] = "0" * 64
+    lines[20] = json.dumps(line)
+    replayed = replay_log(lines, start=start)
+    assert replayed.differs == 21
+    assert replayed.expected == "0" * 64
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "event": 1}'])
+def test_a_malformed_line_is_named(line: str) -> None:
+    """By its number."""
+    with pytest.raises(MalformedRecord, match="line 1"):
+        replay_log([line])
+
+
+def test_a_digest_leaves_out_what_is_derived() -> None:
+    """The index can be rebuilt; everything else counts."""
+    state = play(simulate(11, 60).script.setup, ()).world.committed
+    assert state_digest(state) == state_digest(dataclasses.replace(state))
+    assert state_digest(state) != state_digest(dataclasses.replace(state, next_epoch=99))

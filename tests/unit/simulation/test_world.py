@@ -1,0 +1,279 @@
+"""The virtual world keeps the promises of agents, cluster and brokers, and breaks them on request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from samza_dagster.placement.state import Limits, Phase, PlacementAsk
+from samza_dagster.simulation.coordinators import Standing
+from samza_dagster.simulation.hosts import Life
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.world import World
+
+pytestmark = pytest.mark.unit
+
+HOSTS = ("host-1", "host-2", "host-3", "host-4")
+GROUPS = {"0": ("0", "0-0"), "1": ("1", "1-0")}
+PLACES = {"0": "host-1", "0-0": "host-2", "1": "host-3", "1-0": "host-4"}
+
+
+def running(places: Mapping[str, str] = PLACES, limits: Limits | None = None) -> World:
+    world = World.of(HOSTS)
+    for host in HOSTS:
+        world.register(host)
+    world.deploy(GROUPS, last_seen=places, limits=limits)
+    world.settle()
+    return world
+
+
+def did(world: World, kind: str, *ids: str | int) -> None:
+    assert world.do(Move(kind, ids)), f"{kind} {ids} isn't possible"
+
+
+def process(world: World, processor_id: str):
+    return next(p for p in world.processes() if p.processor_id == processor_id)
+
+
+def life(world: World, processor_id: str) -> Life:
+    return world.entry(processor_id).life
+
+
+def test_a_job_comes_up_where_it_was() -> None:
+    """The fair world alone starts everything."""
+    world = running()
+    assert set(world.phases().values()) == {Phase.RUNNING}
+    assert {pid: world.where(pid) for pid in PLACES} == PLACES
+    assert all(p.released and p.checked_in and not p.lease_over for p in world.processes())
+
+
+def test_a_request_is_carried_out() -> None:
+    """Reserve, stop, start, and the answer says so."""
+    world = running()
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    world.settle()
+    assert world.where("0") == "host-3"
+    assert world.told("u1")[-1][0] == "SUCCEEDED"
+
+
+def test_a_silent_host_is_lost_and_its_containers_die_with_the_lease() -> None:
+    """The warden kills at the end of the lease; the leader hears of the silence alone."""
+    world = running(limits=Limits(host_timeout_ms=10_000, lease_ms=30_000))
+    did(world, "cut", "host-1", "both")
+    did(world, "wait", 11_000)
+    assert not world.state.hosts["host-1"].alive
+    assert process(world, "0").released
+    did(world, "wait", 20_000)
+    assert all(p.host != "host-1" for p in world.processes())
+
+
+def test_a_link_that_is_cut_one_way_lets_the_lease_run_out() -> None:
+    """The host is heard, so it isn't lost, but no reply renews its lease."""
+    world = running(limits=Limits(host_timeout_ms=10_000, lease_ms=15_000))
+    did(world, "wait", 30_000)
+    did(world, "cut", "host-1", "in")
+    did(world, "wait", 16_000)
+    assert world.state.hosts["host-1"].alive
+    assert "host-1" not in {p.host for p in world.processes()}
+
+
+@pytest.mark.parametrize("how", ["suspend", "pause"])
+def test_a_frozen_container_outlives_its_lease_until_it_thaws(how: str) -> None:
+    """Nobody can kill it while nothing runs; then the warden is first."""
+    world = running(limits=Limits(host_timeout_ms=10_000, lease_ms=15_000))
+    did(world, "freeze", "host-1", how)
+    did(world, "wait", 40_000)
+    assert process(world, "0").frozen
+    did(world, "thaw", "host-1")
+    assert process(world, "0").frozen
+    did(world, "wait", 1)
+    assert "host-1" not in {p.host for p in world.processes()}
+
+
+def test_a_late_grant_counts_from_the_ask() -> None:
+    """It can't lengthen a life beyond one lease after the leader answered."""
+    world = running(limits=Limits(host_timeout_ms=60_000, lease_ms=30_000))
+    host = world.hosts["host-1"]
+    did(world, "late-grant", "host-1")
+    assert host.lease_left(world.true_ms) == 20_000
+    did(world, "wait", 5_000)
+    did(world, "grant", "host-1")
+    assert host.lease_left(world.true_ms) == 25_000
+
+
+def test_a_leader_that_cannot_commit_grants_less_and_less() -> None:
+    """All its leases end within one lease of its last commit."""
+    world = running(limits=Limits(lease_ms=30_000))
+    did(world, "store-cut")
+    did(world, "wait", 20_000)
+    assert world.hosts["host-1"].lease_left(world.true_ms) == 10_000
+    did(world, "wait", 11_000)
+    assert not world.processes()
+
+
+def test_a_crash_between_commands_leaves_the_rest_unsent() -> None:
+    """The step is durable; the next leader says again what was lost."""
+    world = running()
+    did(world, "crash", 0)
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    assert world.leader.standing is Standing.DEAD
+    assert world.action("0") is not None
+    assert not world.leader.requests.pending
+    world.settle()
+    assert world.leader.epoch == 2
+    assert world.where("0") == "host-3"
+
+
+def test_a_zombies_commands_reach_only_hosts_that_follow_it() -> None:
+    """What it had committed may arrive late, but not where a newer leader is known."""
+    world = running()
+    did(world, "pause", 0)
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    assert world.leader.unsent
+    did(world, "take-over")
+    did(world, "register", "host-3")
+    did(world, "wake-old")
+    assert world.leader.epoch == 2
+    did(world, "end-old")
+    world.settle()
+    assert world.told("u1")[-1][0] == "SUCCEEDED"
+
+
+def test_a_command_of_an_old_leader_is_dropped_at_registration() -> None:
+    """An agent refuses an epoch lower than the highest that it has seen."""
+    world = running()
+    did(world, "kill-leader")
+    stale = world.hosts["host-1"].commands
+    stale.append((1, world.sent(type(world.emitted[-1]))[-1]))  # type: ignore[index]
+    did(world, "take-over")
+    did(world, "register", "host-1")
+    assert all(epoch == 2 for epoch, _ in world.hosts["host-1"].commands)
+
+
+def test_no_job_model_is_released_without_a_lease_or_beside_another_process() -> None:
+    """Both conditions of the agent."""
+    world = running()
+    entry = world.entry("0")
+    host = world.hosts["host-1"]
+    entry.life = Life.LAUNCHED
+    assert host.may_release(world.true_ms, entry)
+    host.grant = None
+    assert not host.may_release(world.true_ms, entry)
+    host.grant = host.clock.asked(world.true_ms, 1, 1_000)
+    neighbour = world.entry("0-0")
+    host.books = {neighbour.execution_id: neighbour, **host.books}
+    assert not host.may_release(world.true_ms, entry)
+
+
+def test_a_process_that_cannot_die_fails_its_stop_once_and_dies_later() -> None:
+    """It is told once; when the kernel lets it go, so is its death."""
+    world = running()
+    did(world, "trouble", "host-1", "stops-fail")
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    world.until(lambda: any(status == "FAILED" for status, _ in world.told("u1")))
+    assert world.where("0") == "host-1"
+    world.settle()
+    assert world.phases()["0"] is Phase.RUNNING
+
+
+def test_a_start_that_fails_is_reported_and_tried_elsewhere() -> None:
+    """No process of it ever exists."""
+    world = running()
+    did(world, "trouble", "host-3", "starts-fail")
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    world.until(lambda: any(status == "FAILED" for status, _ in world.told("u1")))
+    world.settle()
+    assert world.phases()["0"] is Phase.RUNNING
+
+
+def test_a_container_that_never_checks_in_is_stopped_in_the_end() -> None:
+    """The start's deadline is the heart's."""
+    world = running(limits=Limits(start_timeout_ms=20_000))
+    for host in HOSTS:
+        did(world, "trouble", host, "no-check-in")
+    did(world, "kill", "host-1", "0")
+    world.until(lambda: life(world, "0") is Life.RELEASED if world.where("0") else False)
+    did(world, "wait", 20_000)
+    assert world.phases()["0"] is Phase.STOPPING
+
+
+def test_a_request_is_read_again_after_it_was_deleted() -> None:
+    """The stream may give it twice; the first outcome stands."""
+    world = running()
+    did(world, "ask", "u1", "run-1", "place", "0", "host-3", 10, -1, "", "")
+    world.settle()
+    told = world.told("u1")
+    did(world, "reread", "u1")
+    world.settle()
+    assert world.told("u1") == told
+
+
+def test_a_report_that_is_delayed_is_overtaken() -> None:
+    """And still comes, some time."""
+    world = running()
+    did(world, "kill", "host-1", "0")
+    did(world, "delay", "host-1")
+    assert not world.hosts["host-1"].reports
+    assert world.phases()["0"] is Phase.RUNNING
+    did(world, "late", "host-1", 0)
+    assert world.phases()["0"] is not Phase.RUNNING
+
+
+def test_lost_acknowledgements_make_a_new_agent_do_it_again() -> None:
+    """Everything is idempotent by its id."""
+    world = running()
+    did(world, "trouble", "host-3", "lost-acks")
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    world.until(lambda: bool(world.hosts["host-3"].unacknowledged))
+    did(world, "agent-restart", "host-3")
+    assert world.hosts["host-3"].commands
+    world.settle()
+    assert world.where("0") == "host-3"
+
+
+def test_a_rebooted_host_has_its_books_and_a_reimaged_one_has_none() -> None:
+    """Either way every process is dead."""
+    world = running()
+    did(world, "reboot", "host-1")
+    did(world, "reimage", "host-2")
+    assert world.hosts["host-1"].books
+    assert not world.hosts["host-2"].books
+    assert {p.host for p in world.processes()} == {"host-3", "host-4"}
+    world.settle()
+    assert set(world.phases().values()) == {Phase.RUNNING}
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    """Nothing that happens to a copy happens to the world."""
+    world = running()
+    before = world.canonical()
+    twin = world.fork()
+    assert twin.canonical() == before
+    did(twin, "kill", "host-1", "0")
+    twin.settle()
+    assert world.canonical() == before
+    assert world.true_ms <= twin.true_ms
+
+
+def test_a_canonical_form_knows_no_epochs_and_no_times() -> None:
+    """Two histories that lead to the same place are the same there."""
+    world = running()
+    before = world.canonical()
+    did(world, "kill-leader")
+    world.settle()
+    did(world, "wait", 100)
+    assert world.leader.epoch == 2
+    assert world.canonical() == before
+
+
+def test_every_move_that_is_due_is_possible() -> None:
+    """No label is given out that its world refuses."""
+    world = running()
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    for _ in range(40):
+        for move in (*world.moves(), *world.faults()):
+            assert world.fork().do(move), move
+        if not world.moves():
+            break
+        world.do(world.moves()[0])
