@@ -73,8 +73,8 @@ def status_document(
                 "execution_id": execution_id,
                 "mode": processor.role.value,
                 "state": processor.phase.value,
-                "flapping": is_flapping(processor, now_ms, state.limits),
                 **_lag(state, processor, now_ms),
+                "flapping": is_flapping(processor, now_ms, state.limits),
             }
         if group.failover is not None:
             failovers[group.group_id] = {
