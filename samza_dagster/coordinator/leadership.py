@@ -20,7 +20,7 @@ from samza_dagster.coordinator.candidacy import Candidacy, Leader, this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.deployment import Deployment
-from samza_dagster.coordinator.extra_standbys import extra_standbys
+from samza_dagster.coordinator.extra_standbys import extra_standbys, with_extras
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -239,7 +239,7 @@ class Leadership:
                 connection,
                 deployment.config,
                 state=lambda: term.state,
-                job_model=lambda: term.launcher.with_extras(extra_standbys(term.state)).job_model,
+                job_model=lambda: with_extras(deployment.job_model, extra_standbys(term.state)),
                 tell=term.observe,
                 now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,
