@@ -74,7 +74,7 @@ def test_the_form_of_a_group_is_as_it_was() -> None:
     ]
     assert sorted(group["processors"]["0"]) == [
         "attempts",
-        "avoid_host",
+        "avoid_hosts",
         "deadline_ms",
         "extra",
         "failed_at_ms",
@@ -102,8 +102,8 @@ def test_groups_hosts_and_uuids_are_not_in_the_jobs_record() -> None:
 def test_a_missing_field_with_a_default_is_taken() -> None:
     """A record of a release that didn't have it."""
     group = a_group()
-    del group["processors"]["0"]["avoid_host"]
-    assert codec.group_from_json(group).processors["0"].avoid_host is None
+    del group["processors"]["0"]["avoid_hosts"]
+    assert codec.group_from_json(group).processors["0"].avoid_hosts == ()
 
 
 @pytest.mark.parametrize(
