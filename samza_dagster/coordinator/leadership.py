@@ -252,7 +252,12 @@ class Leadership:
 
     def _is_my_turn(self, reader: StateReader, clock: LeaderClock) -> bool:
         """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile."""
-        candidacy = Candidacy(reader, seconds=clock.seconds, stopped=self._stopped)
+        candidacy = Candidacy(
+            reader,
+            fingerprint=deployments.fingerprint(self._settings.config),
+            seconds=clock.seconds,
+            stopped=self._stopped,
+        )
         if self._settings.take_over_now and self._term is None:
             self._connected = True
             return True
