@@ -56,7 +56,8 @@ class Leader:
             lease_ms=int(record.get("lease_ms", _OLD_LEASE_MS)),
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
-            ended=record.get("ended") is True,
+            # An older release's leader shows no sign of life: its silence tells nothing.
+            ended=record.get("ended") is True or "lease_ms" not in record,
         )
 
     def to_json(self) -> dict[str, Any]:
