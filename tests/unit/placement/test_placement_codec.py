@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any
@@ -130,16 +129,3 @@ def test_an_unknown_phase_is_refused() -> None:
     group["processors"]["0"]["phase"] = "hovering"
     with pytest.raises(MalformedRecord, match="phase: 'hovering'"):
         codec.group_from_json(group)
-
-
-@pytest.mark.parametrize("version", [2, 0, "1", None, True, 1.0])
-def test_an_unknown_version_is_refused(version: object) -> None:
-    """Only the number 1 is 1."""
-    with pytest.raises(MalformedRecord, match="version"):
-        codec.require_version({"version": version}, "a record")
-
-
-def test_version_1_is_read() -> None:
-    """And every state class is plain frozen data."""
-    codec.require_version({"version": codec.VERSION}, "a record")
-    assert dataclasses.is_dataclass(JobState)
