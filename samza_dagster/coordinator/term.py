@@ -137,7 +137,8 @@ class Term:
         Requests that were already there are read before those that come later, so that
         none is missed; one that is read twice is known by its UUID.
         """
-        self._hosts_written = {}
+        if self.recorder is not None:
+            self.recorder.begin(self.state)
         if self.state.deployment_id:
             self._take(events.CoordinatorRestarted(0))
         if self.state.deployment_id != self.deployment.deployment_id:

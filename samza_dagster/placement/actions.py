@@ -98,10 +98,18 @@ def allocated(
 
 
 def committed(draft: Draft, group_id: str, action: Action) -> None:
-    """The client says: go on. A reservation that isn't held yet goes on once it is."""
+    """The client says: go on. A reservation that isn't known to be held goes on once it is."""
     action = evolve(action, committed=True)
     draft.put_action(group_id, action)
-    if action.stage is Stage.HELD:
+    if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:
+        _stop(draft, group_id, action)
+
+
+def confirmed(draft: Draft, group_id: str, action: Action, reservation: ResourceRequest) -> None:
+    """The cluster says again that the reservation is held."""
+    action = evolve(action, reservation=evolve(reservation, confirmed=True))
+    draft.put_action(group_id, action)
+    if action.stage is Stage.HELD and action.committed:
         _stop(draft, group_id, action)
 
 

@@ -60,6 +60,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
         group = draft.find_group(group_id)
         if group is None:
             continue
+        _ask_for_what_is_held(draft, group, host)
         current |= _ghosts_are_back(draft, group, host, event.execution_ids)
         for processor in tuple(draft.group(group_id).processors.values()):
             incarnation = processor.incarnation
@@ -206,6 +207,16 @@ def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
 def fence_command(ghost: Ghost) -> FencePrincipal:
     """The fence of a ghost; the same for each repetition."""
     return FencePrincipal(ghost.processor_id, ghost.incarnation.execution_id)
+
+
+def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:
+    """A host that begins anew may have lost what was reserved on it."""
+    action = group.action
+    if action is None or action.reservation is None or action.reservation.allocated_host != host:
+        return
+    reservation = evolve(action.reservation, confirmed=False)
+    draft.put_action(group.group_id, evolve(action, reservation=reservation))
+    draft.emit(containers.request_command(draft, ownership.subject(action), reservation))
 
 
 def _ghosts_are_back(

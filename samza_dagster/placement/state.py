@@ -73,13 +73,18 @@ class End:
 
 @dataclass(frozen=True)
 class ResourceRequest:
-    """A resource asked of the cluster; `host` None is any host not excluded."""
+    """A resource asked of the cluster; `host` None is any host not excluded.
+
+    One that is allocated isn't `confirmed` from when its host, or the coordinator, begins
+    anew until the cluster says again that it is held.
+    """
 
     request_id: str
     host: str | None
     excluded_hosts: tuple[str, ...]
     deadline_ms: int
     allocated_host: str | None = None
+    confirmed: bool = True
 
 
 @dataclass(frozen=True)
