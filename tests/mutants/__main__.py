@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write the results there as well")
     options = parser.parse_args()
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=150)
     mutants = _chosen(options)
     sound = hunt(None, min(options.seconds, 30.0))
     if sound["invariant"] is not None:
