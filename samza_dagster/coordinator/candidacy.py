@@ -18,7 +18,8 @@ from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.durable import LEADER
+from samza_dagster.coordinator.durable import DEPLOYMENT, LEADER
+from samza_dagster.errors import Refused
 from samza_dagster.metadata.state_topic import Snapshot, StateReader, StateRecord
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ class Leader:
             lease_ms=int(record.get("lease_ms", _OLD_LEASE_MS)),
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
-            ended=record.get("ended") is True,
+            # An older release's leader shows no sign of life: its silence tells nothing.
+            ended=record.get("ended") is True or "lease_ms" not in record,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -101,18 +103,25 @@ def is_gone(leader: Leader) -> bool:
 
 
 class Candidacy:
-    """One wait for a job's leadership. `seconds` is an elapsed clock."""
+    """One wait for a job's leadership. `seconds` is an elapsed clock.
+
+    `fingerprint` is of the config that this coordinator would lead with: one that waits
+    behind a leader must be ready to go on with what that one runs.
+    """
 
     def __init__(
         self,
         reader: StateReader,
         *,
+        fingerprint: str,
         seconds: Callable[[], float],
         stopped: threading.Event,
         jitter: Callable[[], float] = random.random,
         wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._wall_ms = wall_ms
+        self._fingerprint = fingerprint
+        self._deployment: Mapping[str, Any] = {}
         self._reader = reader
         self._seconds = seconds
         self._stopped = stopped
@@ -131,6 +140,9 @@ class Candidacy:
         self._leader = Leader.of(None if record is None else record.value)
         if is_gone(self._leader):
             return "nobody leads"
+        deployment = snapshot.records.get(DEPLOYMENT)
+        self._deployment = (deployment.value if deployment is not None else None) or {}
+        self._require_the_same_config()
         log.info(
             "%s leads in epoch %d: this coordinator waits until it is gone, or silent for %.1f s",
             self._leader.url or self._leader.host,
@@ -143,6 +155,7 @@ class Candidacy:
         extra_s = self._jitter() * min(1.0, self._leader.patience_s / 8)
         try:
             while not self._stopped.wait(_LOOK_EVERY_S):
+                self._require_the_same_config()
                 leader = self._leader
                 if is_gone(leader):
                     return f"the leader of epoch {leader.epoch} is gone"
@@ -154,6 +167,16 @@ class Candidacy:
         finally:
             watch.close()
         return ""
+
+    def _require_the_same_config(self) -> None:
+        seen = self._deployment.get("fingerprint", self._fingerprint)
+        if seen != self._fingerprint:
+            raise Refused(
+                "wait behind a leader with another config than its own",
+                seen=f"deployment {self._deployment.get('deployment_id')} has config {seen[:12]}, "
+                f"this coordinator has {self._fingerprint[:12]}",
+                fix="the same --config; or --take-over now, which makes this one a new deployment",
+            )
 
     def _age_s(self, snapshot: Snapshot) -> float:
         """For how long nothing has been written, as far as its own clock may be believed.
@@ -168,3 +191,5 @@ class Candidacy:
         self._heard_at = self._seconds()
         if record.key == LEADER:
             self._leader = Leader.of(record.value)
+        elif record.key == DEPLOYMENT:
+            self._deployment = record.value or {}

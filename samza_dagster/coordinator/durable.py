@@ -7,7 +7,7 @@ answers are in the same topic and no part of the state (`metadata/own_requests.p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -98,3 +98,21 @@ def host_record(host: Host, resources: HostResources | None) -> Record:
             "free_cores": resources.free_cores,
         }
     return (HOST + host.host, value)
+
+
+class HostRecords:
+    """Remembers what was written of each host, so that only what changed is written again."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, tuple[Host, HostResources | None]] = {}
+
+    def changed(self, state: JobState, resources: Iterable[HostResources]) -> list[Record]:
+        """The records of hosts that differ from what was written last."""
+        by_name = {host.host: host for host in resources}
+        records: list[Record] = []
+        for name, host in state.hosts.items():
+            seen = (host, by_name.get(name))
+            if self._written.get(name) != seen:
+                self._written[name] = seen
+                records.append(host_record(host, by_name.get(name)))
+        return records

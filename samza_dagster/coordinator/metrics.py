@@ -142,6 +142,8 @@ def render(metrics: JobMetrics) -> bytes:
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)  # pyright: ignore[reportArgumentType] - it has what is needed
-    # The library's own annotations stop at an untyped registry.
-    generate = cast("Callable[[CollectorRegistry], bytes]", exposition.generate_latest)  # pyright: ignore[reportUnknownMemberType]
+    generate = cast(
+        "Callable[[CollectorRegistry], bytes]",
+        exposition.generate_latest,  # pyright: ignore[reportUnknownMemberType]
+    )
     return generate(registry)

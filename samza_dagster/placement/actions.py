@@ -151,8 +151,11 @@ def reservation_failed(draft: Draft, group_id: str, action: Action, why: str) ->
 def ended(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
     """The container has no process any more; `before` is the processor as it was."""
     processor_id = before.processor_id
-    if action.stage is Stage.RESERVING and not action.ask.hold:
-        # It ended by itself: it starts on the reserved host as soon as that is held.
+    if action.stage is Stage.STOPPING_STANDBY or (
+        action.stage is Stage.RESERVING and not action.ask.hold
+    ):
+        # It ended by itself: it starts at its destination as soon as that is held. A standby
+        # that was told to give way has the only other copy of its state.
         failures.count_death(draft, group_id, processor_id)
     elif action.stage in (Stage.STOPPING, Stage.STARTING):
         _ended_as_asked(draft, group_id, action, before)

@@ -140,6 +140,8 @@ def test_a_broker_that_goes_away_in_mid_move_delays_it_and_kills_nobody(tmp_path
         starts = [e for e in job.journal() if e["processor"] == "0" and e["what"] == "started"]
         assert len(starts) == 2
         assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
+        lost = [name for name, h in job.status()["hosts"].items() if h["state"] != "alive"]
+        assert lost == []
     finally:
         job.close()
         broker.close()
