@@ -57,7 +57,7 @@ def hunt(mutant: Mutant | None, events: int, *, seed: int = FIRST_SEED) -> dict[
         if mutant is None:
             copy_of_the_heart(into)
         else:
-            copy_of_the_heart(into, mutant.file, mutant.text() if mutant.old else mutant.new)
+            copy_of_the_heart(into, mutant.file, mutant.text())
         return _run(into, [str(seed), str(STEPS), str(events)])
 
 
@@ -136,7 +136,7 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
         for mutant in named:
             mutant.text()
         return named
-    mutants = [m for m in operator_mutants() if options.module in ("", m.file)]
+    mutants = operator_mutants(options.module)
     lots = random.Random(options.seed)
     chosen = lots.sample(mutants, min(options.sample, len(mutants)))
     return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
