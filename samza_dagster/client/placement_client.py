@@ -136,6 +136,7 @@ class PlacementClient(OwnAsking):
             hosts=state.hosts,
             now_ms=self._job.now_ms(),
             own_requests=state.mail.requests,
+            leader=state.leader,
         )
         return view, state
 

@@ -201,7 +201,7 @@ class Leadership:
                 ended=False,
             )
             state_records: list[durable.Record] = [
-                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms})
+                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms, "beat_ms": began_ms})
             ]
             if new is None:
                 kafka_log.commit_stream(state_records, [])

@@ -279,7 +279,12 @@ class Term:
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
         leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)
-        return (durable.LEADER, {**leader.to_json(), "beat_ms": now_ms})
+        told = {
+            "since_ms": self.leases.began_ms,
+            "beat_ms": now_ms,
+            "counters": dict(self.counters),
+        }
+        return (durable.LEADER, {**leader.to_json(), **told})
 
     def _end_in_order(self) -> None:
         """Tells whoever waits that nobody leads."""
