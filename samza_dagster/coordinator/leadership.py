@@ -239,7 +239,9 @@ class Leadership:
                 connection,
                 deployment.config,
                 state=lambda: term.state,
-                job_model=lambda: term.launcher.with_extras(extra_standbys(term.state)).job_model,
+                job_model=lambda: (
+                    term.launcher.with_extras(extra_standbys(term.state.groups.values())).job_model
+                ),
                 tell=term.observe,
                 now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,

@@ -85,7 +85,7 @@ class Term:
         self._refused: set[tuple[bool, str]] = set()
         self._effects = EffectRunner(
             self.cluster,
-            lambda: self.launcher.with_extras(extra_standbys(self.state)),
+            lambda: self.launcher.with_extras(extra_standbys(self.state.groups.values())),
             self.counters,
             on_start_failed=lambda execution_id, host, why: self._items.put(
                 events.StartFailed(self.clock.now_ms(), execution_id, host, why)
@@ -226,13 +226,16 @@ class Term:
             self._looked_at_ms = now
         event = replace(event, at_ms=now)
         result = step(self.state, event)
-        records = durable.changed(self.stored, result.state, leader_epoch=self.leader.epoch)
+        touched = durable.touched_groups(self.stored, result.state)
+        records = durable.changed(
+            self.stored, result.state, leader_epoch=self.leader.epoch, touched=touched
+        )
         records += self._hosts.changed(result.state, self.cluster.hosts())
         projections = [c for c in result.commands if isinstance(c, commands.Projection)]
         assignments = assignment_records(
             self.deployment.job_model,
-            extra_standbys(self.state),
-            extra_standbys(result.state),
+            extra_standbys(g for n in touched if (g := self.state.groups.get(n)) is not None),
+            extra_standbys(g for n in touched if (g := result.state.groups.get(n)) is not None),
             author(now),
         )
         took_ms = 0
