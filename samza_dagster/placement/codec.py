@@ -17,22 +17,10 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.state import Group, Host, JobState
 
-VERSION = 1
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "lags", "index")
 
 T = TypeVar("T")
-
-
-def require_version(record: Mapping[str, Any], what: str) -> None:
-    """Raises `MalformedRecord` unless the record says `"version": 1`."""
-    seen: Any = record.get("version")
-    if type(seen) is not int or seen != VERSION:
-        raise MalformedRecord(
-            f"read {what}",
-            seen=f"version {seen!r}",
-            fix=f"a release that reads it; this one reads version {VERSION}",
-        )
 
 
 def group_to_json(group: Group) -> dict[str, Any]:
@@ -142,5 +130,5 @@ def _malformed(path: str, seen: str) -> MalformedRecord:
     return MalformedRecord(
         "read a record of the state topic",
         seen=f"field {path}: {seen}",
-        fix=f"a record of version {VERSION} as this release writes it",
+        fix="a record as this release, or the one before it, writes it",
     )

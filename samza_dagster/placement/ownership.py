@@ -43,8 +43,8 @@ def displacing(group: Group, standby_id: str, *stages: Stage) -> Action | None:
 
 
 def awaits_reservation(group: Group, processor_id: str) -> bool:
-    """It is down, and an action already reserves its next place."""
-    return acts_on(group.action, processor_id, Stage.RESERVING)
+    """It is down, and an action already reserves its next place, or has it cleared."""
+    return acts_on(group.action, processor_id, Stage.STOPPING_STANDBY, Stage.RESERVING)
 
 
 def gives_way(group: Group, processor_id: str) -> str | None:

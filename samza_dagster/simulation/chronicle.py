@@ -192,9 +192,12 @@ class Chronicle:
         if asked.begun or asked.terminal:
             raise InvariantViolated("acted-once", f"request {uuid} began a second time")
         subject = asked.subject
-        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
-            subject = group.action.standby_id
         was = self.newest.get(subject)
+        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
+            subject, was = group.action.standby_id, None
+        processor = group.processors.get(subject)
+        if processor is None or processor.incarnation is None:
+            was = None  # it was down already: the action takes nothing from anywhere
         asked = replace(
             asked,
             begun=True,

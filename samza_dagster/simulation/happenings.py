@@ -298,13 +298,13 @@ def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callabl
         host = world.hosts.get(name)
         if host is None or host.frozen is not None:
             return False
-        stir(world, host)
+        stirred = stir(world, host)
         for entry in host.books.values():
             if entry.processor_id == processor_id and _next_of(world, host, entry) == kind:
                 act(host, entry)
                 world.touched()
                 return True
-        return False
+        return stirred  # its warden may have been first
 
     return move
 

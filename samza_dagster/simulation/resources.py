@@ -93,7 +93,7 @@ class Requests:
         if request_id in self.ended or self.held.get(request_id, host) != host:
             send(host, ReleaseResource(request_id))
             return False
-        if pending is None:
+        if pending is None and request_id not in self.held:
             self._hold(request_id, host)
             return True
         return False
