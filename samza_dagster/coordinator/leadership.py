@@ -196,6 +196,7 @@ class Leadership:
                 host=socket.gethostname(),
                 url=cluster.url,
                 lease_ms=leases.limits.lease_ms,
+                beat_every_ms=leases.beat_every_ms,
                 process=process,
                 pid_namespace=namespace,
                 ended=False,
