@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState
+from samza_dagster.placement.state import Group, Host, JobState, Processor
 
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "lags", "index")
@@ -108,6 +108,8 @@ def _decode(kind: Any, value: Any, path: str) -> Any:
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
     fields = cast("dict[str, Any]", _expect(dict, value, path))
     hints = _hints(kind)
+    if kind is Processor and "avoid_host" in fields:
+        fields = _without_avoid_host(fields)
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
         raise _malformed(f"{path}.{unknown[0]}", "a field that this release doesn't know")
@@ -118,6 +120,13 @@ def _decode_class(kind: type[T], value: Any, path: str) -> T:
         return kind(**decoded)
     except TypeError as error:
         raise _malformed(path, str(error)) from error
+
+
+def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 remembered one host where a start had failed, not all of them."""
+    kept = dict(fields)
+    avoided = kept.pop("avoid_host")
+    return {"avoid_hosts": [] if avoided is None else [avoided], **kept}
 
 
 def _expect(kind: type[T], value: Any, path: str) -> T:

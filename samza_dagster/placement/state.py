@@ -95,8 +95,9 @@ class Processor:
     host was lost. `deadline_ms` is when a start must have checked in, or when an
     unanswered stop is asked again. `attempts` counts tries since the last check-in,
     `failures` all of the job's life, `failed_at_ms` those within the retry window.
-    `avoid_hosts` are where starts failed since the last check-in, the newest last. A processor not `wanted` is removed
-    once it is dead. `extra` marks a standby that was spun up on request.
+    `avoid_hosts` are where starts failed since the last check-in, the newest last. A
+    processor not `wanted` is removed once it is dead. `extra` marks a standby that was
+    spun up on request.
     """
 
     processor_id: str

@@ -54,5 +54,5 @@ def test_a_field_that_no_release_wrote_is_refused() -> None:
     """With its name: half a state isn't led on."""
     records = version_1()
     records["group/0"]["group"]["surprise"] = 1
-    with pytest.raises(MalformedRecord, match="group.surprise"):
+    with pytest.raises(MalformedRecord, match=r"group\.surprise"):
         durable.restore(records, "demo")
