@@ -102,21 +102,14 @@ class Term:
 
     def status(self) -> dict[str, Any]:
         """The document of `GET /status`."""
-        document = status_document(
+        return status_document(
             self.state,
             self.processes,
+            self.cluster.hosts(),
             leader_epoch=self.leader.epoch,
             counters=self.counters,
             now_ms=self.clock.now_ms(),
         )
-        for host in self.cluster.hosts():
-            document["hosts"].setdefault(host.host, {"state": "alive"}).update(
-                memory_mb=host.memory_mb,
-                cores=host.cores,
-                free_memory_mb=host.free_memory_mb,
-                free_cores=host.free_cores,
-            )
-        return document
 
     def metrics(self) -> bytes:
         """The page of `GET /metrics`."""
