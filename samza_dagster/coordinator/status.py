@@ -6,8 +6,10 @@ Nothing decides on it: the truth is in the state topic and at the agents.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
+from samza_dagster.cluster.interface import HostResources
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState, Processor, Role
 
