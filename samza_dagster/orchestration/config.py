@@ -32,15 +32,17 @@ class PlacementConfig(dg.Config):
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds that the coordinator may take to reserve the destination; "
-        "after that the action fails and the container is untouched. Empty: the policy's.",
+        description="Seconds that the coordinator may take to reserve the destination, and to "
+        "hold it for the stop; after that the action fails and the container is untouched. "
+        "Empty: the policy's.",
     )
     timeout_s: int | None = Field(
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds to wait for the outcome of one request. The coordinator goes on "
-        "after it: re-execute the run to follow. Empty: the policy's.",
+        description="Seconds that each op waits for the coordinator. What was only reserved is "
+        "given back then; what is being stopped goes on: re-execute the run to follow. "
+        "Empty: the policy's.",
     )
     verify_timeout_s: int | None = Field(
         default=None,
@@ -82,3 +84,18 @@ class MoveWithStandbyConfig(PlacementConfig):
         pattern=PROCESSOR_PATTERN,
         description="Which standby's host to take when there are several. Empty: the first that runs.",
     )
+
+
+class RelocateStandbyConfig(PlacementConfig):
+    """Where a standby goes."""
+
+    destination: str | None = Field(
+        default=None,
+        max_length=255,
+        pattern=HOST_PATTERN,
+        description="Host for the standby. Empty: the legal host with most free memory.",
+    )
+
+
+class FailOverConfig(PlacementConfig):
+    """Which active takes its standby's place."""
