@@ -297,6 +297,12 @@ class Placement(Protocol):
         """Responses written from `position` on, in order, and where to go on (None: only the end)."""
         ...
 
+    def own_responses_since(
+        self, position: int | None
+    ) -> tuple[Sequence[tuple[int, PlacementResponse]], int]:
+        """The same for requests of our own, in our state topic."""
+        ...
+
     def close(self) -> None:
         """Releases connections."""
         ...
