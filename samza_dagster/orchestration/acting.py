@@ -29,7 +29,7 @@ def move_standby_away(
     action and ends when the standby is down; else it moves the standby by a request of
     its own, to a host away from source and destination.
     """
-    return _phase(context, samza, plan, Phases.room_made)
+    return carry_out(context, samza, plan, Phases.room_made)
 
 
 @dg.op(out=dg.Out(Outcome, description="The request, its destination reserved."))
@@ -40,7 +40,7 @@ def reserve(
     begun: Outcome | None = None,
 ) -> Outcome:
     """Reserves the destination. On our coordinator it is held and nothing is stopped yet."""
-    return _phase(context, samza, plan, lambda phases: phases.reserved(begun))
+    return carry_out(context, samza, plan, lambda phases: phases.reserved(begun))
 
 
 @dg.op(out=dg.Out(Outcome, description="The request, its container stopped."))
@@ -48,7 +48,7 @@ def stop(
     context: dg.OpExecutionContext, plan: MovePlan, reserved: Outcome, samza: SamzaClientResource
 ) -> Outcome:
     """Commits what is held: the container is stopped, which can't be taken back."""
-    return _phase(context, samza, plan, lambda phases: phases.stopped(reserved))
+    return carry_out(context, samza, plan, lambda phases: phases.stopped(reserved))
 
 
 @dg.op(out=dg.Out(Outcome, description="How the container's request ended."))
@@ -56,15 +56,16 @@ def move(
     context: dg.OpExecutionContext, plan: MovePlan, stopped: Outcome, samza: SamzaClientResource
 ) -> Outcome:
     """The container starts on its destination and checks in there."""
-    return _phase(context, samza, plan, lambda phases: phases.moved(stopped))
+    return carry_out(context, samza, plan, lambda phases: phases.moved(stopped))
 
 
-def _phase(
+def carry_out(
     context: dg.OpExecutionContext,
     samza: SamzaClientResource,
     plan: MovePlan,
     work: Callable[[Phases], Outcome],
 ) -> Outcome:
+    """Carries out one phase of the plan, and tells it in the op's metadata."""
     with errors_as_failures():
         phases = Phases(context, samza, plan)
         outcome = work(phases)

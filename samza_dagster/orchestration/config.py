@@ -5,6 +5,8 @@ from __future__ import annotations
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.model.naming import ANY_HOST
+
 PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
@@ -99,3 +101,35 @@ class RelocateStandbyConfig(PlacementConfig):
 
 class FailOverConfig(PlacementConfig):
     """Which active takes its standby's place."""
+
+
+class SpinUpStandbyConfig(PlacementConfig):
+    """Which active gets one more standby, where, and when that counts as warm."""
+
+    destination: str = Field(
+        default=ANY_HOST,
+        min_length=1,
+        max_length=255,
+        pattern=HOST_PATTERN,
+        description="Host for the new standby, or ANY_HOST.",
+    )
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**9,
+        description="Records that it may be behind in any store, and by which that may vary, to "
+        "count as warm. Empty: the policy's.",
+    )
+    steady_s: int = Field(
+        default=30,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that its lag must stay small and flat.",
+    )
+    catch_up_timeout_s: int = Field(
+        default=3_600,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that it may take from its start until its lag is steady. It runs on "
+        "after that: re-execute the run from failure to wait on.",
+    )

@@ -13,10 +13,13 @@ from samza_dagster.orchestration.config import (
     PlacementConfig,
     RelocateStandbyConfig,
     RestartContainerConfig,
+    SpinUpStandbyConfig,
 )
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
     OURS,
+    START_STANDBY,
+    CatchUp,
     MovePlan,
     find_processor,
     host_for_standby,
@@ -65,6 +68,22 @@ def relocate_standby(
         policies.hosts,
     )
     return _plan(view, "relocate_standby", config, policies, destination=destination)
+
+
+def spin_up_standby(
+    view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """One more standby of the active; which host ANY_HOST is, the coordinator decides."""
+    limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
+    return _plan(
+        view,
+        "spin_up_standby",
+        config,
+        policies,
+        destination=config.destination,
+        kind=START_STANDBY,
+        catch_up=CatchUp(limit, float(config.steady_s), float(config.catch_up_timeout_s)),
+    )
 
 
 def fail_over(view: JobView, config: FailOverConfig, policies: PlacementPolicies) -> MovePlan:

@@ -21,7 +21,9 @@ from samza_dagster.orchestration.planning import (
     plan_move_with_standby,
     plan_relocate_standby,
     plan_restart_container,
+    plan_spin_up_standby,
 )
+from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
 from samza_dagster.orchestration.tags import job_tags
 
 
@@ -73,12 +75,20 @@ def relocate_standby_graph() -> None:
     _carry_out(plan_relocate_standby())
 
 
+@dg.graph(name="spin_up_standby")
+def spin_up_standby_graph() -> None:
+    """Starts one more standby of an active and waits until it is warm: its lag small and flat."""
+    plan = getattr(plan_spin_up_standby(), PLAN)
+    wait_until_warm(plan, spin_up(plan))
+
+
 GRAPHS: Sequence[dg.GraphDefinition] = (
     move_with_standby_graph,
     fail_over_graph,
     move_container_graph,
     restart_container_graph,
     relocate_standby_graph,
+    spin_up_standby_graph,
 )
 
 

@@ -20,6 +20,7 @@ RUNNING = "running"
 OURS = "samza_dagster"
 PLACE = "place"
 FAIL_OVER = "fail-over"
+START_STANDBY = "start-standby"
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,21 @@ class HostRow:
 
 
 @dataclass(frozen=True)
+class CatchUp:
+    """When a new standby counts as warm: its lag in records, for how long, by when in seconds."""
+
+    lag_limit: int
+    steady_s: float
+    timeout_s: float
+
+
+@dataclass(frozen=True)
 class MovePlan:
     """One action: a processor, from where, to where; with a standby when it must make room.
 
     `destination` is a host name or one of Samza's words. `coordinator`: whose word the
-    job's state was when the plan was made. `kind` is `place` or `fail-over`. Times are in
-    seconds.
+    job's state was when the plan was made. `kind` is `place`, `fail-over` or
+    `start-standby`, whose `processor` is the active. Times are in seconds.
     """
 
     job: str
@@ -55,6 +65,7 @@ class MovePlan:
     allowed_hosts: tuple[str, ...] = ()
     coordinator: str = OURS
     kind: str = PLACE
+    catch_up: CatchUp | None = None
 
     def holds(self, destination: str) -> bool:
         """Whether a request for `destination` can hold it until its commit.

@@ -35,6 +35,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 
 RELOCATE = "relocate_standby"
 MOVE = "move"
+SPIN_UP = "spin_up"
 COMMIT = "commit"
 POLL_S = 0.3
 IN_PROCESS = ("in_process", "execute_in_process_executor")
@@ -85,6 +86,12 @@ class Phases:
             view, standby, plan.source_host, plan.destination, plan.allowed_hosts
         )
         return self._reached(self._ask(RELOCATE, standby, destination), ENDED)
+
+    def spun_up(self) -> Outcome:
+        """One more standby of the plan's active runs."""
+        self.role = "asks: a request of our own"
+        request = self._ask(SPIN_UP, self._plan.processor, self._plan.destination)
+        return self._reached(request, ENDED)
 
     def reserved(self, begun: Outcome | None) -> Outcome:
         """The destination is reserved; on our coordinator it is held, and nothing was stopped."""
@@ -156,6 +163,10 @@ class Phases:
             )
             if step == MOVE and plan.kind == FAIL_OVER:
                 asked_ms = client.fail_over(processor_id, uuid=uuid).timestamp
+            elif step == SPIN_UP:
+                asked_ms = client.start_standby(
+                    processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
+                ).timestamp
             else:
                 write = client.reserve if hold else client.place
                 expiry = plan.request_expiry_s

@@ -23,9 +23,10 @@ from samza_dagster.orchestration.config import (
     PlacementConfig,
     RelocateStandbyConfig,
     RestartContainerConfig,
+    SpinUpStandbyConfig,
 )
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
-from samza_dagster.orchestration.moves import FAIL_OVER, HostRow, MovePlan, host_for_standby
+from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -95,6 +96,11 @@ plan_fail_over = plan_op(
     decisions.fail_over,
     "Checks the active and that a standby runs; the coordinator takes the one soonest ready.",
 )
+plan_spin_up_standby = plan_op(
+    SpinUpStandbyConfig,
+    decisions.spin_up_standby,
+    "Checks the active, the number of its standbys and the destination.",
+)
 
 
 def _told(
@@ -128,8 +134,9 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         and view.processors[plan.standby].host == plan.destination
         and view.processors[plan.processor].host != plan.destination
     )
-    if plan.kind == FAIL_OVER:
-        ruled = client.plan_own(RequestKind.FAIL_OVER, plan.processor)
+    own = plan.kind != PLACE
+    if own:
+        ruled = client.plan_own(RequestKind(plan.kind), plan.processor, plan.destination)
         steps += ruled.steps
     elif plan.destination == STANDBY:
         ruled = client.plan(plan.processor, plan.destination)
@@ -142,9 +149,14 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         ruled = client.plan(plan.standby, away)
     else:
         ruled = client.plan(plan.processor, plan.destination)
-    if plan.destination != STANDBY:
+    if plan.destination != STANDBY and not own:
         steps += _steps(plan)
-    if plan.verify_timeout_s:
+    if plan.catch_up is not None:
+        steps.append(
+            f"wait until it is at most {plan.catch_up.lag_limit:,} records behind for"
+            f" {plan.catch_up.steady_s:g} s (within {plan.catch_up.timeout_s:g} s)"
+        )
+    elif plan.verify_timeout_s:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     lines += ["", *(f"- {notice}" for notice in ruled.notices)]
@@ -202,6 +214,8 @@ def _plan_from(record: dict[str, Any]) -> MovePlan:
     fields["before"] = tuple(
         HostRow(r["host"], r["state"], tuple(r["containers"])) for r in record["before"]
     )
+    if record["catch_up"] is not None:
+        fields["catch_up"] = CatchUp(**record["catch_up"])
     return MovePlan(**fields)
 
 

@@ -209,6 +209,20 @@ class Progress(Protocol):
         ...
 
 
+class ReplicaLag(Protocol):
+    """How far one replica of one store partition is behind its changelog."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whose replica."""
+        ...
+
+    @property
+    def lag(self) -> int | None:
+        """Records still to be read; None when it isn't known."""
+        ...
+
+
 class Placement(Protocol):
     """An open placement client."""
 
@@ -260,8 +274,23 @@ class Placement(Protocol):
         """Asks that an active takes the place of its standby soonest ready."""
         ...
 
+    def start_standby(
+        self,
+        processor_id: str,
+        destination: str = ...,
+        *,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        """Asks for one more standby of an active."""
+        ...
+
+    def lag(self) -> Sequence[ReplicaLag]:
+        """Lag of every replica of every store partition."""
+        ...
+
     def plan_own(self, kind: RequestKind, processor_id: str, destination: str = ...) -> Plan:
-        """What `fail_over` would ask. Writes nothing."""
+        """What `fail_over` or `start_standby` would ask. Writes nothing."""
         ...
 
     def request(self, uuid: str) -> PlacementRequest | None:

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from samza_dagster.client.asked import Asked
-from samza_dagster.client.own_checks import check_about, require_our_coordinator
+from samza_dagster.client.own_checks import (
+    check_about,
+    check_start_standby,
+    require_our_coordinator,
+)
 from samza_dagster.client.own_plan import make_own_plan
 from samza_dagster.client.plan import Plan, check_destination, find_processor, make_plan
 from samza_dagster.client.responses import terminal
@@ -22,6 +26,7 @@ from samza_dagster.client.views import (
     JobView,
     ProcessorView,
     Progress,
+    ReplicaLag,
 )
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
@@ -80,6 +85,7 @@ class World:
     after_ms: int = 0
     dying_for: int = 0
     left: str = ""
+    lags: list[dict[str, list[int | None]]] = field(default_factory=list)
 
     @classmethod
     def demo(cls) -> World:
@@ -163,6 +169,8 @@ class World:
         if host == "STANDBY":
             way = [RESERVING, STANDBY_STOPPING, RESERVING, STOPPING]
             way = way[1:] if self.kinds[uuid] == "fail-over" else way
+        elif self.kinds[uuid] == "start-standby":
+            way = [RESERVING]
         elif self.kinds[uuid] == "hold":
             way = [RESERVING, (StatusCode.IN_PROGRESS, texts.held(host, 120_000)), STOPPING]
         else:
@@ -178,6 +186,10 @@ class World:
             return self.answer(uuid, *way[len(done)])
         if self.ends:
             self.ends.pop(0)
+        if self.kinds[uuid] == "start-standby" and end[0] is SUCCEEDED:
+            standby = f"{request.processor_id}-1"
+            self._arrive(standby, host)
+            return self.answer(uuid, SUCCEEDED, texts.standby_started(standby, host))
         if end[0] is SUCCEEDED:
             self._arrive(request.processor_id, host)
         return self.answer(uuid, *end)
@@ -250,6 +262,28 @@ class FakeClient:
     def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
         require_our_coordinator(self.world.view(), "fail-over")
         return _as_own("fail-over", self._ask("fail-over", processor_id, "STANDBY", 0, uuid))
+
+    def start_standby(
+        self,
+        processor_id: str,
+        destination: str = "ANY_HOST",
+        *,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        check_start_standby(self.world.view(), processor_id, destination)
+        world, uuid = self.world, str(uuid)
+        world.ask("start-standby", processor_id, destination, uuid, request_expiry_s or 0)
+        self._wrote.add(uuid)
+        return _as_own("start-standby", world.requests[uuid])
+
+    def lag(self) -> tuple[ReplicaLag, ...]:
+        lags = self.world.lags.pop(0) if self.world.lags else {}
+        return tuple(
+            ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, None)
+            for p, of_stores in lags.items()
+            for n, lag in enumerate(of_stores)
+        )
 
     def _ask(
         self, kind: str, processor_id: str, destination: str, expiry: float | None, uuid: str | None
@@ -370,7 +404,7 @@ def fake_definitions(world: str) -> dg.Definitions:
         jobs=placement_jobs("demo/1"),
         resources={
             "samza": FakeSamza(bootstrap_servers=world, job_name="demo", job_id="1"),
-            "samza_policies": PlacementPolicies(verify_timeout_s=1),
+            "samza_policies": PlacementPolicies(verify_timeout_s=1, lag_limit=100),
         },
     )
 

@@ -13,7 +13,10 @@ from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests import request_uuid
 
 pytestmark = pytest.mark.dagster
-JOBS = ["move_with_standby", "move_container", "restart_container", "fail_over"]
+JOBS = [
+    *("move_with_standby", "move_container", "restart_container", "fail_over"),
+    "spin_up_standby",
+]
 
 
 def run(
