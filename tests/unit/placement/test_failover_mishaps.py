@@ -165,3 +165,16 @@ def test_when_both_hosts_are_lost_active_and_standby_start_cold_elsewhere(
     assert {world.placed("0"), world.placed("0-0")} == {"host-3", "host-4"}
     assert world.how_replaced("0") == world.how_replaced("0-0") == Ended.LEASE
     assert world.counted()["failovers-to-any-host"] == 1
+
+
+def test_a_standby_that_finds_no_room_does_not_end_its_actives_failover() -> None:
+    """It gave its place up; the active still waits for its own past to be over."""
+    world = running(limits=QUICK)
+    world.fill("host-3")
+    world.fill("host-4")
+    world.lose("host-1")
+    world.until(lambda: world.counted()["expired-any-host-requests"] == 1)
+    assert world.group().failover is not None
+    world.until_phase("0", Phase.RUNNING)
+    assert world.placed("0") == "host-2"
+    assert world.asked_for("0") == ["host-2"]

@@ -143,3 +143,18 @@ def test_a_start_that_fails_everywhere_is_flapping_too() -> None:
     world.until_phase("0", Phase.RUNNING)
     assert world.placed("0") == "host-4"
     assert len(world.started()) < 30
+
+
+def test_where_it_failed_before_it_ran_is_forgotten_once_it_runs() -> None:
+    """The next death finds every host open again."""
+    world = running(groups={"0": ("0",)})
+    world.trouble("host-1", Trouble.NO_START)
+    world.crash("0")
+    world.until_all_run()
+    world.calm("host-1")
+    for host in HOSTS[2:]:
+        world.fill(host)
+    world.evict("0")
+    world.until_all_run()
+    assert world.placed("0") == "host-1"
+    assert world.sent(cmd.RequestResource)[-1].excluded_hosts == ()

@@ -231,3 +231,15 @@ def test_responses_echo_the_request() -> None:
     [response] = world.sent(cmd.WriteResponse)
     assert (response.destination_host, response.request_expiry_ms) == ("LAST_SEEN", 7_000)
     assert (response.processor_id, response.deployment_id) == ("0", "run-1")
+
+
+def test_a_stop_that_nobody_answers_is_asked_again_after_half_a_minute() -> None:
+    """By the same execution id."""
+    world = running()
+    world.trouble("host-1", Trouble.SLOW_STOP)
+    world.submit(ask("0", "host-3"))
+    world.until(lambda: world.stopped() == ["0"])
+    began = world.now_ms
+    world.until(lambda: world.stopped() == ["0", "0"])
+    first, second = world.sent(cmd.StopContainer)
+    assert (first, world.now_ms) == (second, began + 30_000)

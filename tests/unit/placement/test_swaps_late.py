@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Ended, Phase, Stage
 from samza_dagster.simulation.hosts import Trouble
@@ -172,3 +173,18 @@ def test_when_the_source_is_full_meanwhile_it_fails_over_to_where_its_standby_is
     standby_was_on = world.placed("0-0")
     world.until_all_run()
     assert world.placed("0") == standby_was_on
+
+
+def test_on_the_way_back_the_standbys_new_place_is_its_own_again() -> None:
+    """It gives way no more: any host leaves it out."""
+    world = running()
+    world.trouble("host-2", Trouble.NO_START)
+    for host in ("host-3", "host-4"):
+        world.trouble(host, Trouble.NO_CHECK_IN)
+    world.submit(ask("0", "STANDBY"))
+    world.until_phase("0", Phase.STARTING)
+    world.fill("host-1")
+    world.until(lambda: None in world.asked_for("0"))
+    request = world.sent(cmd.RequestResource)[-1]
+    assert (request.processor_id, request.host) == ("0", None)
+    assert world.placed("0-0") in request.excluded_hosts
