@@ -175,6 +175,12 @@ def _allocated(draft: Draft, request_id: str, host: str) -> None:
             if request.allocated_host is None:
                 containers.hold(draft, group_id, processor.processor_id, request, host)
             return
+        incarnation = processor.incarnation
+        if incarnation is not None and incarnation.request_id == request_id:
+            if incarnation.host != host:
+                # Held twice, by two leaders' clusters: this one is for nobody.
+                draft.emit(ReleaseResource(request_id))
+            return
 
 
 def _expired(draft: Draft, request_id: str, why: str) -> None:

@@ -9,6 +9,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH
 from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.simulation.twins import twin
 from samza_dagster.simulation.violation import InvariantViolated
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
@@ -94,7 +95,7 @@ class Chronicle:
 
     def fork(self) -> Chronicle:
         """A copy that goes its own way."""
-        return replace(
+        return twin(
             self,
             premises=Counter(self.premises),
             asked=dict(self.asked),

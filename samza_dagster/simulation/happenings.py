@@ -149,6 +149,7 @@ def take(world: World, host: VirtualHost, report: Report) -> None:
     """The leader's cluster turns a report into what the heart is told."""
     said, ident = report
     leader, now, name = world.leader, world.now_ms, host.name
+    host.unacknowledged.clear()  # acknowledgements travel with the reports
     requests = leader.requests
 
     def send(to: str, command: Reserve | cmd.ReleaseResource) -> None:

@@ -38,11 +38,11 @@ CATALOGUE: tuple[Mutant, ...] = (
         more=(("    if domains:\n", "    if False:\n"),),
     ),
     Mutant(
-        "a standby that is spun up may go anywhere",
-        "spin_up.py",
-        "    broken = rules.violation(draft.group(group_id), draft.hosts, standby_id, host)\n"
-        "    if broken is not None:\n",
-        "    broken = None\n    if broken is not None:\n",
+        "what became illegal since it was asked for is started",
+        "containers.py",
+        "    broken = rules.violation(group, draft.hosts, processor_id, host)\n",
+        "    broken = None\n",
+        STANDBY_DEAD_FIRST,
     ),
     Mutant(
         "an active starts before the standby whose place it takes is dead",
@@ -57,6 +57,30 @@ CATALOGUE: tuple[Mutant, ...] = (
         "    for ghost in group.ghosts:\n        host = ghost.incarnation.host\n",
         "    for ghost in ():\n        host = ghost.incarnation.host\n",
         STANDBY_DEAD_FIRST,
+    ),
+    Mutant(
+        "a ghost is forgotten once its host is back",
+        "hosts.py",
+        "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
+        "        others = draft.group(group.group_id).ghosts\n"
+        "        draft.put_ghosts(group.group_id, tuple(g for g in others if g != ghost))\n",
+        ONE_OWNER,
+    ),
+    Mutant(
+        "a ghost's lease runs on although its host is back",
+        "hosts.py",
+        "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
+        "        pass\n",
+        ONE_OWNER,
+    ),
+    Mutant(
+        "what a host's books lack is dead, though its start may be on its way",
+        "hosts.py",
+        "            if processor.phase is Phase.STOPPING:\n                draft.emit(stop_command(",
+        "            if processor.phase is Phase.STOPPING and (\n"
+        "                incarnation.execution_id in event.execution_ids\n"
+        "            ):\n                draft.emit(stop_command(",
+        ONE_OWNER,
     ),
     Mutant(
         "a ghost's tasks are given away at once",
@@ -128,7 +152,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "    responses.fail(draft, group_id, action, texts.expired(why))\n",
         "    responses.fail(draft, group_id, action, texts.expired(why))\n"
         "    containers.stop(draft, group_id, action.ask.processor_id)\n",
-        FAILURE_LEAVES_RUNNING,
+        RESERVE_BEFORE_STOP,
     ),
     Mutant(
         "the way back leads anywhere",
@@ -179,7 +203,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "actions.py",
         "    draft.put_action(group_id, action)\n    failover.go(",
         "    draft.put_action(group_id, None)\n    failover.go(",
-        ONE_ACTION,
+        FAILURE_LEAVES_RUNNING,
     ),
     Mutant(
         "a request that is known is taken again",
@@ -296,13 +320,6 @@ CATALOGUE: tuple[Mutant, ...] = (
         "containers.py",
         "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
         "            deadline_ms=None,\n        ),\n    )\n",
-        NOTHING_FORGOTTEN,
-    ),
-    Mutant(
-        "a fence is never asked for",
-        "hosts.py",
-        "    if fencing:\n        draft.emit(fence_command(ghost))\n",
-        "    if False:\n        draft.emit(fence_command(ghost))\n",
         NOTHING_FORGOTTEN,
     ),
 )
