@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 ONCE ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench simulate lock clean
+.PHONY: help setup demo test lint format bench simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -39,13 +39,17 @@ lint: $(STAMP) ## ruff, pyright, import-linter
 format: $(STAMP) ## ruff's formatter
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-bench: $(STAMP) java ## request to first response, against Samza's recorded figures
+bench: $(STAMP) java ## request to first response, against Samza's recorded figures; cost of a step
 	@$(BIN)/python -m benchmarks.response_latency
+	@$(BIN)/python -m benchmarks.reducer_speed --json benchmarks/results/reducer_speed.json
 
 simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
 	@mkdir -p benchmarks/results
 	@$(BIN)/samza-dagster simulate --events 5000000 --workers 2 --json > benchmarks/results/simulation.json; \
 	  code=$$?; head -c 600 benchmarks/results/simulation.json; exit $$code
+
+mutants: $(STAMP) ## each planted bug against the simulator alone
+	@$(BIN)/python -m tests.mutants
 
 lock: ## the locked requirements anew
 	@for extra in base all dev; do \

@@ -34,6 +34,7 @@ class Settings(NamedTuple):
     coordinator_url_file: Path
     token_file: Path
     longest_lease_s: float = 3600.0
+    fault_domain: str = ""
 
 
 class AlreadyRunning(Exception):
@@ -70,6 +71,7 @@ def run(settings: Settings) -> None:
         url_file=settings.coordinator_url_file,
         token_file=settings.token_file,
         longest_lease_s=settings.longest_lease_s,
+        fault_domain=settings.fault_domain,
     )
     stopping = threading.Event()
 

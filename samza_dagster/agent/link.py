@@ -45,6 +45,7 @@ class CoordinatorLink:
         token_file: Path,
         wait_s: float = 10.0,
         longest_lease_s: float = 3600.0,
+        fault_domain: str = "",
         clocks: Callable[[], Now] = read_clocks,
     ) -> None:
         self._supervisor = supervisor
@@ -52,6 +53,7 @@ class CoordinatorLink:
         self._token_file = token_file
         self._wait_s = wait_s
         self._longest_lease_s = longest_lease_s
+        self._fault_domain = fault_domain
         self._clocks = clocks
         self._epoch_file = supervisor.directory / "epoch.json"
         self._instance = str(uuid.uuid4())
@@ -126,6 +128,7 @@ class CoordinatorLink:
                 "sequence": self._sequence,
                 "wait_ms": int(wait_s * 1000),
                 "highest_epoch": self.highest_epoch,
+                "fault_domain": self._fault_domain,
                 "acknowledged": [
                     {"id": key, "ok": outcome.ok, "why": outcome.why}
                     for key, outcome in sent.items()

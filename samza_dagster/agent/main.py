@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--coordinator-url-file", type=Path, help="where the coordinator's URL is")
     parser.add_argument("--token-file", type=Path, help="where the job's token is")
     parser.add_argument("--state-dir", type=Path, help="LOGGED_STORE_BASE_DIR; <directory>/state")
+    parser.add_argument("--fault-domain", default="", help="what fails together: rack, zone, power")
     parser.add_argument("--lease-s", type=float, default=3600.0, help="takes no longer lease")
     return parser
 
@@ -59,6 +60,8 @@ def main(arguments: List[str]) -> int:
         check_name(given.host, "--host")
     except ProtocolError as error:
         parser.error(str(error))
+    if len(given.fault_domain) > 500:
+        parser.error("--fault-domain has at most 500 characters")
     if given.memory_mb < 1 or given.cores < 1 or given.lease_s <= 0:
         parser.error("--memory-mb, --cores and --lease-s are more than 0")
     logging.basicConfig(
@@ -75,6 +78,7 @@ def main(arguments: List[str]) -> int:
                 given.coordinator_url_file,
                 given.token_file,
                 given.lease_s,
+                given.fault_domain,
             )
         )
     except AlreadyRunning:

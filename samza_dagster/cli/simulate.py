@@ -59,6 +59,20 @@ AT_LEAST = 100
     metavar="FILE",
     help="Step through the events that a coordinator recorded and compare each state.",
 )
+@click.option(
+    "--small-world",
+    "small",
+    is_flag=True,
+    help="Look at every interleaving of a small job instead, up to --states.",
+)
+@click.option(
+    "--states",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    metavar="N",
+    help="With --small-world: distinct states of each kind of trouble.",
+)
 @json_option
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def simulate(
@@ -67,6 +81,8 @@ def simulate(
     workers: int,
     script_file: Path | None,
     log_file: Path | None,
+    small: bool,
+    states: int,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -81,6 +97,7 @@ def simulate(
       samza-dagster simulate --seed 7 --events 5000000 --workers 2 --json > result.json
       samza-dagster simulate --replay broken-7.json
       samza-dagster simulate --log events.jsonl
+      samza-dagster simulate --small-world --states 1000000 --workers 2
     """
     if script_file is not None and log_file is not None:
         raise InvalidInput(
@@ -92,6 +109,10 @@ def simulate(
         from samza_dagster.simulation.script import Script
 
         return _replay(Script.parse(script_file.read_text(encoding="utf-8")), as_json)
+    if small:
+        from samza_dagster.cli.small_world import explore_small_world
+
+        return explore_small_world(states, workers, as_json, quiet)
     return _search(seed, events, workers, as_json, quiet)
 
 

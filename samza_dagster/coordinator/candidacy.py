@@ -18,7 +18,8 @@ from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.durable import LEADER
+from samza_dagster.coordinator.durable import DEPLOYMENT, LEADER
+from samza_dagster.errors import Refused
 from samza_dagster.metadata.state_topic import Snapshot, StateReader, StateRecord
 
 log = logging.getLogger(__name__)
@@ -32,13 +33,15 @@ class Leader:
     """Who leads, by the state topic's `leader` record.
 
     `process` is known when the record was written on Linux. `ended`: it has stopped in
-    an orderly way. `lease_ms` is the longest lease that it may have granted.
+    an orderly way. `lease_ms` is the longest lease that it or one before may have granted,
+    `beat_every_ms` how often it shows that it leads.
     """
 
     epoch: int = 0
     host: str = ""
     url: str = ""
     lease_ms: int = 0
+    beat_every_ms: int = 0
     process: ProcessName | None = None
     pid_namespace: str = ""
     ended: bool = True
@@ -48,14 +51,17 @@ class Leader:
         """From the record; without one a leader of epoch 0 that has ended."""
         if record is None:
             return cls()
+        lease_ms = int(record.get("lease_ms", _OLD_LEASE_MS))
         return cls(
             epoch=int(record.get("epoch", 0)),
             host=str(record.get("host", "")),
             url=str(record.get("coordinator_url", "")),
-            lease_ms=int(record.get("lease_ms", _OLD_LEASE_MS)),
+            lease_ms=lease_ms,
+            beat_every_ms=int(record.get("beat_every_ms", lease_ms // 3)),
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
-            ended=record.get("ended") is True,
+            # An older release's leader shows no sign of life: its silence tells nothing.
+            ended=record.get("ended") is True or "lease_ms" not in record,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -65,6 +71,7 @@ class Leader:
             "host": self.host,
             "coordinator_url": self.url,
             "lease_ms": self.lease_ms,
+            "beat_every_ms": self.beat_every_ms,
             "process": None if self.process is None else self.process.to_json(),
             "pid_namespace": self.pid_namespace,
             "ended": self.ended,
@@ -76,7 +83,7 @@ class Leader:
 
         A third of the lease is left for the next leader to renew the leases in.
         """
-        return max(_SHORTEST_PATIENCE_S, self.lease_ms / 1000 * 2 / 3)
+        return max(_SHORTEST_PATIENCE_S, 2 * self.beat_every_ms / 1000)
 
 
 def this_process() -> tuple[ProcessName | None, str]:
@@ -101,18 +108,25 @@ def is_gone(leader: Leader) -> bool:
 
 
 class Candidacy:
-    """One wait for a job's leadership. `seconds` is an elapsed clock."""
+    """One wait for a job's leadership. `seconds` is an elapsed clock.
+
+    `fingerprint` is of the config that this coordinator would lead with: one that waits
+    behind a leader must be ready to go on with what that one runs.
+    """
 
     def __init__(
         self,
         reader: StateReader,
         *,
+        fingerprint: str,
         seconds: Callable[[], float],
         stopped: threading.Event,
         jitter: Callable[[], float] = random.random,
         wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._wall_ms = wall_ms
+        self._fingerprint = fingerprint
+        self._deployment: Mapping[str, Any] = {}
         self._reader = reader
         self._seconds = seconds
         self._stopped = stopped
@@ -131,6 +145,9 @@ class Candidacy:
         self._leader = Leader.of(None if record is None else record.value)
         if is_gone(self._leader):
             return "nobody leads"
+        deployment = snapshot.records.get(DEPLOYMENT)
+        self._deployment = (deployment.value if deployment is not None else None) or {}
+        self._require_the_same_config()
         log.info(
             "%s leads in epoch %d: this coordinator waits until it is gone, or silent for %.1f s",
             self._leader.url or self._leader.host,
@@ -143,6 +160,7 @@ class Candidacy:
         extra_s = self._jitter() * min(1.0, self._leader.patience_s / 8)
         try:
             while not self._stopped.wait(_LOOK_EVERY_S):
+                self._require_the_same_config()
                 leader = self._leader
                 if is_gone(leader):
                     return f"the leader of epoch {leader.epoch} is gone"
@@ -155,16 +173,28 @@ class Candidacy:
             watch.close()
         return ""
 
+    def _require_the_same_config(self) -> None:
+        seen = self._deployment.get("fingerprint", self._fingerprint)
+        if seen != self._fingerprint:
+            raise Refused(
+                "wait behind a leader with another config than its own",
+                seen=f"deployment {self._deployment.get('deployment_id')} has config {seen[:12]}, "
+                f"this coordinator has {self._fingerprint[:12]}",
+                fix="the same --config; or --take-over now, which makes this one a new deployment",
+            )
+
     def _age_s(self, snapshot: Snapshot) -> float:
         """For how long nothing has been written, as far as its own clock may be believed.
 
-        Who lives writes every third of the lease, so no more than that can be true of it.
+        Who lives writes at every beat, so no more than that can be true of it.
         """
         newest_ms = max(record.timestamp_ms for record in snapshot.records.values())
         age_s = (self._wall_ms() - newest_ms) / 1000
-        return max(0.0, min(age_s, self._leader.lease_ms / 1000 / 4))
+        return max(0.0, min(age_s, self._leader.beat_every_ms / 1000 * 3 / 4))
 
     def _note(self, record: StateRecord) -> None:
         self._heard_at = self._seconds()
         if record.key == LEADER:
             self._leader = Leader.of(record.value)
+        elif record.key == DEPLOYMENT:
+            self._deployment = record.value or {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import socket
 import threading
 from collections import Counter
@@ -16,11 +15,15 @@ from typing import Any
 from samza_dagster.cluster.local import LocalCluster
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
+from samza_dagster.coordinator.announcement import (
+    announcement,
+    deployment_to_lead,
+    last_seen_hosts,
+)
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
-from samza_dagster.coordinator.deployment import Deployment
-from samza_dagster.coordinator.extra_standbys import extra_standbys, with_extras
+from samza_dagster.coordinator.extra_standbys import extra_standbys
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -37,26 +40,19 @@ from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, InvalidInput, Unreachable
-from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
+from samza_dagster.metadata.job_metadata import JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.state_topic import Snapshot, StateReader
 from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic, retained
-from samza_dagster.model import LocalityModel
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.state import Limits
 
 GATHER_S = 1.0
 """How long a new leader lets hosts register before one is chosen for a container."""
 log = logging.getLogger(__name__)
-
-
-def new_deployment_id(now_ms: int) -> str:
-    """A run id of the form that Samza's planner gives: `<ms>-<8 hex digits>`."""
-    return f"{now_ms}-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)
@@ -170,7 +166,10 @@ class Leadership:
                 on_malformed=health.note,
             )
             stack.callback(store.close)
-            deployment, found = self._deployment(records, counts, JobMetadata(store), began_ms)
+            metadata = JobMetadata(store)
+            deployment, new = deployment_to_lead(
+                settings.config, records, counts, metadata, now_ms=began_ms
+            )
             kafka_log = KafkaLog(
                 writer,
                 state_topic=topic,
@@ -197,17 +196,19 @@ class Leadership:
                 host=socket.gethostname(),
                 url=cluster.url,
                 lease_ms=leases.limits.lease_ms,
+                beat_every_ms=leases.beat_every_ms,
                 process=process,
                 pid_namespace=namespace,
                 ended=False,
             )
             state_records: list[durable.Record] = [
-                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms})
+                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms, "beat_ms": began_ms})
             ]
-            if found is None:
+            if new is None:
                 kafka_log.commit_stream(state_records, [])
             else:
-                self._announce(kafka_log, store, deployment, [*state_records, found], began_ms)
+                stream_records = announcement(deployment, metadata, author(began_ms))
+                kafka_log.commit_stream([*state_records, new], stream_records)
             leases.committed(began_ms)
             term = Term(
                 log=kafka_log,
@@ -239,7 +240,9 @@ class Leadership:
                 connection,
                 deployment.config,
                 state=lambda: term.state,
-                job_model=lambda: with_extras(deployment.job_model, extra_standbys(term.state)),
+                job_model=lambda: (
+                    term.launcher.with_extras(extra_standbys(term.state.groups.values())).job_model
+                ),
                 tell=term.observe,
                 now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,
@@ -248,11 +251,16 @@ class Leadership:
                 stack.callback(observer.close)
                 observer.start()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
-            term.lead(_hosts(JobMetadata(store).locality()))
+            term.lead(last_seen_hosts(metadata))
 
     def _is_my_turn(self, reader: StateReader, clock: LeaderClock) -> bool:
         """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile."""
-        candidacy = Candidacy(reader, seconds=clock.seconds, stopped=self._stopped)
+        candidacy = Candidacy(
+            reader,
+            fingerprint=deployments.fingerprint(self._settings.config),
+            seconds=clock.seconds,
+            stopped=self._stopped,
+        )
         if self._settings.take_over_now and self._term is None:
             self._connected = True
             return True
@@ -264,79 +272,10 @@ class Leadership:
     def _note_connected(self) -> None:
         self._connected = True
 
-    def _deployment(
-        self,
-        records: Mapping[str, Mapping[str, Any]],
-        counts: Mapping[str, int],
-        metadata: JobMetadata,
-        now_ms: int,
-    ) -> tuple[Deployment, durable.Record | None]:
-        """The deployment to lead, and its record when it is a new one.
-
-        The same config goes on with the deployment that runs, with the inputs' partitions
-        that it began with; another config is a new deployment, which replaces it.
-        """
-        config = self._settings.config
-        mark = deployments.fingerprint(config)
-        changelog = metadata.changelog_partitions()
-        found = records.get(durable.DEPLOYMENT)
-        if found is not None and found["fingerprint"] == mark:
-            began_with: Mapping[str, int] = found.get("partitions", counts)
-            if began_with != counts:
-                log.warning(
-                    "the inputs have %s partitions, the deployment began with %s: "
-                    "that changes with the next deployment",
-                    dict(counts),
-                    dict(began_with),
-                )
-            running = str(found["deployment_id"])
-            return (
-                deployments.plan(config, began_with, running, changelog_partitions=changelog),
-                None,
-            )
-        new = new_deployment_id(now_ms)
-        if found is not None:
-            log.info(
-                "another config than deployment %s has: deployment %s replaces it",
-                found["deployment_id"],
-                new,
-            )
-        value = {"deployment_id": new, "fingerprint": mark, "partitions": dict(counts)}
-        plan = deployments.plan(config, counts, new, changelog_partitions=changelog)
-        return plan, (durable.DEPLOYMENT, value)
-
-    def _announce(
-        self,
-        kafka_log: KafkaLog,
-        store: KafkaMetadataStore,
-        deployment: Deployment,
-        state_records: list[durable.Record],
-        now_ms: int,
-    ) -> None:
-        """All that Samza's own coordinator writes for a deployment, and nothing of an older one."""
-        metadata = JobMetadata(store)
-        fill = job_model_records(
-            deployment.job_model, author(now_ms), deployment_id=deployment.deployment_id
-        )
-        left_over = [
-            stream.delete(stream.SET_CONTAINER_HOST, processor_id)
-            for processor_id in metadata.locality().processor_localities
-            if processor_id not in deployment.job_model.containers
-        ]
-        kafka_log.commit_stream(state_records, [*fill, *metadata.obsolete(fill), *left_over])
-
 
 def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
     return {
         key: record.value for key, record in snapshot.records.items() if record.value is not None
-    }
-
-
-def _hosts(locality: LocalityModel) -> dict[str, str]:
-    return {
-        processor_id: found.host
-        for processor_id, found in locality.processor_localities.items()
-        if found.host
     }
 
 

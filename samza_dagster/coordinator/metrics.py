@@ -6,8 +6,8 @@ Gauges are read from the state when they are asked for; counters are this proces
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState, Phase, Processor, Role
@@ -138,8 +138,12 @@ class JobMetrics:
 def render(metrics: JobMetrics) -> bytes:
     """The page in OpenMetrics text."""
     from prometheus_client import CollectorRegistry
-    from prometheus_client.openmetrics.exposition import generate_latest
+    from prometheus_client.openmetrics import exposition
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)  # pyright: ignore[reportArgumentType] - it has what is needed
-    return generate_latest(registry)
+    generate = cast(
+        "Callable[[CollectorRegistry], bytes]",
+        exposition.generate_latest,  # pyright: ignore[reportUnknownMemberType]
+    )
+    return generate(registry)

@@ -60,6 +60,10 @@ class Cleaner(Protocol):
 class EventRecorder(Protocol):
     """Keeps what happened, so that it can be played again."""
 
+    def begin(self, state: JobState) -> None:
+        """A term begins with this state."""
+        ...
+
     def record(self, event: Event, state: JobState) -> None:
         """An event whose step was committed, and the state after it."""
         ...

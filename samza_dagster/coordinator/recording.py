@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from samza_dagster.errors import InvalidInput, MissingPrerequisite
+from samza_dagster.errors import InvalidInput
 from samza_dagster.placement.events import Event
 from samza_dagster.placement.state import JobState
 
-_FORM = "samza_dagster.simulation.event_log"
-
 
 class JsonLinesRecorder:
-    """Appends one line `{"event": …, "digest": …}` per committed step; flushed line by line."""
+    """Appends a line per committed step: the event, and the digest of the state after it.
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        encode_event: Callable[[Event], Any],
-        state_digest: Callable[[JobState], str],
-    ) -> None:
-        self._encode_event = encode_event
-        self._state_digest = state_digest
+    The form is `simulation/event_log.py`'s, which plays it again. A file that begins with
+    the job is complete in itself; one that begins later needs the state of that time.
+    Each line is flushed, so that a killed coordinator's log ends with its last commit.
+    """
+
+    def __init__(self, path: Path, *, line_of: Callable[[Event, JobState], str]) -> None:
+        self._line_of = line_of
         try:
             self._out = path.open("a", encoding="utf-8")
         except OSError as error:
@@ -37,20 +31,23 @@ class JsonLinesRecorder:
     @classmethod
     def open(cls, path: Path) -> JsonLinesRecorder:
         """Opens the file for appending; raises `InvalidInput` for one that can't be written."""
-        try:
-            form = importlib.import_module(_FORM)
-        except ModuleNotFoundError as error:
-            raise MissingPrerequisite(
-                f"record events to {path}", seen=f"no {_FORM}", fix="a release that has it"
-            ) from error
-        return cls(path, encode_event=form.encode_event, state_digest=form.state_digest)
+        from samza_dagster.simulation.event_log import line_of
+
+        return cls(path, line_of=line_of)
+
+    def begin(self, state: JobState) -> None:
+        """Sees `EventRecorder`."""
+        if not state.deployment_id:
+            self._write(json.dumps({"version": 1, "job": state.job}, separators=(",", ":")))
 
     def record(self, event: Event, state: JobState) -> None:
         """Sees `EventRecorder`."""
-        line = {"event": self._encode_event(event), "digest": self._state_digest(state)}
-        self._out.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n")
-        self._out.flush()
+        self._write(self._line_of(event, state))
 
     def close(self) -> None:
         """Closes the file."""
         self._out.close()
+
+    def _write(self, line: str) -> None:
+        self._out.write(line + "\n")
+        self._out.flush()

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samza_dagster.cluster.interface import ClusterResourceManager, HostResources
+from samza_dagster.cluster.interface import ClusterResourceManager
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.candidacy import Leader
@@ -37,15 +37,13 @@ from samza_dagster.coordinator.ports import (
     MailSource,
     RequestSource,
 )
+from samza_dagster.coordinator.refusal import refusal_records
 from samza_dagster.coordinator.status import Processes, status_document
 from samza_dagster.errors import Fenced, InvalidInput, Unreachable
-from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import StreamRecord
-from samza_dagster.metadata.placement_store import response_key
-from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.reducer import next_deadline_ms, step
-from samza_dagster.placement.state import Host, JobState
+from samza_dagster.placement.state import JobState
 
 LONG_COMMIT_MS = 5_000
 """A commit that took longer: what was waited for meanwhile may have come without being heard."""
@@ -81,13 +79,13 @@ class Term:
 
     def __post_init__(self) -> None:
         self._items: queue.Queue[events.Event | HostTold | Mail | None] = queue.Queue()
-        self._hosts_written: dict[str, tuple[Host, HostResources | None]] = {}
+        self._hosts = durable.HostRecords()
         self._looked_at_ms = 0
         self._clean_at_ms = 0
         self._refused: set[tuple[bool, str]] = set()
         self._effects = EffectRunner(
             self.cluster,
-            lambda: self.launcher.with_extras(extra_standbys(self.state)),
+            lambda: self.launcher.with_extras(extra_standbys(self.state.groups.values())),
             self.counters,
             on_start_failed=lambda execution_id, host, why: self._items.put(
                 events.StartFailed(self.clock.now_ms(), execution_id, host, why)
@@ -104,21 +102,14 @@ class Term:
 
     def status(self) -> dict[str, Any]:
         """The document of `GET /status`."""
-        document = status_document(
+        return status_document(
             self.state,
             self.processes,
+            self.cluster.hosts(),
             leader_epoch=self.leader.epoch,
             counters=self.counters,
             now_ms=self.clock.now_ms(),
         )
-        for host in self.cluster.hosts():
-            document["hosts"].setdefault(host.host, {"state": "alive"}).update(
-                memory_mb=host.memory_mb,
-                cores=host.cores,
-                free_memory_mb=host.free_memory_mb,
-                free_cores=host.free_cores,
-            )
-        return document
 
     def metrics(self) -> bytes:
         """The page of `GET /metrics`."""
@@ -137,7 +128,8 @@ class Term:
         Requests that were already there are read before those that come later, so that
         none is missed; one that is read twice is known by its UUID.
         """
-        self._hosts_written = {}
+        if self.recorder is not None:
+            self.recorder.begin(self.state)
         if self.state.deployment_id:
             self._take(events.CoordinatorRestarted(0))
         if self.state.deployment_id != self.deployment.deployment_id:
@@ -227,13 +219,16 @@ class Term:
             self._looked_at_ms = now
         event = replace(event, at_ms=now)
         result = step(self.state, event)
-        records = durable.changed(self.stored, result.state, leader_epoch=self.leader.epoch)
-        records += self._host_records(result.state)
+        touched = durable.touched_groups(self.stored, result.state)
+        records = durable.changed(
+            self.stored, result.state, leader_epoch=self.leader.epoch, touched=touched
+        )
+        records += self._hosts.changed(result.state, self.cluster.hosts())
         projections = [c for c in result.commands if isinstance(c, commands.Projection)]
         assignments = assignment_records(
             self.deployment.job_model,
-            extra_standbys(self.state),
-            extra_standbys(result.state),
+            extra_standbys(g for n in touched if (g := self.state.groups.get(n)) is not None),
+            extra_standbys(g for n in touched if (g := result.state.groups.get(n)) is not None),
             author(now),
         )
         took_ms = 0
@@ -280,7 +275,12 @@ class Term:
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
         leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)
-        return (durable.LEADER, {**leader.to_json(), "beat_ms": now_ms})
+        told = {
+            "since_ms": self.leases.began_ms,
+            "beat_ms": now_ms,
+            "counters": dict(self.counters),
+        }
+        return (durable.LEADER, {**leader.to_json(), **told})
 
     def _end_in_order(self) -> None:
         """Tells whoever waits that nobody leads."""
@@ -299,17 +299,8 @@ class Term:
         known = mail.uuid in self.state.uuids
         foreign = mail.deployment_id not in ("", self.state.deployment_id)
         answer = None if known or foreign else mail.response(self.clock.now_ms())
-        if mail.own:
-            records: list[durable.Record] = [(mail.key, None)]
-            if answer is not None:
-                records.append(durable.response_record(answer))
-            self._commit(records)
-            return
-        stream_records = [stream.delete(PLACEMENT_NAMESPACE, mail.key)]
-        if answer is not None:
-            key, value = response_key(answer.uuid), answer.to_json().encode()
-            stream_records.append(StreamRecord(PLACEMENT_NAMESPACE, key, value))
-        self._commit([], stream_records=stream_records)
+        records, stream_records = refusal_records(mail, answer)
+        self._commit(records, stream_records=stream_records)
 
     def _clean(self, now_ms: int) -> None:
         try:
@@ -328,13 +319,3 @@ class Term:
             return self.requests.no_start_because()
         except Unreachable as error:
             return f"the coordinator stream can't be read: {error.seen}; ask again"
-
-    def _host_records(self, new: JobState) -> list[durable.Record]:
-        resources = {host.host: host for host in self.cluster.hosts()}
-        records: list[durable.Record] = []
-        for name, host in new.hosts.items():
-            seen = (host, resources.get(name))
-            if self._hosts_written.get(name) != seen:
-                self._hosts_written[name] = seen
-                records.append(durable.host_record(host, resources.get(name)))
-        return records

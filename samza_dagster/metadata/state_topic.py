@@ -1,8 +1,9 @@
 """The records of our own durable state, and reading them (read-committed).
 
-Keys are UTF-8 strings, values JSON objects with `"version": 1`. A record of another
-version, or one that can't be read, is an error that names its offset: whoever leads on
-a state that it doesn't understand destroys it.
+Keys are UTF-8 strings, values JSON objects with `"version": 2`. Version 1 had no ghosts,
+failovers and audit chain; what it lacks has a default, so it is read too. A record of
+any other version, or one that can't be read, is an error that names its offset: whoever
+leads on a state that it doesn't understand destroys it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
 
-VERSION = 1
+VERSION = 2
+_READABLE = (1, VERSION)
 _PATIENCE_S = 1.0
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
         raise refuse(f"key {key}, a value that is no object")
     fields = cast("dict[str, Any]", value)
     version: object = fields.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version not in _READABLE:
         raise refuse(
             f"key {key}, field version: {version!r} instead of {VERSION}",
             "a samza_dagster that knows this version",

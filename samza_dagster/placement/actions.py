@@ -98,10 +98,18 @@ def allocated(
 
 
 def committed(draft: Draft, group_id: str, action: Action) -> None:
-    """The client says: go on. A reservation that isn't held yet goes on once it is."""
+    """The client says: go on. A reservation that isn't known to be held goes on once it is."""
     action = evolve(action, committed=True)
     draft.put_action(group_id, action)
-    if action.stage is Stage.HELD:
+    if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:
+        _stop(draft, group_id, action)
+
+
+def confirmed(draft: Draft, group_id: str, action: Action, reservation: ResourceRequest) -> None:
+    """The cluster says again that the reservation is held."""
+    action = evolve(action, reservation=evolve(reservation, confirmed=True))
+    draft.put_action(group_id, action)
+    if action.stage is Stage.HELD and action.committed:
         _stop(draft, group_id, action)
 
 
@@ -143,8 +151,11 @@ def reservation_failed(draft: Draft, group_id: str, action: Action, why: str) ->
 def ended(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
     """The container has no process any more; `before` is the processor as it was."""
     processor_id = before.processor_id
-    if action.stage is Stage.RESERVING and not action.ask.hold:
-        # It ended by itself: it starts on the reserved host as soon as that is held.
+    if action.stage is Stage.STOPPING_STANDBY or (
+        action.stage is Stage.RESERVING and not action.ask.hold
+    ):
+        # It ended by itself: it starts at its destination as soon as that is held. A standby
+        # that was told to give way has the only other copy of its state.
         failures.count_death(draft, group_id, processor_id)
     elif action.stage in (Stage.STOPPING, Stage.STARTING):
         _ended_as_asked(draft, group_id, action, before)

@@ -22,7 +22,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
             _record(
                 draft, "start", group.group_id, processor.processor_id, processor.role, incarnation
             ),
-            why=_why(group, processor.processor_id),
+            why=_why(group, processor, incarnation.host),
             predecessor=None
             if end is None
             else Predecessor(
@@ -81,7 +81,8 @@ def _record(
     )
 
 
-def _why(group: Group, processor_id: str) -> str:
+def _why(group: Group, processor: Processor, host: str) -> str:
+    processor_id = processor.processor_id
     if group.failover is not None and group.failover.active_id == processor_id:
         failover = group.failover
         return f"failover to the host of {failover.standby_id}: {failover.why}"
@@ -90,6 +91,10 @@ def _why(group: Group, processor_id: str) -> str:
         return f"{action.ask.kind.value} {action.ask.uuid} to {action.ask.destination_host}"
     if action is not None and ownership.acts_on(action, processor_id, *ownership.FALLBACK):
         return f"the way back of {action.ask.uuid}"
+    has_standbys = any(other.role is Role.STANDBY for other in group.processors.values())
+    moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
+    if moved and has_standbys:
+        return "any host: no standby's place was to be had"
     return "it should run"
 
 

@@ -15,24 +15,12 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState
+from samza_dagster.placement.state import Group, Host, JobState, Processor
 
-VERSION = 1
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "lags", "index")
 
 T = TypeVar("T")
-
-
-def require_version(record: Mapping[str, Any], what: str) -> None:
-    """Raises `MalformedRecord` unless the record says `"version": 1`."""
-    seen: Any = record.get("version")
-    if type(seen) is not int or seen != VERSION:
-        raise MalformedRecord(
-            f"read {what}",
-            seen=f"version {seen!r}",
-            fix=f"a release that reads it; this one reads version {VERSION}",
-        )
 
 
 def group_to_json(group: Group) -> dict[str, Any]:
@@ -120,6 +108,8 @@ def _decode(kind: Any, value: Any, path: str) -> Any:
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
     fields = cast("dict[str, Any]", _expect(dict, value, path))
     hints = _hints(kind)
+    if kind is Processor and "avoid_host" in fields:
+        fields = _without_avoid_host(fields)
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
         raise _malformed(f"{path}.{unknown[0]}", "a field that this release doesn't know")
@@ -132,6 +122,13 @@ def _decode_class(kind: type[T], value: Any, path: str) -> T:
         raise _malformed(path, str(error)) from error
 
 
+def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 remembered one host where a start had failed, not all of them."""
+    kept = dict(fields)
+    avoided = kept.pop("avoid_host")
+    return {"avoid_hosts": [] if avoided is None else [avoided], **kept}
+
+
 def _expect(kind: type[T], value: Any, path: str) -> T:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _malformed(path, f"{value!r}, not a {kind.__name__}")
@@ -142,5 +139,5 @@ def _malformed(path: str, seen: str) -> MalformedRecord:
     return MalformedRecord(
         "read a record of the state topic",
         seen=f"field {path}: {seen}",
-        fix=f"a record of version {VERSION} as this release writes it",
+        fix="a record as this release, or the one before it, writes it",
     )

@@ -66,12 +66,11 @@ def request_host(draft: Draft, group_id: str, processor_id: str, host: str) -> N
 
 
 def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
-    """Requests any host but those that are taken, lost, or where the last start failed."""
+    """Requests any host but those that are taken, lost, or where a start failed lately."""
     group = draft.group(group_id)
     processor = group.processors[processor_id]
     excluded = draft.forbidden_hosts(group_id, processor_id)
-    if processor.avoid_host is not None:
-        excluded.add(processor.avoid_host)
+    excluded.update(processor.avoid_hosts)
     request = new_request(draft, processor_id, None, excluded, draft.limits.request_timeout_ms)
     draft.emit(CountMetric("any-host-requests"))
     put_request(draft, group_id, processor_id, request)
@@ -173,7 +172,7 @@ def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
             phase=Phase.RUNNING,
             last_seen_host=host,
             attempts=0,
-            avoid_host=None,
+            avoid_hosts=(),
             deadline_ms=None,
         ),
     )
@@ -228,8 +227,8 @@ def wait(draft: Draft, group_id: str, processor_id: str, *, not_before_ms: int) 
 
 
 def preferred_host(draft: Draft, processor: Processor) -> str | None:
-    """The last seen host, where its state is; None with host affinity off."""
-    if not draft.limits.host_affinity or processor.last_seen_host == processor.avoid_host:
+    """The last seen host, where its state is: every second try. None with host affinity off."""
+    if not draft.limits.host_affinity or processor.last_seen_host in processor.avoid_hosts[-1:]:
         return None
     return processor.last_seen_host
 
@@ -241,7 +240,7 @@ def give_up_turn(draft: Draft, group_id: str, processor_id: str) -> None:
     assert request is not None
     draft.emit(ReleaseResource(request.request_id))
     draft.put_processor(
-        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_host=None)
+        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_hosts=())
     )
     wait(draft, group_id, processor_id, not_before_ms=request.deadline_ms)
 

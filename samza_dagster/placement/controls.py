@@ -19,7 +19,7 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
         if ask.kind is AskKind.COMMIT:
             _refuse(draft, ask, f"request {target} is queued; commit it once it is reserved")
             return
-        _drop_queued(draft, group, target)
+        _drop_queued(draft, group, target, _word(ask))
     elif ask.kind is AskKind.COMMIT:
         if not action.ask.hold or action.stage not in (Stage.RESERVING, Stage.HELD):
             _refuse(draft, ask, f"request {target} is {action.stage}, it waits for no commit")
@@ -31,7 +31,7 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
         _refuse(draft, ask, f"request {target} is {action.stage}: too late, a container is down")
         return
     else:
-        _give_up(draft, group.group_id, action, _word(ask))
+        _give_up(draft, group.group_id, action, _message(group, action, ask))
     responses.write(draft, ask, texts.SUCCEEDED, texts.ended_for(target, ask.kind.value))
 
 
@@ -43,16 +43,27 @@ def _give_up(draft: Draft, group_id: str, action: Action, message: str) -> None:
         actions.give_up(draft, group_id, action, message)
 
 
-def _drop_queued(draft: Draft, group: Group, uuid: str) -> None:
+def _drop_queued(draft: Draft, group: Group, uuid: str, message: str) -> None:
     for ask in group.queue:
         if ask.uuid == uuid:
-            responses.write(draft, ask, texts.FAILED, texts.CANCELLED)
+            responses.write(draft, ask, texts.FAILED, message)
     draft.put_queue(group.group_id, tuple(ask for ask in group.queue if ask.uuid != uuid))
 
 
 def _is_request(group: Group, uuid: str) -> bool:
     in_flight = group.action is not None and group.action.ask.uuid == uuid
     return in_flight or any(ask.uuid == uuid for ask in group.queue)
+
+
+def _message(group: Group, action: Action, ask: PlacementAsk) -> str:
+    """What is true of the containers when the action is given up."""
+    word = "released" if ask.kind is AskKind.RELEASE else "cancelled"
+    subject = group.processors.get(ownership.subject(action))
+    if subject is not None and subject.incarnation is None:
+        return texts.given_up_while_down(word, subject.processor_id)
+    if action.standby_id and action.target_host and action.stage is not Stage.RESERVING_STANDBY:
+        return texts.given_up_after_standby(word, action.standby_id)
+    return _word(ask)
 
 
 def _word(ask: PlacementAsk) -> str:

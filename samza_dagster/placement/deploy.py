@@ -77,7 +77,7 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
             wanted=wanted,
             extra=False,
             attempts=0,
-            avoid_host=None,
+            avoid_hosts=(),
             failed_at_ms=(),
             not_before_ms=min(processor.not_before_ms, draft.now_ms + failures.LONGEST_PAUSE_MS),
         ),

@@ -64,8 +64,10 @@ class Draft:
     @property
     def index(self) -> IndexDraft:
         """The index, true for the groups as they are now."""
-        self._index.refresh()
-        return self._index
+        index = self._index
+        if index.touched:
+            index.refresh()
+        return index
 
     def groups(self) -> Iterator[Group]:
         """Every group as it is now, by id; a walk over all of them: for rare events alone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_new = object.__new__
 
 
 def evolve(value: T, **changes: Any) -> T:
@@ -12,10 +13,9 @@ def evolve(value: T, **changes: Any) -> T:
 
     For frozen dataclasses without slots and without `__post_init__`.
     """
-    copy = object.__new__(type(value))
+    copy = _new(type(value))
+    known = value.__dict__
     fields = copy.__dict__
-    fields.update(value.__dict__)
-    known = len(fields)
-    fields.update(changes)
-    assert len(fields) == known, f"{type(value).__name__} has no {set(changes) - set(vars(value))}"
+    fields.update(known, **changes)
+    assert len(fields) == len(known), f"{type(value).__name__} has no {set(changes) - set(known)}"
     return copy

@@ -146,7 +146,7 @@ def _qualifies(draft: Draft, group: Group, active: Processor, standby: Processor
     if standby.role is not Role.STANDBY or standby.phase is not Phase.RUNNING:
         return False
     incarnation = standby.incarnation
-    if incarnation is None or incarnation.host == active.avoid_host:
+    if incarnation is None or incarnation.host in active.avoid_hosts:
         return False
     known = draft.hosts.get(incarnation.host)
     if known is not None and not known.alive:

@@ -28,11 +28,13 @@ def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
 
 
 def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
-    """One more start that never checked in; the next try avoids its host."""
+    """One more start that never checked in; the next tries avoid its host."""
     processor = draft.processor(group_id, started.processor_id)
-    failed_on = started.incarnation.host if started.incarnation else None
+    assert started.incarnation is not None
+    failed_on = started.incarnation.host
+    avoid = (*(host for host in processor.avoid_hosts if host != failed_on), failed_on)
     draft.put_processor(
-        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_host=failed_on)
+        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_hosts=avoid)
     )
     count_death(draft, group_id, started.processor_id)
 

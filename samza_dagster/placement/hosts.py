@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from samza_dagster.placement import (
+    actions,
     audit,
     containers,
     ends,
@@ -60,6 +61,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
         group = draft.find_group(group_id)
         if group is None:
             continue
+        _ask_for_what_is_held(draft, group, host)
         current |= _ghosts_are_back(draft, group, host, event.execution_ids)
         for processor in tuple(draft.group(group_id).processors.values()):
             incarnation = processor.incarnation
@@ -92,6 +94,7 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
             incarnation = processor.incarnation
             if incarnation is not None and incarnation.host == host:
                 _haunt(draft, group_id, processor, lease_ends_ms)
+        _what_is_held_is_lost(draft, group_id, host)
         leases_over(draft, group_id)
 
 
@@ -208,6 +211,16 @@ def fence_command(ghost: Ghost) -> FencePrincipal:
     return FencePrincipal(ghost.processor_id, ghost.incarnation.execution_id)
 
 
+def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:
+    """A host that begins anew may have lost what was reserved on it."""
+    action = group.action
+    if action is None or action.reservation is None or action.reservation.allocated_host != host:
+        return
+    reservation = evolve(action.reservation, confirmed=False)
+    draft.put_action(group.group_id, evolve(action, reservation=reservation))
+    draft.emit(containers.request_command(draft, ownership.subject(action), reservation))
+
+
 def _ghosts_are_back(
     draft: Draft, group: Group, host: str, execution_ids: frozenset[str]
 ) -> set[str]:
@@ -232,6 +245,16 @@ def _ghosts_are_lost(draft: Draft, group: Group, host: str, lease_ends_ms: int) 
     for ghost in group.ghosts:
         if ghost.incarnation.host == host and ghost.lease_ends_ms is None:
             _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=lease_ends_ms))
+
+
+def _what_is_held_is_lost(draft: Draft, group_id: str, host: str) -> None:
+    """Nothing is stopped for a reservation that nobody answers for any more."""
+    group = draft.find_group(group_id)
+    action = None if group is None else group.action
+    if action is None or action.stage is not Stage.HELD or action.reservation is None:
+        return
+    if action.reservation.allocated_host == host:
+        actions.give_up(draft, group_id, action, texts.host_lost(host))
 
 
 def _put_ghost(draft: Draft, group_id: str, ghost: Ghost) -> None:
@@ -281,7 +304,7 @@ def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
             incarnation=ghost.incarnation,
             last_seen_host=host,
             attempts=0,
-            avoid_host=None,
+            avoid_hosts=(),
         ),
     )
     draft.emit(WriteLocality(ghost.processor_id, host))

@@ -19,7 +19,7 @@ class IndexDraft:
 
     def __init__(self, index: Index) -> None:
         self._before = index
-        self._touched: dict[str, Group | None] = {}
+        self.touched: dict[str, Group | None] = {}
         self.deadlines: Heap = index.deadlines
         self.turns: Heap = index.turns
         self.pauses: Heap = index.pauses
@@ -34,13 +34,13 @@ class IndexDraft:
 
     def touch(self, group_id: str, group: Group | None) -> None:
         """This is the group now; None when it is gone."""
-        self._touched[group_id] = group
+        self.touched[group_id] = group
 
     def refresh(self) -> None:
         """Takes up what was touched since."""
-        if not self._touched:
+        if not self.touched:
             return
-        touched, self._touched = self._touched, {}
+        touched, self.touched = self.touched, {}
         for group_id, group in touched.items():
             old = self.summaries.get(group_id, NOTHING)
             new = NOTHING if group is None else summarise(group)

@@ -43,8 +43,8 @@ def displacing(group: Group, standby_id: str, *stages: Stage) -> Action | None:
 
 
 def awaits_reservation(group: Group, processor_id: str) -> bool:
-    """It is down, and an action already reserves its next place."""
-    return acts_on(group.action, processor_id, Stage.RESERVING)
+    """It is down, and an action already reserves its next place, or has it cleared."""
+    return acts_on(group.action, processor_id, Stage.STOPPING_STANDBY, Stage.RESERVING)
 
 
 def gives_way(group: Group, processor_id: str) -> str | None:
@@ -86,5 +86,5 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
     if ask.kind is AskKind.STOP_STANDBY:
         return all(ghost.processor_id != ask.processor_id for ghost in group.ghosts)
     if ask.kind is AskKind.FAIL_OVER:
-        return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING)
+        return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
     return processor.phase is Phase.RUNNING

@@ -71,6 +71,8 @@ def _request_reservations_again(draft: Draft, group: Group) -> None:
     expiry = actions.expiry_ms(draft, action.ask)
     if action.reservation is not None:
         renewed = _renewed(draft, action.reservation, expiry)
+        if renewed.allocated_host is not None:
+            renewed = evolve(renewed, confirmed=False)
         if action.stage is Stage.HELD:
             renewed = evolve(renewed, deadline_ms=draft.now_ms + expiry)
         action = evolve(action, reservation=renewed)

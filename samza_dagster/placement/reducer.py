@@ -20,6 +20,7 @@ from samza_dagster.placement import (
     requests,
     spin_up,
     swaps,
+    texts,
 )
 from samza_dagster.placement.commands import Command, CountMetric, ReleaseResource
 from samza_dagster.placement.draft import Draft
@@ -156,10 +157,12 @@ def _allocated(draft: Draft, request_id: str, host: str) -> None:
     if action is not None:
         held = action.reservation
         if held is not None and held.request_id == request_id:
-            if held.allocated_host is None:
-                standby = action.ask.kind is AskKind.START_STANDBY
-                take = spin_up.allocated if standby else actions.allocated
-                take(draft, group_id, action, held, host)
+            if held.allocated_host is not None:
+                actions.confirmed(draft, group_id, action, held)
+                return
+            standby = action.ask.kind is AskKind.START_STANDBY
+            take = spin_up.allocated if standby else actions.allocated
+            take(draft, group_id, action, held, host)
             return
         held = action.standby_reservation
         if held is not None and held.request_id == request_id:
@@ -171,6 +174,12 @@ def _allocated(draft: Draft, request_id: str, host: str) -> None:
         if request is not None and request.request_id == request_id:
             if request.allocated_host is None:
                 containers.hold(draft, group_id, processor.processor_id, request, host)
+            return
+        incarnation = processor.incarnation
+        if incarnation is not None and incarnation.request_id == request_id:
+            if incarnation.host != host:
+                # Held twice, by two leaders' clusters: this one is for nobody.
+                draft.emit(ReleaseResource(request_id))
             return
 
 
@@ -188,6 +197,9 @@ def _expired(draft: Draft, request_id: str, why: str) -> None:
                     spin_up.expired(draft, group_id, action, why)
                 else:
                     actions.expired(draft, group_id, action, reservation, why)
+            elif action.stage is Stage.HELD and not reservation.confirmed:
+                # Asked for again since, and its host didn't come back with it in time.
+                actions.give_up(draft, group_id, action, texts.expired(why))
             return
         reservation = action.standby_reservation
         if reservation is not None and reservation.request_id == request_id:

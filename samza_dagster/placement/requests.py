@@ -19,7 +19,7 @@ from samza_dagster.placement import (
 from samza_dagster.placement.commands import DeleteRequest
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.explain import refusal_of_ask
-from samza_dagster.placement.state import AskKind, Group, Phase, PlacementAsk
+from samza_dagster.placement.state import AskKind, Group, PlacementAsk
 
 _CONTROLS = (AskKind.CANCEL, AskKind.COMMIT, AskKind.RELEASE)
 
@@ -138,7 +138,7 @@ def _busy_host(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
     """A host that the request would touch and that as many actions touch as may."""
     touched: set[str] = set()
     processor = group.processors.get(ask.processor_id)
-    if processor is not None and processor.phase is Phase.RUNNING and processor.incarnation:
+    if processor is not None and processor.incarnation is not None:
         touched.add(processor.incarnation.host)
     if swaps.is_swap(ask):
         touched.update(swaps.target_host(draft, group, ask.processor_id))

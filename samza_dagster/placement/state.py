@@ -73,13 +73,18 @@ class End:
 
 @dataclass(frozen=True)
 class ResourceRequest:
-    """A resource asked of the cluster; `host` None is any host not excluded."""
+    """A resource asked of the cluster; `host` None is any host not excluded.
+
+    One that is allocated isn't `confirmed` from when its host, or the coordinator, begins
+    anew until the cluster says again that it is held.
+    """
 
     request_id: str
     host: str | None
     excluded_hosts: tuple[str, ...]
     deadline_ms: int
     allocated_host: str | None = None
+    confirmed: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,9 @@ class Processor:
     host was lost. `deadline_ms` is when a start must have checked in, or when an
     unanswered stop is asked again. `attempts` counts tries since the last check-in,
     `failures` all of the job's life, `failed_at_ms` those within the retry window.
-    `avoid_host` is where the last start failed. A processor not `wanted` is removed
-    once it is dead. `extra` marks a standby that was spun up on request.
+    `avoid_hosts` are where starts failed since the last check-in, the newest last. A
+    processor not `wanted` is removed once it is dead. `extra` marks a standby that was
+    spun up on request.
     """
 
     processor_id: str
@@ -106,7 +112,7 @@ class Processor:
     deadline_ms: int | None = None
     waiting_since_ms: int = 0
     not_before_ms: int = 0
-    avoid_host: str | None = None
+    avoid_hosts: tuple[str, ...] = ()
     wanted: bool = True
     extra: bool = False
     last_end: End | None = None

@@ -109,18 +109,14 @@ def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor
 
 
 def standby_stop_failed(draft: Draft, group_id: str, action: Action) -> None:
-    """The standby lives on where it was: FAILED, the active untouched."""
-    responses.give_back(draft, action)
+    """The standby lives on where it was: FAILED, the active untouched, or sent back if it is down."""
     containers.lives_on(draft, group_id, action.standby_id)
-    responses.fail(draft, group_id, action, texts.stop_failed(action.target_host or ""))
-    draft.put_action(group_id, None)
+    actions.give_up(draft, group_id, action, texts.stop_failed(action.target_host or ""))
 
 
 def standby_lost(draft: Draft, group_id: str, action: Action) -> None:
     """The standby's host fell silent before it was seen dead: its place can't be taken."""
-    responses.give_back(draft, action)
-    responses.fail(draft, group_id, action, texts.host_lost(action.target_host or ""))
-    draft.put_action(group_id, None)
+    actions.give_up(draft, group_id, action, texts.host_lost(action.target_host or ""))
 
 
 def _begin_while_down(draft: Draft, group_id: str, ask: PlacementAsk) -> None:

@@ -69,6 +69,16 @@ CANCELLED = "cancelled before anything was stopped; the container runs on untouc
 RELEASED = "released: what was reserved is given back, the container runs on untouched"
 
 
+def given_up_while_down(word: str, processor_id: str) -> str:
+    """Nothing was stopped, but the container had ended by itself."""
+    return f"{word}; container {processor_id} had ended by itself, it is started again"
+
+
+def given_up_after_standby(word: str, standby_id: str) -> str:
+    """Of a swap the standby's part was done."""
+    return f"{word} after standby {standby_id} gave way; the active runs on untouched"
+
+
 def held(host: str, for_ms: int) -> str:
     """The destination is reserved and waits for its commit."""
     return f"Reserved on host {host}, waits for commit, let go in {for_ms / 1000:g} s"

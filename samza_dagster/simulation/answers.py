@@ -214,6 +214,7 @@ def _touched(chronicle: Chronicle, asked: Asked) -> frozenset[str]:
     hosts: set[str] = set()
     if asked.source is not None and asked.source[0] in chronicle.checked_in:
         hosts.add(asked.source[1])
-    if asked.ask.destination_host not in naming.DESTINATION_WORDS:
+    places = asked.ask.kind in {AskKind.PLACE, AskKind.START_STANDBY}
+    if places and asked.ask.destination_host not in naming.DESTINATION_WORDS:
         hosts.add(asked.ask.destination_host)
     return frozenset(hosts)

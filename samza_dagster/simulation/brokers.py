@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import PlacementAsk
+from samza_dagster.simulation.twins import twin
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Brokers:
 
     def copy(self) -> Brokers:
         """An independent one."""
-        return replace(
+        return twin(
             self,
             refused=set(self.refused),
             calls=list(self.calls),

@@ -9,6 +9,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH
 from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.simulation.twins import twin
 from samza_dagster.simulation.violation import InvariantViolated
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
@@ -94,7 +95,7 @@ class Chronicle:
 
     def fork(self) -> Chronicle:
         """A copy that goes its own way."""
-        return replace(
+        return twin(
             self,
             premises=Counter(self.premises),
             asked=dict(self.asked),
@@ -192,9 +193,12 @@ class Chronicle:
         if asked.begun or asked.terminal:
             raise InvariantViolated("acted-once", f"request {uuid} began a second time")
         subject = asked.subject
-        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
-            subject = group.action.standby_id
         was = self.newest.get(subject)
+        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
+            subject, was = group.action.standby_id, None
+        processor = group.processors.get(subject)
+        if processor is None or processor.incarnation is None:
+            was = None  # it was down already: the action takes nothing from anywhere
         asked = replace(
             asked,
             begun=True,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from samza_dagster.placement.commands import Effect
 from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.clocks import Clock
 from samza_dagster.simulation.resources import Requests
+from samza_dagster.simulation.twins import twin
 
 
 class Standing(StrEnum):
@@ -64,10 +65,10 @@ class Coordinator:
 
     def copy(self) -> Coordinator:
         """An independent one."""
-        return replace(
+        return twin(
             self,
             clock=self.clock.copy(),
-            books={name: replace(book) for name, book in self.books.items()},
+            books={name: twin(book) for name, book in self.books.items()},
             requests=self.requests.copy(),
             notices=list(self.notices),
             unread=list(self.unread),

@@ -72,6 +72,25 @@ def place(world: World, leader: Coordinator) -> None:
         )
 
 
+def reconcile(world: World, leader: Coordinator, host: VirtualHost) -> None:
+    """By a host's word the cluster finds what is held there for nobody, or for no longer.
+
+    As in `cluster/resource_requests.py`, at each word of the host.
+    """
+    for request_id, hold in host.ledger.items():
+        if hold.user is not None or leader.requests.held.get(request_id) == host.name:
+            continue
+        release = cmd.ReleaseResource(request_id)
+        if any(command == release for _, command in host.commands):
+            continue
+
+        def send(_: str, command: HostCommand) -> None:
+            host.commands.append((leader.epoch, command))
+
+        if leader.requests.found(request_id, host.name, send):
+            leader.notices.append((Notice.ALLOCATED, request_id))
+
+
 def registered(world: World, leader: Coordinator) -> list[VirtualHost]:
     """Hosts that registered with it and aren't lost."""
     return [world.hosts[name] for name, book in leader.books.items() if book.talks]

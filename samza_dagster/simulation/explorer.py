@@ -11,14 +11,14 @@ import gc
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from samza_dagster.simulation.invariants import Judge
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.small_world import Budget, SmallWorld, is_whole, outcome
+from samza_dagster.simulation.small_world import LADDER, Budget, Rung, SmallWorld, is_whole, outcome
 from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantViolated
 from samza_dagster.simulation.world import World
 
@@ -117,21 +117,34 @@ def explore(
     return seen
 
 
-def explore_both(
-    config: SmallWorld, max_states: int = 1_000_000, deadline_s: float = 600.0
-) -> tuple[Exploration, Exploration]:
-    """With the crash and without, at the same time; then: is every end with it one without?"""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        crashing = pool.submit(explore, config, max_states, deadline_s)
-        calm = pool.submit(explore, config.without_crash(), max_states, deadline_s)
-        with_crash, without = crashing.result(), calm.result()
-    if with_crash.finding is None and without.closed:
-        for end, path in with_crash.outcomes.items():
-            if end not in without.outcomes:
-                what = f"only a crash leads to {end}"
-                with_crash.finding = Finding(RECOVERY_EQUIVALENT, what, path)
-                break
-    return with_crash, without
+def climb(
+    ladder: Sequence[Rung] = LADDER,
+    max_states: int = 1_000_000,
+    deadline_s: float = 600.0,
+    workers: int = 2,
+    told: Callable[[str, Exploration], None] = lambda _name, _seen: None,
+) -> dict[str, Exploration]:
+    """Every rung within the bounds; then: is every end that a crash led to one without it?"""
+    found: dict[str, Exploration] = {}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        begun = {
+            pool.submit(explore, rung.world, max_states, deadline_s): rung.name for rung in ladder
+        }
+        for done in as_completed(begun):
+            found[begun[done]] = done.result()
+            told(begun[done], done.result())
+    for rung in ladder:
+        calm = found.get(rung.calm)
+        if calm is not None and calm.closed:
+            _compare(found[rung.name], calm)
+    return {rung.name: found[rung.name] for rung in ladder}
+
+
+def _compare(crashed: Exploration, calm: Exploration) -> None:
+    for end, path in crashed.outcomes.items():
+        if crashed.finding is None and end not in calm.outcomes:
+            what = f"only a crash leads to {end}"
+            crashed.finding = Finding(RECOVERY_EQUIVALENT, what, path)
 
 
 def _expand(

@@ -240,13 +240,13 @@ def kill(world: World, name: str, processor_id: str) -> bool:
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
         return False
-    passing.stir(world, host)
+    stirred = passing.stir(world, host)
     for entry in host.live():
         if entry.processor_id == processor_id:
             host.die(entry)
             world.touched()
             return True
-    return False
+    return stirred
 
 
 def agent_restart(world: World, name: str) -> bool:

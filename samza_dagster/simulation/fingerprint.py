@@ -8,7 +8,7 @@ import json
 from collections.abc import Hashable, Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from samza_dagster.placement.state import JobState
 
@@ -62,6 +62,19 @@ def _names(kind: type) -> tuple[tuple[str, bool], ...]:
     )
 
 
+class _Shape(NamedTuple):
+    """A frozen value without its ids and times, and these in order of appearance.
+
+    `value` is kept so that its identity isn't used again while this is remembered.
+    """
+
+    value: Any
+    prefix: str
+    number: int
+    ids: tuple[str, ...]
+    times: tuple[int, ...]
+
+
 class _Renaming:
     """Renames ids by order of appearance, and times relative to now."""
 
@@ -70,8 +83,8 @@ class _Renaming:
         self.now_ms = now_ms
         self.names: dict[str, int] = {}
 
-    def of(self, value: Any, is_time: bool = False) -> Any:
-        if value is None or isinstance(value, bool):
+    def of(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):
             if isinstance(value, Enum):
@@ -79,21 +92,72 @@ class _Renaming:
             if value.startswith(self.prefix):
                 return self.names.setdefault(value, len(self.names))
             return value
-        if isinstance(value, int):
-            # What was due already is due, however long ago.
-            return max(0, value - self.now_ms) if is_time else value
         if isinstance(value, tuple | list):
-            return tuple(self.of(entry, is_time) for entry in cast("list[Any]", value))
+            return tuple([self.of(entry) for entry in cast("list[Any]", value)])
         if isinstance(value, Mapping):
             entries = cast("Mapping[str, Any]", value)
-            return tuple((self.of(key), self.of(entries[key])) for key in sorted(entries))
-        if isinstance(value, set | frozenset):
-            return tuple(sorted(str(entry) for entry in cast("set[Any]", value)))
-        kind = cast("type[Any]", type(value))
-        parts = [kind.__name__]
-        for name, time in _names(kind):
-            parts.append(self.of(getattr(value, name), time))
-        return tuple(parts)
+            return tuple([(key, self.of(entries[key])) for key in sorted(entries)])
+        shape = _shape(value, self.prefix)
+        names, now_ms = self.names, self.now_ms
+        # What was due already is due, however long ago.
+        return (
+            shape.number,
+            tuple([names.setdefault(name, len(names)) for name in shape.ids]),
+            tuple([at - now_ms if at > now_ms else 0 for at in shape.times]),
+        )
+
+
+_ID, _TIME = "an id", "a time"
+_MOST_SHAPES = 200_000
+_shapes: dict[int, _Shape] = {}
+_numbers: dict[Any, int] = {}
+
+
+def _shape(value: Any, prefix: str) -> _Shape:
+    """The shape of a frozen value; worlds that were forked share most of these."""
+    known = _shapes.get(id(value))
+    if known is not None and known.value is value and known.prefix == prefix:
+        return known
+    ids: list[str] = []
+    times: list[int] = []
+    skeleton = _skeleton(value, False, prefix, ids, times)
+    number = _numbers.setdefault(skeleton, len(_numbers))
+    if len(_shapes) >= _MOST_SHAPES:
+        _shapes.clear()
+    shape = _shapes[id(value)] = _Shape(value, prefix, number, tuple(ids), tuple(times))
+    return shape
+
+
+def _skeleton(value: Any, is_time: bool, prefix: str, ids: list[str], times: list[int]) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if isinstance(value, Enum):
+            return value.value
+        if value.startswith(prefix):
+            ids.append(value)
+            return _ID
+        return value
+    if isinstance(value, int):
+        if is_time:
+            times.append(value)
+            return _TIME
+        return value
+    if isinstance(value, tuple | list):
+        entries = cast("list[Any]", value)
+        return tuple([_skeleton(entry, is_time, prefix, ids, times) for entry in entries])
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value)
+        return tuple(
+            [(key, _skeleton(pairs[key], False, prefix, ids, times)) for key in sorted(pairs)]
+        )
+    if isinstance(value, set | frozenset):
+        return tuple(sorted(str(entry) for entry in cast("set[Any]", value)))
+    kind = cast("type[Any]", type(value))
+    parts: list[Any] = [kind.__name__]
+    for name, time in _names(kind):
+        parts.append(_skeleton(getattr(value, name), time, prefix, ids, times))
+    return tuple(parts)
 
 
 def canonical(world: World) -> Canonical:

@@ -149,6 +149,7 @@ def take(world: World, host: VirtualHost, report: Report) -> None:
     """The leader's cluster turns a report into what the heart is told."""
     said, ident = report
     leader, now, name = world.leader, world.now_ms, host.name
+    host.unacknowledged.clear()  # acknowledgements travel with the reports
     requests = leader.requests
 
     def send(to: str, command: Reserve | cmd.ReleaseResource) -> None:
@@ -298,13 +299,13 @@ def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callabl
         host = world.hosts.get(name)
         if host is None or host.frozen is not None:
             return False
-        stir(world, host)
+        stirred = stir(world, host)
         for entry in host.books.values():
             if entry.processor_id == processor_id and _next_of(world, host, entry) == kind:
                 act(host, entry)
                 world.touched()
                 return True
-        return False
+        return stirred  # its warden may have been first
 
     return move
 

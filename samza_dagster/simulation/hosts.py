@@ -14,6 +14,7 @@ from enum import StrEnum
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.simulation.clocks import Grant, HostClock
+from samza_dagster.simulation.twins import twin
 
 
 class Life(StrEnum):
@@ -134,10 +135,10 @@ class VirtualHost:
 
     def copy(self) -> VirtualHost:
         """An independent one."""
-        return replace(
+        return twin(
             self,
             clock=self.clock.copy(),
-            books={key: replace(entry) for key, entry in self.books.items()},
+            books={key: twin(entry) for key, entry in self.books.items()},
             ledger=dict(self.ledger),
             commands=list(self.commands),
             unacknowledged=list(self.unacknowledged),

@@ -9,7 +9,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.leases import grant_ms
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.simulation.coordinators import Coordinator, Standing
-from samza_dagster.simulation.effects import place
+from samza_dagster.simulation.effects import place, reconcile
 from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.violation import InvariantViolated
 
@@ -26,12 +26,14 @@ def grant_now(world: World, leader: Coordinator, host: VirtualHost) -> None:
     host.take_grant(world.true_ms, host.clock.asked(world.true_ms, leader.epoch, lease_ms))
 
 
-def stir(world: World, host: VirtualHost) -> None:
+def stir(world: World, host: VirtualHost) -> bool:
     """Something on a host that was frozen runs again: its wardens, before anything else."""
-    if host.stale:
-        host.stale = False
-        host.wardens_look(world.true_ms)
-        world.touched()
+    if not host.stale:
+        return False
+    host.stale = False
+    host.wardens_look(world.true_ms)
+    world.touched()
+    return True
 
 
 def advance(world: World, until_ms: int, *, busy: bool = False) -> None:
@@ -66,6 +68,7 @@ def renew(world: World) -> None:
             if book.talks and host.speaks and not host.restarted:
                 stir(world, host)
                 book.heard_ms = book.granted_ms = now
+                reconcile(world, leader, host)
                 if not host.cut_in:
                     grant_now(world, leader, host)
     if old is not None and old.answers:
@@ -146,10 +149,15 @@ def expire(world: World, request_id: str) -> None:
 
 
 def tick(world: World) -> bool:
-    """Time goes on to whatever is due next; False when nothing is."""
+    """Time goes on to whatever is due next; False when nothing is.
+
+    Then all that may still happen is that hosts say the same again, and are corrected.
+    """
     due = next_due_ms(world)
     if due is None:
-        return False
+        before = sum(len(host.commands) for host in world.hosts.values())
+        renew(world)
+        return sum(len(host.commands) for host in world.hosts.values()) != before
     advance(world, max(due, world.true_ms))
     return True
 

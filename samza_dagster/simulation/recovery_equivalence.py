@@ -127,7 +127,7 @@ def _undated_action(action: Action | None) -> Action | None:
 
 
 def _undated(request: ResourceRequest | None) -> ResourceRequest | None:
-    return None if request is None else replace(request, deadline_ms=0)
+    return None if request is None else replace(request, deadline_ms=0, confirmed=True)
 
 
 def _difference(before: Group, after: Group) -> str:

@@ -6,10 +6,11 @@ Modelled on `cluster/resource_requests.py` and `cluster/allocation.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from samza_dagster.placement.commands import ReleaseResource, RequestResource
 from samza_dagster.simulation.hosts import Reserve, VirtualHost
+from samza_dagster.simulation.twins import twin
 
 ASK_AGAIN_MS = 500
 """A host that refused although it seemed to have room is asked again after this."""
@@ -40,8 +41,7 @@ class Requests:
     def copy(self) -> Requests:
         """An independent one."""
         pending = {
-            key: replace(open_, again_at=dict(open_.again_at))
-            for key, open_ in self.pending.items()
+            key: twin(open_, again_at=dict(open_.again_at)) for key, open_ in self.pending.items()
         }
         return Requests(pending, dict(self.held), dict(self.used_by), set(self.ended))
 
@@ -93,7 +93,7 @@ class Requests:
         if request_id in self.ended or self.held.get(request_id, host) != host:
             send(host, ReleaseResource(request_id))
             return False
-        if pending is None:
+        if pending is None and request_id not in self.held:
             self._hold(request_id, host)
             return True
         return False

@@ -71,10 +71,6 @@ class SmallWorld:
             world.settle()
         return world
 
-    def without_crash(self) -> SmallWorld:
-        """The same with a coordinator that never crashes."""
-        return replace(self, budget=replace(self.budget, crashes=0))
-
     def moves(self, world: World, budget: Budget) -> Iterator[tuple[Move, Budget]]:
         """Everything that may happen next, and what may go wrong after that.
 
@@ -131,3 +127,29 @@ def outcome(world: World) -> tuple[object, ...]:
     )
     last = {r.uuid: r.status for r in world.brokers.responses}
     return placed, tuple(sorted(last.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A small world by name. `calm` is the rung with the same faults and no crash."""
+
+    name: str
+    world: SmallWorld
+    calm: str = ""
+
+
+def _rung(name: str, calm: str = "", *, crashes: int = 0, lost: int = 0, twice: int = 0) -> Rung:
+    return Rung(name, SmallWorld(Budget(crashes, lost, twice)), calm)
+
+
+LADDER = (
+    _rung("two moves"),
+    _rung("a crash", "two moves", crashes=1),
+    _rung("a duplicate", twice=1),
+    _rung("a lost host", lost=1),
+    _rung("a crash and a duplicate", "a duplicate", crashes=1, twice=1),
+    _rung("a crash and a lost host", "a lost host", crashes=1, lost=1),
+    _rung("a duplicate and a lost host", lost=1, twice=1),
+    _rung("all of it", "a duplicate and a lost host", crashes=1, lost=1, twice=1),
+)
+"""From what is soon looked at whole to what is not; each with two moves asked for."""

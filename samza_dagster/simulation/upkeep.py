@@ -113,7 +113,7 @@ def judge_way_back(
     if group is None or host is None or not host.alive or not host.registered:
         return
     processor = group.processors.get(command.processor_id)
-    failed_there = processor is None or processor.avoid_host == source
+    failed_there = processor is None or source in processor.avoid_hosts[-1:]
     earlier = before.groups.get(group_id)
     was = earlier.processors.get(command.processor_id) if earlier is not None else None
     if was is not None and was.incarnation is not None and was.incarnation.host == source:

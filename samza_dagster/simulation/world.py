@@ -226,6 +226,7 @@ class World:
         for _ in range(limit):
             moves = happenings.due(self)
             if not self.do(moves[0] if moves else Move("tick")):
+                assert not moves, f"{moves[0]} is due and isn't possible"
                 break
         else:
             raise InvariantViolated(NEVER_QUIET, f"after {limit} moves: {self.phases()}")

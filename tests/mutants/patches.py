@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,10 @@ ROOMS = ("placement", "simulation", "model", "readiness", "errors.py", "version.
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`old` stands in `file` of the heart once, or `count` times, and becomes `new`.
+    """`old` stands in `file` of the heart once, and becomes `new`; so does each pair of `more`.
 
-    `invariant` is the one that should find it; "" when any may.
+    `invariant` is the one that should find it; "" when any may. A bug that two guards keep
+    out takes both away. `make` gives the whole text instead.
     """
 
     name: str
@@ -24,16 +26,22 @@ class Mutant:
     old: str
     new: str
     invariant: str = ""
+    more: tuple[tuple[str, str], ...] = ()
     line: int = 0
+    make: Callable[[], str] | None = None
 
     def text(self) -> str:
         """The whole module with the bug; raises `StaleMutant` when the heart has changed."""
+        if self.make is not None:
+            return self.make()
         source = (ROOT / HEART / self.file).read_text()
-        if source.count(self.old) != 1:
-            raise StaleMutant(
-                f"{self.name}: {self.file} has {source.count(self.old)} times, not once:\n{self.old}"
-            )
-        return source.replace(self.old, self.new)
+        for old, new in ((self.old, self.new), *self.more):
+            if source.count(old) != 1:
+                raise StaleMutant(
+                    f"{self.name}: {self.file} has {source.count(old)} times, not once:\n{old}"
+                )
+            source = source.replace(old, new)
+        return source
 
 
 class StaleMutant(Exception):

@@ -63,6 +63,7 @@ class Job:
     input_topic: str = "rig-input"
     lease_ms: int = 30_000
     host_timeout_ms: int = 30_000
+    options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -147,6 +148,7 @@ class Job:
     def start_coordinator(self, *options: str, kill_at: str | None = None) -> None:
         """A coordinator process; `kill_at` as `crashing_coordinator` reads it."""
         arguments = [
+            *self.options,
             *options,
             *("--config", str(self.directory / "job.properties")),
             *("--launch", str(self.directory / "launch.json")),
@@ -196,6 +198,13 @@ class Job:
                 return json.loads(answer.read())
         except (OSError, ValueError):
             return None
+
+    def metrics(self) -> str:
+        """`GET /metrics` of the coordinator that leads."""
+        url = (self.directory / "coordinator.url").read_text().strip()
+        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+            return answer.read().decode()
 
     def processors(self) -> dict[str, dict[str, Any]]:
         """Processor id → host, pid, execution id, mode, state."""

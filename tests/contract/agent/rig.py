@@ -79,7 +79,7 @@ class Recorder:
 class Agent:
     """One agent process of one host."""
 
-    def __init__(self, root: Path, host: str, memory_mb: int, cores: int) -> None:
+    def __init__(self, root: Path, host: str, memory_mb: int, cores: int, *more: str) -> None:
         self.host = host
         self.root = root
         self.directory = root / "agents" / host
@@ -90,6 +90,7 @@ class Agent:
             "--token-file",
             str(root / "token"),
         ]
+        self.arguments += more
         self.process = self.spawn()
 
     def spawn(self) -> subprocess.Popen[bytes]:
@@ -152,17 +153,23 @@ class Rig:
         self.agents: list[Agent] = []
         self.clusters: list[LocalCluster] = []
 
-    def cluster(self, epoch: int = 1, lease_s: float = 30.0) -> tuple[LocalCluster, Recorder]:
+    def cluster(
+        self, epoch: int = 1, lease_s: float = 30.0, host_timeout_s: float | None = None
+    ) -> tuple[LocalCluster, Recorder]:
         cluster = LocalCluster(
-            token=TOKEN, epoch=epoch, lease_s=lease_s, url_file=self.root / "url"
+            token=TOKEN,
+            epoch=epoch,
+            lease_s=lease_s,
+            host_timeout_s=host_timeout_s,
+            url_file=self.root / "url",
         )
         recorder = Recorder(admit=cluster.admit_host)
         self.clusters.append(cluster)
         cluster.start(recorder)  # pyright: ignore[reportArgumentType]
         return cluster, recorder
 
-    def agent(self, host: str, memory_mb: int = 1000, cores: int = 4) -> Agent:
-        agent = Agent(self.root, host, memory_mb, cores)
+    def agent(self, host: str, memory_mb: int = 1000, cores: int = 4, *more: str) -> Agent:
+        agent = Agent(self.root, host, memory_mb, cores, *more)
         self.agents.append(agent)
         return agent
 

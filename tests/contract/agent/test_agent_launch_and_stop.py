@@ -36,6 +36,7 @@ def test_a_container_is_launched_checks_in_and_is_stopped(job: Rig) -> None:
     names = [name for name, _ in seen.calls]
     assert names == [
         "on_host_registered",
+        "on_host_told",
         "on_resource_allocated",
         "on_container_launched",
         "on_container_checked_in",

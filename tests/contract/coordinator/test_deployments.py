@@ -15,6 +15,7 @@ pytestmark = pytest.mark.contract
 def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None:
     """A plain key, then two actives to three and back: new run ids, no process of the old left,
     no store with two owners, and a coordinator stream that tells of the new JobModel alone.
+    Behind a leader that lives it is refused, unless it is told to take over.
     """
     job = job_of("deploying", actives=2, memory_mb=4096)
     before = job.processors()
@@ -24,11 +25,16 @@ def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None
         ({"job.container.count": "3"}, 3),
         ({"job.container.count": "2"}, 2),
     ):
-        job.kill_coordinator()
+        older = job.coordinator
+        assert older is not None
         job.properties |= changes
         job.configure()
         job.actives = actives
         job.start_coordinator()
+        assert job.coordinator is not None
+        assert job.coordinator.wait(timeout=20) == 2  # a leader lives, with another config
+        job.start_coordinator("--take-over", "now")
+        assert older.wait(timeout=20) == 1
         after = job.wait_until_running()
         deployments.append(job.status()["deployment_id"])
         assert not [p for p, c in before.items() if alive(c["pid"])], changes

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
-from tests.rig.job import Job, alive, until
+from tests.rig.job import ROOT, Job, alive, until
 
 pytestmark = pytest.mark.contract
 
@@ -198,3 +201,50 @@ def test_what_cant_be_read_is_answered_or_ignored_and_nobody_dies(
     job.start_coordinator()
     after = job.wait_until_running()
     assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+
+
+def command(job: Job, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Exit status and JSON document of a command, as a script sees it."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "samza_dagster.cli.main", *arguments, "--json"),
+            *("--bootstrap-servers", job.bootstrap_servers, "--job-name", job.name),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_commands_do_what_they_say(job: Job, client: PlacementClient) -> None:
+    """Hold, look, commit; cancel of what ended; a standby and its end; cleaning."""
+    destination = free_host(job, "1")
+    code, answer = command(
+        job, "place", "1", "--to", destination, "--hold", "--request-expiry", "60"
+    )
+    asked = answer["request"]["uuid"]
+    assert code == 0
+    assert answer["response"]["responseMessage"].startswith("Reserved on host")
+    code, answer = command(job, "status", "1")
+    assert [a["stage"] for a in answer["actions"]] == ["held"]
+    code, answer = command(job, "commit", asked)
+    assert (code, answer["response"]["statusCode"]) == (0, "SUCCEEDED")
+    code, answer = command(job, "status", asked)
+    assert (code, answer["response"]["destinationHost"]) == (0, destination)
+    code, answer = command(job, "cancel", asked)
+    assert (code, answer["error"]) == (2, "Refused")
+    code, answer = command(job, "control-standby", "start", "1", "--dry-run")
+    assert (code, answer["processor_id"], answer["kind"]) == (0, "1-1", "start-standby")
+    code, answer = command(job, "control-standby", "start", "1")
+    assert (code, answer["response"]["statusCode"]) == (0, "SUCCEEDED")
+    code, answer = command(job, "control-standby", "stop", "1-1")
+    assert (code, answer["response"]["statusCode"]) == (0, "SUCCEEDED")
+    code, answer = command(job, "gc", "--older-than", "0s", "--dry-run")
+    assert asked in {message["uuid"] for message in answer["removed"]}
+    code, answer = command(job, "gc", "--older-than", "0s")
+    assert code == 0
+    assert client.response(asked) is None
+    assert job.wait_until_running()

@@ -55,7 +55,7 @@ def other_topic(cluster: KafkaCluster) -> str:
 
 
 def state(**fields: object) -> bytes:
-    return json.dumps({"version": 1, **fields}).encode()
+    return json.dumps({"version": 2, **fields}).encode()
 
 
 def committed(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes | None]]:
@@ -98,8 +98,8 @@ def test_a_new_leader_reads_what_the_one_before_committed(
     first.commit([(topic, b"gone", None)])
     snapshot = new_writer().take_over()
     assert [(r.key, r.value, r.offset) for r in snapshot.records.values()] == [
-        ("group/0", {"version": 1, "n": 2}, 1),
-        ("job", {"version": 1, "n": 3}, 3),
+        ("group/0", {"version": 2, "n": 2}, 1),
+        ("job", {"version": 2, "n": 3}, 3),
     ]
     assert snapshot.end == 8  # five records and three markers
 
@@ -116,7 +116,7 @@ def test_the_older_writer_is_fenced_and_nothing_of_it_is_visible(
     with pytest.raises(Fenced) as raised:
         old.commit([(topic, b"leader", state(epoch=99))])
     assert raised.value.exit_code == 1
-    assert snapshot.records["leader"].value == {"version": 1, "epoch": 1}
+    assert snapshot.records["leader"].value == {"version": 2, "epoch": 1}
     young.commit([(topic, b"leader", state(epoch=2))])
     with pytest.raises(Fenced):
         old.commit([(topic, b"leader", state(epoch=99))])
@@ -236,20 +236,20 @@ def test_a_watch_sees_committed_records_only_and_reports_bad_ones(
     seen: queue.Queue[StateRecord] = queue.Queue()
     told: queue.Queue[MalformedRecord] = queue.Queue()
     reader.watch(seen.put, on_malformed=told.put)
-    writer.commit([(topic, b"a", state(n=1)), (topic, b"b", b'{"version":2}')])
+    writer.commit([(topic, b"a", state(n=1)), (topic, b"b", b'{"version":3}')])
     writer.commit([(topic, b"a", None)])
     assert [(r.key, r.value) for r in (seen.get(timeout=10), seen.get(timeout=10))] == [
-        ("a", {"version": 1, "n": 1}),
+        ("a", {"version": 2, "n": 1}),
         ("a", None),
     ]
-    assert f"topic {topic}, offset 1: key b, field version: 2" in told.get(timeout=10).seen
+    assert f"topic {topic}, offset 1: key b, field version: 3" in told.get(timeout=10).seen
     reader.close()
 
 
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (b'{"version":2}', "field version: 2"),
+        (b'{"version":3}', "field version: 3"),
         (b"{}", "field version: None"),
         (b"nonsense", "no JSON"),
         (b"[1]", "no object"),

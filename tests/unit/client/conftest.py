@@ -16,8 +16,10 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import group_of
+from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, RESPONSE
 from samza_dagster.placement.state import (
     Action,
@@ -92,6 +94,57 @@ class FakeState:
         pass
 
 
+@dataclass
+class FakeMailbox:
+    """Our topic in memory: what is written is in the state's mail at once."""
+
+    state: FakeState
+    watches: list[Any] = field(default_factory=list)
+    position: int = 0
+
+    def prepare_writes(self) -> None:
+        pass
+
+    def mail(self) -> OwnMail:
+        return self.state.state.mail if self.state.state is not None else OwnMail()
+
+    def put(self, **changes: Any) -> None:
+        assert self.state.state is not None
+        mail = replace(self.mail(), **changes)
+        self.state.state = replace(self.state.state, mail=mail)
+        self.position += 1
+
+    def write(self, uuid: str, request: OwnRequest) -> int:
+        self.put(requests={**self.mail().requests, uuid: request})
+        return self.position
+
+    def answer(self, response: PlacementResponse) -> None:
+        """As the leader does: the answer, and the request is taken."""
+        requests = {u: r for u, r in self.mail().requests.items() if u != response.uuid}
+        responses = {**self.mail().responses, response.uuid: response}
+        self.put(requests=requests, responses=responses)
+        for watch in self.watches:
+            watch(response, self.position)
+
+    def delete_request(self, uuid: str) -> None:
+        self.put(requests={u: r for u, r in self.mail().requests.items() if u != uuid})
+
+    def delete_response(self, uuid: str) -> None:
+        self.put(responses={u: r for u, r in self.mail().responses.items() if u != uuid})
+
+    def end_position(self) -> int:
+        return self.position
+
+    def watch_responses(self, on_response: Any, *, from_position: int | None = None) -> Any:
+        self.watches.append(on_response)
+        for response in self.mail().responses.values():
+            on_response(response, self.position)
+        return self
+
+    def close(self) -> None:
+        pass
+
+
 def running_state() -> CoordinatorState:
     groups: dict[str, Group] = {}
     for number, (active, standby) in enumerate((("0", "0-0"), ("1", "1-0"))):
@@ -139,6 +192,11 @@ class Job:
             assert record.value is not None
             self.store.put(record.namespace, record.key, record.value)
 
+    @property
+    def mailbox(self) -> FakeMailbox:
+        self._mailbox = getattr(self, "_mailbox", None) or FakeMailbox(self.coordinator)
+        return self._mailbox
+
     def client(self, **options: Any) -> PlacementClient:
         return PlacementClient.over(
             self.store,
@@ -146,6 +204,7 @@ class Job:
             state=self.coordinator,
             topics=self.topics,
             now_ms=lambda: self.now_ms,
+            mailbox=self.mailbox,
             **options,
         )
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, is_gone, this_process
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.errors import Refused
 from samza_dagster.metadata.state_topic import Snapshot, StateRecord
 from samza_dagster.placement.state import Limits
 
@@ -75,14 +76,17 @@ class FakeTopic:
 
     leader: Leader | None
     age_ms: int = 0
+    config: str = "mine"
     watching: Any = None
     closed: list[str] = field(default_factory=list)
 
     def snapshot(self) -> Snapshot:
         if self.leader is None:
             return Snapshot({}, 0)
-        record = StateRecord("leader", self.leader.to_json(), 0, 1_000_000 - self.age_ms)
-        return Snapshot({"leader": record}, 1)
+        at_ms = 1_000_000 - self.age_ms
+        record = StateRecord("leader", self.leader.to_json(), 0, at_ms)
+        deployment = StateRecord("deployment", {"fingerprint": self.config}, 0, at_ms)
+        return Snapshot({"leader": record, "deployment": deployment}, 1)
 
     def watch(self, on_record: Any, *, from_position: int) -> FakeTopic:
         assert from_position == 1
@@ -93,7 +97,7 @@ class FakeTopic:
         self.closed.append("watch")
 
 
-ELSEWHERE = Leader(epoch=3, host="elsewhere", lease_ms=3_000, ended=False)
+ELSEWHERE = Leader(epoch=3, host="elsewhere", lease_ms=9_000, beat_every_ms=1_000, ended=False)
 
 
 def candidacy(topic: FakeTopic, stopped: threading.Event, times: list[float]) -> Candidacy:
@@ -104,6 +108,7 @@ def candidacy(topic: FakeTopic, stopped: threading.Event, times: list[float]) ->
 
     return Candidacy(
         topic,  # pyright: ignore[reportArgumentType]
+        fingerprint="mine",
         seconds=seconds,
         stopped=stopped,
         jitter=lambda: 0.0,
@@ -118,7 +123,7 @@ def test_nobody_leads(leader: Leader | None) -> None:
 
 
 def test_silence_is_waited_for_and_every_record_is_a_sign_of_life() -> None:
-    """Two thirds of the lease, counted from the last record of any kind."""
+    """Two beats, counted from the last record of any kind, whatever leases of older leaders run."""
     topic = FakeTopic(ELSEWHERE)
     watcher = candidacy(topic, threading.Event(), [0.0, 1.9, 2.1])
     assert "silent for 2.1 s" in watcher.wait()
@@ -136,13 +141,32 @@ def test_silence_is_waited_for_and_every_record_is_a_sign_of_life() -> None:
 
 
 @pytest.mark.parametrize(("age_ms", "counted"), [(-5_000, 0.0), (500, 0.5), (10**9, 0.75)])
-def test_a_records_own_time_is_believed_for_a_quarter_of_the_lease(
-    age_ms: int, counted: float
-) -> None:
-    """Clocks of machines differ; a leader that lives writes every third of the lease."""
+def test_a_records_own_time_is_believed_for_most_of_a_beat(age_ms: int, counted: float) -> None:
+    """Clocks of machines differ; a leader that lives writes at every beat."""
     end = 2.01 - counted
     watcher = candidacy(FakeTopic(ELSEWHERE, age_ms), threading.Event(), [0.0, end - 0.02, end])
     assert watcher.wait().endswith("silent for 2.0 s")
+
+
+def test_whoever_waits_must_go_on_with_what_the_leader_runs() -> None:
+    """A stale config would replace the deployment at the next failure: it ends at once, also
+    when the config changes while it waits. With nobody there it is a new deployment.
+    """
+    with pytest.raises(Refused, match="another config"):
+        candidacy(FakeTopic(ELSEWHERE, config="other"), threading.Event(), [0.0]).wait()
+    topic = FakeTopic(ELSEWHERE)
+    watcher = candidacy(topic, threading.Event(), [0.0])
+    real = topic.watch
+
+    def watch(on_record: Any, *, from_position: int) -> FakeTopic:
+        on_record(StateRecord("deployment", {"fingerprint": "newer"}, 2, 0))
+        return real(on_record, from_position=from_position)
+
+    topic.watch = watch  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(Refused, match="another config"):
+        watcher.wait()
+    nobody = FakeTopic(replace(ELSEWHERE, ended=True), config="other")
+    assert candidacy(nobody, threading.Event(), [0.0]).wait() == "nobody leads"
 
 
 def test_a_stop_ends_the_wait() -> None:
@@ -158,9 +182,15 @@ def test_a_process_of_this_machine_is_looked_up() -> None:
     assert mine is not None
     import socket
 
-    here = Leader(1, socket.gethostname(), "", 3_000, mine, namespace, ended=False)
+    here = Leader(1, socket.gethostname(), "", 3_000, 1_000, mine, namespace, ended=False)
     assert is_gone(here)
     assert is_gone(replace(here, process=mine._replace(pid=2**22 + 1)))
     assert not is_gone(replace(here, process=mine._replace(pid=1, start_ticks=0), host="other"))
     assert not is_gone(replace(here, process=None))
     assert Leader.of(here.to_json()) == here
+
+
+def test_a_leader_of_an_older_release_shows_no_sign_of_life() -> None:
+    """Its silence tells nothing, so it isn't waited for; its leases are."""
+    older = Leader.of({"epoch": 7, "since_ms": 1, "host": "h"})
+    assert (older.ended, older.epoch, older.lease_ms) == (True, 7, 120_000)

@@ -28,7 +28,7 @@ def test_any_record_reads_back(key: str, value: dict[str, object]) -> None:
     key_bytes, value_bytes = encode_record(key, value)
     record = decode_record("t", TopicRecord(3, 7, key_bytes, value_bytes))
     assert (record.key, record.offset, record.timestamp_ms) == (key, 3, 7)
-    assert record.value == {"version": 1, **value}
+    assert record.value == {"version": 2, **value}
 
 
 def test_a_deletion_has_no_value() -> None:
@@ -37,7 +37,7 @@ def test_a_deletion_has_no_value() -> None:
     assert decode_record("t", TopicRecord(0, 0, b"k", None)).value is None
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", True, 1.0, None])
+@pytest.mark.parametrize("version", [0, 3, "1", True, 1.0, None])
 def test_another_version_is_refused(version: object) -> None:
     """By topic, offset and key; whoever doesn't know a version must not lead on it."""
     value = json.dumps({"version": version}).encode()

@@ -8,9 +8,9 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Limits, Phase, Stage
-from tests.unit.placement.scenes import ask, running
-from tests.unit.placement.virtual_hosts import Fault
-from tests.unit.placement.world import World
+from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.moves import Move
+from tests.unit.placement.scenes import Scene, ask, running
 
 pytestmark = pytest.mark.unit
 
@@ -18,10 +18,10 @@ RESERVING = ("IN_PROGRESS", texts.RESOURCES_REQUESTED)
 STOPPING = ("IN_PROGRESS", texts.STOP_IN_PROGRESS)
 
 
-def order(world: World) -> list[str]:
+def order(world: Scene) -> list[str]:
     """The effects that matter, by name."""
     kinds = (cmd.RequestResource, cmd.StopContainer, cmd.StartContainer)
-    return [type(command).__name__ for command in world.emitted if isinstance(command, kinds)]
+    return [type(command).__name__ for command in world.log if isinstance(command, kinds)]
 
 
 def test_a_move_reserves_then_stops_then_starts() -> None:
@@ -30,14 +30,14 @@ def test_a_move_reserves_then_stops_then_starts() -> None:
     world.submit(ask("0", "host-3"))
     world.settle()
     assert order(world) == ["RequestResource", "StopContainer", "StartContainer"]
-    assert world.where("0") == world.locality["0"] == "host-3"
+    assert world.where("0") == world.locality()["0"] == "host-3"
 
 
 def test_the_request_record_is_deleted_in_the_step_that_takes_it() -> None:
     """Deletion and first response are one commit."""
     world = running()
     world.submit(ask("0", "host-3"))
-    assert world.requests == {}
+    assert world.brokers.topic == {}
     assert world.told("u1") == [RESERVING]
 
 
@@ -54,8 +54,7 @@ def test_a_reservation_that_expires_leaves_the_container_untouched() -> None:
     world = running()
     before = world.entry("0").execution_id
     world.submit(ask("0", "host-3"))
-    [request_id] = world.resources.asked
-    world.resources.expire(world.now_ms, request_id)
+    world.expire("0")
     world.settle()
     assert world.told("u1") == [RESERVING, ("FAILED", texts.expired("no host has room"))]
     assert world.entry("0").execution_id == before
@@ -65,9 +64,9 @@ def test_a_cluster_that_never_answers_is_given_up_by_the_heart() -> None:
     """A margin after the request's own expiry."""
     world = running()
     world.submit(ask("0", "host-3", expiry_ms=9_000))
-    world.resources.asked.clear()
+    world.leader.requests.pending.clear()
     before = world.now_ms
-    assert world.wake()
+    world.until(lambda: world.action("0") is None)
     assert world.now_ms == before + 10_000
     assert world.told("u1")[-1][0] == "FAILED"
 
@@ -83,7 +82,7 @@ def test_success_waits_for_the_check_in() -> None:
     """A launched process is not yet a container that runs."""
     world = running()
     world.submit(ask("0", "host-3"))
-    world.hosts["host-3"].fault = Fault.NO_CHECK_IN
+    world.trouble("host-3", Trouble.NO_CHECK_IN)
     world.until(lambda: world.where("0") == "host-3")
     assert world.told("u1") == [RESERVING, STOPPING]
     world.settle()
@@ -94,11 +93,12 @@ def test_success_waits_for_the_check_in() -> None:
 def test_a_failed_start_goes_back_to_the_source(how: str) -> None:
     """FAILED at once, and the group stays locked until the container runs again."""
     world = running()
-    world.hosts["host-3"].fault = Fault.NO_START if how == "start fails" else Fault.NO_CHECK_IN
+    starts = how == "start fails"
+    world.trouble("host-3", Trouble.NO_START if starts else Trouble.NO_CHECK_IN)
     world.submit(ask("0", "host-3"))
-    if how != "start fails":
+    if not starts:
         world.until(lambda: world.where("0") == "host-3")
-        world.hosts["host-3"].die(world.now_ms, world.entry("0"))
+        world.crash("0")
     world.until(lambda: world.stage("0") is Stage.FALLBACK_SOURCE)
     failed = ("FAILED", texts.start_failed("host-3", "host-1"))
     assert world.told("u1") == [RESERVING, STOPPING, failed]
@@ -113,12 +113,12 @@ def test_a_failed_start_goes_back_to_the_source(how: str) -> None:
 def test_a_start_that_never_checks_in_is_stopped_first_and_its_death_awaited() -> None:
     """Only then is the source host asked for."""
     world = running(limits=Limits(start_timeout_ms=7_000))
-    world.hosts["host-3"].fault = Fault.NO_CHECK_IN
+    world.trouble("host-3", Trouble.NO_CHECK_IN)
     world.submit(ask("0", "host-3"))
     world.until(lambda: world.where("0") == "host-3" and not world.moves())
     asked = len(world.sent(cmd.RequestResource))
     started = world.now_ms
-    assert world.wake()
+    assert world.do(Move("tick"))
     assert world.now_ms == started + 7_000
     assert world.phases()["0"] is Phase.STOPPING
     assert len(world.sent(cmd.RequestResource)) == asked
@@ -129,11 +129,10 @@ def test_a_start_that_never_checks_in_is_stopped_first_and_its_death_awaited() -
 def test_a_source_that_is_full_meanwhile_makes_it_fail_over() -> None:
     """Its standby's host has its state; the standby then goes to a host that is legal."""
     world = running()
-    world.hosts["host-3"].fault = Fault.NO_START
+    world.trouble("host-3", Trouble.NO_START)
     world.submit(ask("0", "host-3"))
     world.until(lambda: world.stage("0") is Stage.FALLBACK_SOURCE)
-    [request_id] = world.resources.asked
-    world.resources.expire(world.now_ms, request_id)
+    world.expire("0")
     world.until(lambda: world.stage("0") is Stage.FALLBACK_ANY)
     assert world.sent(cmd.RequestResource)[-1].host == "host-2"
     world.settle()
@@ -144,11 +143,10 @@ def test_a_source_that_is_full_meanwhile_makes_it_fail_over() -> None:
 def test_without_standbys_a_source_that_is_full_meanwhile_makes_it_any_legal_host() -> None:
     """The last resort of a failed move."""
     world = running(groups={"0": ("0",), "1": ("1",)})
-    world.hosts["host-3"].fault = Fault.NO_START
+    world.trouble("host-3", Trouble.NO_START)
     world.submit(ask("0", "host-3"))
     world.until(lambda: world.stage("0") is Stage.FALLBACK_SOURCE)
-    [request_id] = world.resources.asked
-    world.resources.expire(world.now_ms, request_id)
+    world.expire("0")
     world.until(lambda: world.stage("0") is Stage.FALLBACK_ANY)
     assert world.sent(cmd.RequestResource)[-1].host is None
     world.settle()
@@ -159,20 +157,21 @@ def test_a_stop_that_fails_leaves_it_running_and_gives_the_reservation_back() ->
     """FAILED names the host where it lives on."""
     world = running()
     before = world.entry("0").execution_id
-    world.hosts["host-1"].fault = Fault.STUBBORN
+    world.trouble("host-1", Trouble.STUBBORN)
     world.submit(ask("0", "host-3"))
     world.until(lambda: world.action("0") is None)
     assert world.told("u1")[-1] == ("FAILED", texts.stop_failed("host-1"))
-    world.settle()
-    assert world.resources.held() == []
+    world.until(lambda: not world.moves())
+    assert world.held_resources() == {}
     assert world.entry("0").execution_id == before
+    assert world.phases()["0"] is Phase.RUNNING
 
 
 def test_a_container_that_dies_while_its_destination_is_asked_for_starts_there() -> None:
     """The death is part of the move: no stop, one start."""
     world = running()
     world.submit(ask("0", "host-3"))
-    world.hosts["host-1"].die(world.now_ms, world.entry("0"))
+    world.crash("0")
     world.settle()
     assert world.sent(cmd.StopContainer) == []
     assert world.where("0") == "host-3"
@@ -183,9 +182,9 @@ def test_a_container_that_died_and_has_no_destination_goes_back() -> None:
     """Expiry with the container down falls back to its source."""
     world = running()
     world.submit(ask("0", "host-3"))
-    world.hosts["host-1"].die(world.now_ms, world.entry("0"))
+    world.crash("0")
     world.until(lambda: world.phases()["0"] is Phase.WAITING)
-    world.resources.expire(world.now_ms, next(iter(world.resources.asked)))
+    world.expire("0")
     world.settle()
     assert world.told("u1")[-1][0] == "FAILED"
     assert world.where("0") == "host-1"
@@ -203,60 +202,26 @@ def test_any_host_is_another_host_and_legal() -> None:
 def test_an_allocation_that_became_illegal_is_asked_anew_before_any_stop() -> None:
     """The standby got that host first; the move goes on to another."""
     world = running(groups={"0": ("0", "0-0")}, places={"0": "host-1", "0-0": "host-2"})
+    world.fill("host-3")
+    world.fill("host-4")
     world.submit(ask("0", "ANY_HOST"))
-    world.hosts["host-2"].die(world.now_ms, world.entry("0-0"))
-    move, *_ = world.resources.asked
-    world.until(lambda: world.state.groups["0"].processors["0-0"].request is not None)
-    world.resources.asked.pop(move)
-    world.until(lambda: len(world.resources.asked) == 1)
-    standby = next(iter(world.resources.asked))
-    world.resources.expire(world.now_ms, standby)
-    world.until(lambda: standby not in world.resources.asked and len(world.resources.asked) == 1)
-    world.until(lambda: world.where("0-0") is not None)
+    first = world.sent(cmd.RequestResource)[0].request_id
+    world.leader.requests.pending.clear()
+    world.fill("host-2")
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.REQUESTING)
+    world.expire("0-0")
+    world.make_room("host-3")
+    world.until_phase("0-0", Phase.RUNNING)
     taken = world.where("0-0")
-    assert taken is not None
-    world.hosts[taken].ledger[move] = None
-    world.handle(ev.ResourceAllocated(world.now_ms, move, taken))
+    world.handle(ev.ResourceAllocated(world.now_ms, first, str(taken)))
     again = world.sent(cmd.RequestResource)[-1]
     assert taken in again.excluded_hosts
-    assert cmd.ReleaseResource(move) in world.emitted
-    assert not any(stop.processor_id == "0" for stop in world.sent(cmd.StopContainer))
+    assert cmd.ReleaseResource(first) in world.log
+    assert "0" not in world.stopped()
     world.settle()
     assert world.told("u1")[-1][0] == "SUCCEEDED"
     assert world.where("0") not in (None, "host-1", taken)
-
-
-def test_last_seen_restarts_where_it_is() -> None:
-    """A new incarnation on the same host."""
-    world = running()
-    before = world.entry("1").execution_id
-    world.submit(ask("1", "LAST_SEEN"))
-    world.settle()
-    assert world.where("1") == "host-3"
-    assert world.entry("1").execution_id != before
-    assert world.told("u1") == [RESERVING, STOPPING, ("SUCCEEDED", texts.started("host-3"))]
-
-
-def test_a_forced_restart_stops_first_and_succeeds_when_it_runs_again() -> None:
-    """It needs no second slot on the host; SUCCEEDED is not said before it is true."""
-    world = running()
-    world.submit(ask("1", "FORCE_RESTART_LAST_SEEN"))
-    assert world.told("u1") == [STOPPING]
-    world.settle()
-    assert order(world) == ["StopContainer", "RequestResource", "StartContainer"]
-    assert world.told("u1") == [STOPPING, RESERVING, ("SUCCEEDED", texts.started("host-3"))]
-
-
-def test_a_forced_restart_that_loses_its_host_fails_and_runs_elsewhere() -> None:
-    """Down is worse than elsewhere."""
-    world = running()
-    world.submit(ask("1", "FORCE_RESTART_LAST_SEEN"))
-    world.until(lambda: bool(world.resources.asked))
-    world.resources.expire(world.now_ms, next(iter(world.resources.asked)))
-    world.until(lambda: world.told("u1")[-1][0] == "FAILED")
-    world.settle()
-    assert world.told("u1")[-1] == ("FAILED", texts.expired("no host has room"))
-    assert world.phases()["1"] is Phase.RUNNING
 
 
 def test_responses_echo_the_request() -> None:

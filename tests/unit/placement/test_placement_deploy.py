@@ -9,18 +9,10 @@ import pytest
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Limits, Phase
-from tests.unit.placement.scenes import GROUPS, HOSTS, PLACES, ask, running
-from tests.unit.placement.virtual_hosts import Fault
-from tests.unit.placement.world import World
+from samza_dagster.simulation.hosts import Trouble
+from tests.unit.placement.scenes import GROUPS, PLACES, ask, fresh, running
 
 pytestmark = pytest.mark.unit
-
-
-def fresh(hosts: tuple[str, ...] = HOSTS) -> World:
-    world = World.of(hosts)
-    for host in hosts:
-        world.register(host)
-    return world
 
 
 def test_a_first_deployment_starts_everything_on_legal_hosts() -> None:
@@ -42,11 +34,12 @@ def test_processors_ask_for_their_last_seen_host_first() -> None:
 
 
 def test_a_preferred_host_that_has_no_room_becomes_any_legal_host() -> None:
-    """Host 1 is full; the standby's host stays out."""
+    """Host 1 is full; the host of the standby, which doesn't run yet, stays out."""
     world = fresh()
-    world.hosts["host-1"].ledger.update({f"other-{n}": "other" for n in range(4)})
+    world.fill("host-1")
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
     world.deploy({"0": ("0", "0-0")}, last_seen=PLACES)
-    world.settle()
+    world.until_phase("0", Phase.RUNNING)
     assert world.where("0") in ("host-3", "host-4")
 
 
@@ -61,10 +54,10 @@ def test_starts_are_staggered_actives_first() -> None:
     """Never more than the limit between request and check-in."""
     world = fresh()
     world.deploy(GROUPS, limits=Limits(max_concurrent_starts=2))
-    busy = (Phase.REQUESTING, Phase.STARTING)
-    assert [pid for pid, phase in world.phases().items() if phase in busy] == ["0", "1"]
+    busy = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING)
+    assert {pid for pid, phase in world.phases().items() if phase in busy} == {"0", "1"}
     while world.moves():
-        world.moves()[0]()
+        world.next_move()
         assert sum(phase in busy for phase in world.phases().values()) <= 2
     assert set(world.phases().values()) == {Phase.RUNNING}
 
@@ -73,7 +66,6 @@ def test_a_processor_that_no_host_can_take_holds_nobody_up() -> None:
     """One host: no standby can start, every active does."""
     world = fresh(("host-1",))
     groups = {str(n): (str(n), f"{n}-0") for n in range(3)}
-    world.hosts["host-1"].ledger.clear()
     world.deploy(groups, limits=Limits(max_concurrent_starts=1))
     world.until(lambda: all(world.phases()[str(n)] is Phase.RUNNING for n in range(3)))
     assert all(world.where(f"{n}-0") is None for n in range(3))
@@ -91,9 +83,7 @@ def test_what_can_not_be_placed_is_asked_for_again_in_good_time() -> None:
 
 def test_execution_ids_and_epochs_never_repeat_and_are_safe_in_paths() -> None:
     """Whatever the job is called."""
-    world = World.of(HOSTS, job="my job/ä")
-    for host in HOSTS:
-        world.register(host)
+    world = fresh(job="my job/ä")
     world.deploy(GROUPS)
     world.settle()
     world.submit(ask("0", "LAST_SEEN"))
@@ -107,8 +97,8 @@ def test_execution_ids_and_epochs_never_repeat_and_are_safe_in_paths() -> None:
 def test_a_container_that_ends_by_itself_starts_again_on_its_host_at_once() -> None:
     """Before any other turn, and counted."""
     world = running()
-    world.hosts["host-1"].die(world.now_ms, world.entry("0"))
-    world.moves()[0]()
+    world.crash("0")
+    world.next_move()
     assert world.sent(cmd.RequestResource)[-1].host == "host-1"
     world.settle()
     assert world.where("0") == "host-1"
@@ -119,16 +109,16 @@ def test_a_dead_container_is_forgotten_and_its_resource_given_back() -> None:
     """Once its end was handled."""
     world = running()
     entry = world.entry("0")
-    world.hosts["host-1"].die(world.now_ms, entry)
+    world.crash("0")
     world.settle()
-    assert cmd.ForgetContainer(entry.execution_id, "host-1") in world.emitted
+    assert cmd.ForgetContainer(entry.execution_id, "host-1") in world.log
     assert entry.execution_id not in world.hosts["host-1"].books
 
 
 def test_a_start_that_fails_is_tried_on_another_host_after_a_pause() -> None:
     """The host that failed is left out once, not for ever."""
     world = fresh()
-    world.hosts["host-1"].fault = Fault.NO_START
+    world.trouble("host-1", Trouble.NO_START)
     world.deploy({"0": ("0",)}, last_seen={"0": "host-1"})
     world.until(lambda: world.phases()["0"] is Phase.RUNNING)
     assert world.where("0") != "host-1"
@@ -138,7 +128,7 @@ def test_a_start_that_fails_is_tried_on_another_host_after_a_pause() -> None:
 def test_failed_starts_are_tried_ever_more_slowly() -> None:
     """Every host fails: pauses grow to their bound."""
     world = fresh(("host-1",))
-    world.hosts["host-1"].fault = Fault.NO_START
+    world.trouble("host-1", Trouble.NO_START)
     world.deploy({"0": ("0",)})
     world.until(lambda: world.now_ms > 600_000, limit=20_000)
     assert len(world.sent(cmd.StartContainer)) < 120
@@ -147,7 +137,7 @@ def test_failed_starts_are_tried_ever_more_slowly() -> None:
 def test_a_start_without_check_in_is_stopped_before_it_is_tried_again() -> None:
     """No second process while the first may live."""
     world = fresh()
-    world.hosts["host-1"].fault = Fault.NO_CHECK_IN
+    world.trouble("host-1", Trouble.NO_CHECK_IN)
     world.deploy({"0": ("0",)}, last_seen={"0": "host-1"})
     world.until(lambda: world.phases()["0"] is Phase.STOPPING)
     assert len(world.sent(cmd.StartContainer)) == 1
@@ -181,4 +171,4 @@ def test_a_new_deployment_restarts_what_stays_and_drops_what_it_lacks() -> None:
     assert world.phases() == {"0": Phase.RUNNING, "2": Phase.RUNNING}
     assert world.entry("0").execution_id != old["0"]
     assert world.where("0-0") is world.where("1") is None
-    assert world.resources.held() == []
+    assert world.held_resources() == {}

@@ -69,7 +69,7 @@ def test_standby_as_a_destination_is_about_the_hosts_of_its_standbys() -> None:
     world = running()
     [candidate] = explain(world.state, "0", "STANDBY").candidates
     assert (candidate.host, candidate.legal) == ("host-2", True)
-    world.hosts["host-2"].die(world.now_ms, world.entry("0-0"))
+    world.crash("0-0")
     world.until(lambda: world.phases()["0-0"] is Phase.STARTING)
     [candidate] = explain(world.state, "0", "STANDBY").candidates
     assert candidate.seen == "0-0 on host-2 is starting"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.placement import events as ev
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit
@@ -44,8 +43,7 @@ def recorded(scenario: dict[str, Any]) -> list[tuple[str, str]]:
 def replay(scenario: dict[str, Any], *, lost: str | None = None) -> list[tuple[str, str]]:
     world = running(scenario["before"], hosts=NODES)
     if lost is not None:
-        world.hosts[lost].up = world.hosts[lost].registered = False
-        world.handle(ev.HostLost(world.now_ms, lost, world.now_ms))
+        world.lose(lost)
     expiry = scenario["opts"].get("expiry")
     world.submit(ask(scenario["proc"], scenario["dest"], expiry_ms=expiry))
     world.until(lambda: world.action("0") is None and world.action("1") is None)

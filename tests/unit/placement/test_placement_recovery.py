@@ -8,14 +8,14 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Phase, Stage
-from tests.unit.placement.scenes import HOSTS, ask, running
-from tests.unit.placement.virtual_hosts import Fault
-from tests.unit.placement.world import World
+from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.moves import Move
+from tests.unit.placement.scenes import HOSTS, Scene, ask, running
 
 pytestmark = pytest.mark.unit
 
 
-def again(world: World, *kinds: type) -> list[cmd.Command]:
+def again(world: Scene, *kinds: type) -> list[cmd.Command]:
     """What a coordinator that takes over now says, of some kinds."""
     taken = step(world.state, ev.CoordinatorRestarted(world.now_ms))
     return [command for command in taken.commands if isinstance(command, kinds)]
@@ -63,9 +63,9 @@ def test_last_responses_are_written_again_as_they_were() -> None:
     world = running()
     world.submit(ask("0", "host-3", uuid="u1"))
     world.submit(ask("0", "host-4", uuid="u2"))
-    world.now_ms += 500
+    world.wait(500)
     first, second = again(world, cmd.WriteResponse)
-    assert first == world.responses[0]
+    assert first == world.responses()[0]
     assert isinstance(second, cmd.WriteResponse)
     assert (second.uuid, second.status) == ("u2", "ACCEPTED")
 
@@ -74,8 +74,9 @@ def test_time_without_a_coordinator_is_nobodys_failure() -> None:
     """Deadlines count from the take-over."""
     world = running()
     world.submit(ask("0", "host-3"))
-    world.now_ms += 3_600_000
-    world.crash()
+    assert world.do(Move("kill-leader"))
+    world.wait(3_600_000)
+    assert world.do(Move("take-over"))
     world.settle()
     assert world.told("u1")[-1][0] == "SUCCEEDED"
 
@@ -86,7 +87,7 @@ def test_a_running_job_is_left_alone_by_a_take_over() -> None:
     assert step(world.state, ev.CoordinatorRestarted(world.now_ms)).commands == ()
     for host in HOSTS:
         world.register(host)
-    assert world.emitted == []
+    assert world.log == []
 
 
 @pytest.mark.parametrize("effects", range(8))
@@ -98,24 +99,19 @@ def test_a_crash_after_any_effect_of_a_move_changes_nothing_of_its_end(
     world = running()
     world.submit(ask("0", destination))
     for _ in range(effects):
-        if world.moves():
-            world.moves()[0]()
-    pending = world.pending()
-    if pending:
-        world.deliver(pending[0], crash_after=0)
-    else:
-        world.crash()
+        world.next_move()
+    assert world.do(Move("crash", (0,)))
     world.settle()
     assert world.told("u1")[-1][0] == "SUCCEEDED"
     assert world.where("0") == ("host-3" if destination == "host-3" else "host-1")
-    assert world.resources.held() == []
+    assert world.held_resources() == {}
 
 
 def test_a_start_that_never_reached_its_host_is_sent_again_when_it_registers() -> None:
     """The books lack it."""
     world = running()
     world.submit(ask("0", "host-3"))
-    world.until(lambda: bool(world.hosts["host-3"].commands))
+    world.until_phase("0", Phase.STARTING)
     world.hosts["host-3"].commands.clear()
     world.register("host-3")
     starts = world.sent(cmd.StartContainer)
@@ -126,8 +122,7 @@ def test_a_start_that_never_reached_its_host_is_sent_again_when_it_registers() -
 def test_a_running_container_that_the_books_lack_is_dead() -> None:
     """Its host came back without it: it starts again there."""
     world = running()
-    world.hosts["host-1"].reboot()
-    world.register("host-1")
+    world.reboot("host-1")
     assert world.phases()["0"] is Phase.REQUESTING
     world.settle()
     assert world.where("0") == "host-1"
@@ -136,11 +131,10 @@ def test_a_running_container_that_the_books_lack_is_dead() -> None:
 def test_a_stopping_one_that_the_books_lack_is_dead_only_when_its_stop_is_answered() -> None:
     """Its start may still be on its way to the host, before the stop."""
     world = running()
-    world.hosts["host-3"].fault = Fault.NO_CHECK_IN
+    world.trouble("host-3", Trouble.NO_CHECK_IN)
     world.submit(ask("0", "host-3"))
-    world.until(lambda: bool(world.hosts["host-3"].commands))
-    world.now_ms += 61_000
-    world.handle(ev.TimePassed(world.now_ms))
+    world.until_phase("0", Phase.STARTING)
+    world.wait(60_000)
     assert world.phases()["0"] is Phase.STOPPING
     world.register("host-3")
     assert world.phases()["0"] is Phase.STOPPING

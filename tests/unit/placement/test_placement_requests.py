@@ -18,7 +18,7 @@ def refusal(processor_id: str, destination: str) -> str:
     [(status, message)] = world.told("u1")
     assert status == "BAD_REQUEST"
     assert world.sent(cmd.RequestResource) == world.sent(cmd.StopContainer) == []
-    assert cmd.DeleteRequest("u1") in world.emitted
+    assert cmd.DeleteRequest("u1") in world.log
     return message
 
 
@@ -55,7 +55,7 @@ def test_a_request_of_another_deployment_is_only_deleted() -> None:
     world = running()
     before = world.state
     world.submit(ask("0", "host-3", deployment_id="run-0"))
-    assert world.emitted == [cmd.DeleteRequest("u1")]
+    assert world.log == [cmd.DeleteRequest("u1")]
     assert world.state == before
 
 
@@ -64,9 +64,9 @@ def test_a_duplicate_uuid_is_only_deleted_and_the_first_outcome_stands() -> None
     world = running()
     world.submit(ask("0", "host-3"))
     world.settle()
-    told, world.emitted[:] = world.told("u1"), []
+    told, world.log[:] = world.told("u1"), []
     world.submit(ask("1", "host-1"))
-    assert world.emitted == [cmd.DeleteRequest("u1")]
+    assert world.log == [cmd.DeleteRequest("u1")]
     assert world.told("u1") == told
 
 
@@ -79,9 +79,9 @@ def test_uuids_are_forgotten_first_in_first_out_but_never_in_flight() -> None:
         world.submit(ask("9", "host-3", uuid=uuid))
     assert sorted(world.state.uuids) == ["d", "e"]
     for uuid in ("a", "b"):
-        world.emitted.clear()
+        world.log.clear()
         world.submit(ask("0", "host-3", uuid=uuid))
-        assert world.emitted == [cmd.DeleteRequest(uuid)]
+        assert world.log == [cmd.DeleteRequest(uuid)]
 
 
 def test_a_second_request_of_a_group_waits_and_says_for_what() -> None:
@@ -92,7 +92,7 @@ def test_a_second_request_of_a_group_waits_and_says_for_what() -> None:
     assert world.told("u2") == [
         ("ACCEPTED", texts.accepted("waits for action u1 on 0 of the same group"))
     ]
-    assert "u2" not in world.requests
+    assert "u2" not in world.brokers.topic
     world.until(lambda: len(world.told("u2")) > 1)
     assert world.told("u1")[-1][0] == "SUCCEEDED"
     world.settle()
@@ -111,7 +111,7 @@ def test_the_queue_goes_by_the_requests_timestamp_then_uuid() -> None:
     for uuid, at_ms in (("late", 9), ("b", 5), ("a", 5), ("early", 1)):
         world.submit(ask("0", "LAST_SEEN", uuid=uuid, at_ms=at_ms))
     world.settle()
-    ended = [r.uuid for r in world.responses if r.status == "SUCCEEDED"]
+    ended = [r.uuid for r in world.responses() if r.status == "SUCCEEDED"]
     assert ended == ["first", "early", "a", "b", "late"]
 
 
@@ -133,13 +133,13 @@ def test_the_job_wide_limit_holds_others_back_oldest_first() -> None:
         world.submit(ask(processor, "host-2", uuid=uuid, at_ms=at_ms))
     assert "the job's limit" in world.told("x")[0][1]
     world.settle()
-    assert [r.uuid for r in world.responses if r.status == "SUCCEEDED"] == ["w", "x", "y", "z"]
+    assert [r.uuid for r in world.responses() if r.status == "SUCCEEDED"] == ["w", "x", "y", "z"]
 
 
 def test_a_request_for_a_processor_that_does_not_run_yet_waits_until_it_does() -> None:
     """And then it is taken."""
     world = running()
-    world.hosts["host-1"].die(world.now_ms, world.entry("0"))
+    world.crash("0")
     world.until(lambda: world.phases()["0"] is Phase.REQUESTING)
     world.submit(ask("0", "host-3"))
     assert world.told("u1") == [("ACCEPTED", texts.accepted("waits until 0 runs"))]

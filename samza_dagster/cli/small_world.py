@@ -1,0 +1,73 @@
+"""`samza-dagster simulate --small-world`: every interleaving of a small job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from samza_dagster.cli.output import notice, print_json, print_table
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.explorer import Exploration
+
+DEADLINE_S = 3_600.0
+"""For each kind of trouble."""
+
+
+def explore_small_world(states: int, workers: int, as_json: bool, quiet: bool) -> int:
+    """Returns 1 when a rule broke; the fewest moves that lead there are told."""
+    from samza_dagster.simulation.explorer import climb
+
+    def told(name: str, seen: Exploration) -> None:
+        if not quiet:
+            notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
+
+    found = climb(max_states=states, deadline_s=DEADLINE_S, workers=workers, told=told)
+    if as_json:
+        print_json(
+            {"version": 1, "small_worlds": {name: _as_json(seen) for name, seen in found.items()}}
+        )
+    else:
+        print_table(
+            "Two actives, a standby each, three hosts",
+            ("trouble", "states", "transitions", "depth", "ends", "closed", "seconds"),
+            [
+                (
+                    name,
+                    f"{seen.states:,}",
+                    f"{seen.transitions:,}",
+                    str(seen.depth),
+                    str(len(seen.outcomes)),
+                    "yes" if seen.closed else f"no, {seen.frontier:,} open",
+                    f"{seen.seconds:.1f}",
+                )
+                for name, seen in found.items()
+            ],
+        )
+    for name, seen in found.items():
+        if seen.finding is not None:
+            notice(f"\n{name} breaks {seen.finding.invariant}: {seen.finding.what}")
+            for number, move in enumerate(seen.finding.path, start=1):
+                notice(f"  {number:2d}  {move}")
+    return 1 if any(seen.finding is not None for seen in found.values()) else 0
+
+
+def _as_json(seen: Exploration) -> dict[str, Any]:
+    finding = seen.finding
+    return {
+        "states": seen.states,
+        "transitions": seen.transitions,
+        "depth": seen.depth,
+        "open": seen.frontier,
+        "closed": seen.closed,
+        "quiescent": seen.quiescent,
+        "outcomes": len(seen.outcomes),
+        "seconds": round(seen.seconds, 2),
+        "premises": dict(seen.premises),
+        "violation": None
+        if finding is None
+        else {
+            "invariant": finding.invariant,
+            "what": finding.what,
+            "moves": [str(move) for move in finding.path],
+        },
+    }

@@ -1,0 +1,52 @@
+"""Removing placement messages that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from samza_dagster.client.mailbox import Mailbox
+from samza_dagster.client.state_source import CoordinatorState
+from samza_dagster.metadata.cleanup import Removal, Where, finished_or_foreign
+from samza_dagster.metadata.own_requests import OwnMail
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.placement.reading import in_flight
+
+
+def unneeded(
+    placement: ContainerPlacementMetadataStore,
+    state: CoordinatorState | None,
+    deployment_id: str,
+    *,
+    now_ms: int,
+    older_than_ms: int,
+) -> tuple[Removal, ...]:
+    """What `finished_or_foreign` finds in both topics."""
+    mail = state.mail if state is not None else OwnMail()
+    return finished_or_foreign(
+        requests=placement.requests(),
+        responses=placement.responses(),
+        own_requests=mail.requests,
+        own_responses=mail.responses,
+        deployment_id=deployment_id,
+        in_flight=in_flight(state.groups.values()) if state is not None else (),
+        now_ms=now_ms,
+        older_than_ms=older_than_ms,
+    )
+
+
+def remove(
+    placement: ContainerPlacementMetadataStore, mailbox: Mailbox | None, removals: Iterable[Removal]
+) -> int:
+    """Deletes these messages, one by one; returns how many. Repeating it does no harm."""
+    count = 0
+    for removal in removals:
+        is_request = removal.kind == "request"
+        if removal.where is Where.STATE_TOPIC:
+            assert mailbox is not None, "found by a client that has none"
+            (mailbox.delete_request if is_request else mailbox.delete_response)(removal.uuid)
+        elif is_request:
+            placement.delete_request(removal.uuid)
+        else:
+            placement.delete_response(removal.uuid)
+        count += 1
+    return count

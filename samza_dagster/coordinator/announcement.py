@@ -1,0 +1,85 @@
+"""Which deployment is led, and what the coordinator stream is told of a new one."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from samza_dagster.coordinator import durable
+from samza_dagster.coordinator.deployment import Deployment, fingerprint, plan
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
+from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
+
+log = logging.getLogger(__name__)
+
+
+def new_deployment_id(now_ms: int) -> str:
+    """A run id of the form that Samza's planner gives: `<ms>-<8 hex digits>`."""
+    return f"{now_ms}-{secrets.token_hex(4)}"
+
+
+def deployment_to_lead(
+    config: Mapping[str, str],
+    records: Mapping[str, Mapping[str, Any]],
+    counts: Mapping[str, int],
+    metadata: JobMetadata,
+    *,
+    now_ms: int,
+) -> tuple[Deployment, durable.Record | None]:
+    """The deployment to lead, and its record when it is a new one.
+
+    `records` are the state topic's, `counts` the inputs' partitions now. The same config
+    goes on with the deployment that runs, with the partitions that it began with; another
+    config is a new deployment, which replaces it.
+    """
+    mark = fingerprint(config)
+    changelog = metadata.changelog_partitions()
+    found = records.get(durable.DEPLOYMENT)
+    if found is not None and found["fingerprint"] == mark:
+        began_with: Mapping[str, int] = found.get("partitions", counts)
+        if began_with != counts:
+            log.warning(
+                "the inputs have %s partitions, the deployment began with %s: "
+                "that changes with the next deployment",
+                dict(counts),
+                dict(began_with),
+            )
+        running = str(found["deployment_id"])
+        return plan(config, began_with, running, changelog_partitions=changelog), None
+    new = new_deployment_id(now_ms)
+    if found is not None:
+        log.info(
+            "another config than deployment %s has: deployment %s replaces it",
+            found["deployment_id"],
+            new,
+        )
+    value = {"deployment_id": new, "fingerprint": mark, "partitions": dict(counts)}
+    return (
+        plan(config, counts, new, changelog_partitions=changelog),
+        (durable.DEPLOYMENT, value),
+    )
+
+
+def announcement(
+    deployment: Deployment, metadata: JobMetadata, author: Author
+) -> list[StreamRecord]:
+    """All that Samza's own coordinator writes for a deployment, and deletions of what is older."""
+    fill = job_model_records(deployment.job_model, author, deployment_id=deployment.deployment_id)
+    left_over = [
+        stream.delete(stream.SET_CONTAINER_HOST, processor_id)
+        for processor_id in metadata.locality().processor_localities
+        if processor_id not in deployment.job_model.containers
+    ]
+    return [*fill, *metadata.obsolete(fill), *left_over]
+
+
+def last_seen_hosts(metadata: JobMetadata) -> dict[str, str]:
+    """Processor → the host that it reported last."""
+    return {
+        processor_id: found.host
+        for processor_id, found in metadata.locality().processor_localities.items()
+        if found.host
+    }

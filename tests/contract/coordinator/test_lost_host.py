@@ -1,0 +1,62 @@
+"""A host that is gone, with all that ran there: the job goes on without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.rig.job import Job, alive, until
+
+pytestmark = pytest.mark.contract
+
+
+def kill_host(job: Job, host: str) -> None:
+    """SIGKILL of its agent, its wardens and their containers, as a power failure would."""
+    agent = job.agents[host]
+    agent.send_signal(signal.SIGKILL)
+    agent.wait(timeout=10)
+    for record in (job.directory / host / "incarnations").glob("*/warden.json"):
+        for part in json.loads(record.read_text()).values():
+            if isinstance(part, dict) and alive(part["pid"]):
+                os.kill(part["pid"], signal.SIGKILL)
+
+
+def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
+    job_of: Callable[..., Job],
+) -> None:
+    """Not before the lease is over, since nobody saw it dead; the status names it meanwhile.
+    When the host is back nothing is left in doubt.
+    """
+    job = job_of("lost-host", lease_ms=8_000, host_timeout_ms=2_000)
+    before = job.processors()
+    host, standby_host = before["0"]["host"], before["0-0"]["host"]
+    others = [p for p, c in before.items() if c["host"] not in (host, standby_host)]
+    killed_at = time.time()
+    kill_host(job, host)
+    status = until("the loss is seen", lambda: (s := job.status()) and s["ghosts"] and s)
+    assert {ghost["host"] for ghost in status["ghosts"]} == {host}
+    assert all(ghost["lost_at_ms"] < ghost["lease_ends_ms"] for ghost in status["ghosts"])
+    after = until(
+        "everything runs",
+        lambda: (
+            (now := job.processors())
+            and all(c["state"] == "running" and c["pid"] and alive(c["pid"]) for c in now.values())
+            and now
+        ),
+        seconds=40,
+    )
+    assert after["0"]["host"] == standby_host
+    assert all(c["host"] != host for c in after.values())
+    assert all(after[p]["pid"] == before[p]["pid"] for p in others)
+    starts = [e for e in job.journal() if e["what"] == "started" and e["at"] > killed_at]
+    first = min(e["at"] for e in starts if e["processor"] == "0")
+    assert first - killed_at > 4  # a grant is at most a poll older than the kill
+    assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
+    job.start_agent(host)
+    until("nothing is in doubt", lambda: (s := job.status()) and not s["ghosts"] and s)
+    assert job.wait_until_running()["0"]["pid"] == after["0"]["pid"]

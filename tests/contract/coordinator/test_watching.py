@@ -1,0 +1,55 @@
+"""What a coordinator process tells whoever watches it: metrics, and a log that can be replayed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from samza_dagster.simulation.event_log import replay_log
+from tests.rig.job import Job, until
+
+pytestmark = pytest.mark.contract
+
+
+def values(job: Job) -> dict[tuple[str, ...], float]:
+    """Metric and role (where it has one) → value, as Prometheus reads the page."""
+    return {
+        (sample.name, *(v for k, v in sample.labels.items() if k == "role")): sample.value
+        for family in text_string_to_metric_families(job.metrics())
+        for sample in family.samples
+    }
+
+
+def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
+    job_of: Callable[..., Job], tmp_path: Path
+) -> None:
+    """A killed active fails over onto its standby's host: Samza's counter counts it, and
+    the heart, fed with the recorded events alone, comes to the same state after each.
+    """
+    log = tmp_path / "events.jsonl"
+    job = job_of("watched", options=("--record-events", str(log)))
+    before = values(job)
+    assert before["samza_dagster_running_containers", "Active"] == 2
+    assert before["samza_dagster_needed_containers", "Standby"] == 0
+    assert before["samza_dagster_failovers_to_standby_total",] == 0
+    client = job.client()
+    try:
+        asked = client.fail_over("0")
+        assert client.wait(asked.uuid, timeout_s=40).status_code == "SUCCEEDED"
+    finally:
+        client.close()
+    job.wait_until_running()
+    after = values(job)
+    assert after["samza_dagster_hosts_alive",] == 4
+    assert after["samza_dagster_running_containers", "Active"] == 2
+    assert job.coordinator is not None
+    job.coordinator.send_signal(signal.SIGTERM)
+    assert job.coordinator.wait(timeout=10) == 0
+    replayed = replay_log(log)
+    assert replayed.differs is None, (replayed, log.read_text().splitlines()[-3:])
+    assert replayed.events > 20
+    until("the log is whole", lambda: log.read_text().endswith("\n"))

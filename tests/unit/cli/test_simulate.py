@@ -1,0 +1,86 @@
+"""`samza-dagster simulate`: searches, replays, follows a log, and says how it went."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from samza_dagster.cli.main import cli
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.driver import simulate
+from samza_dagster.simulation.event_log import line_of
+from samza_dagster.simulation.violation import INVARIANTS
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    monkeypatch.chdir(tmp_path)
+    return CliRunner()
+
+
+def test_a_search_reports_every_invariant_and_the_table(runner: CliRunner) -> None:
+    """One JSON document; the exit code follows from it."""
+    result = runner.invoke(cli, ["simulate", "--events", "3000", "--json"])
+    document = json.loads(result.stdout)
+    assert set(document["premises"]) == set(INVARIANTS)
+    assert document["events"] >= 3000
+    assert document["coverage"]["running"]["death"] > 0
+    bad = document["violations"] or not all(document["premises"].values())
+    assert result.exit_code == (1 if bad else 0)
+
+
+def test_the_help_has_examples(runner: CliRunner) -> None:
+    """Nothing is run for it."""
+    result = runner.invoke(cli, ["simulate", "--help"])
+    assert result.exit_code == 0
+    assert "Examples:" in result.stdout
+
+
+def test_a_script_is_played_again(runner: CliRunner, tmp_path: Path) -> None:
+    """Move by move, event by event."""
+    history = simulate(11, 60)
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps(history.script.to_json()), encoding="utf-8")
+    result = runner.invoke(cli, ["simulate", "--replay", str(path)])
+    assert "JobDeployed" in result.stdout or "HostRegistered" in result.stdout
+    assert result.exit_code == (0 if history.violation is None else 1)
+
+
+def test_a_recorded_log_is_followed(runner: CliRunner, tmp_path: Path) -> None:
+    """The same states: 0; another one: 1, and the line is named."""
+    state, lines = JobState("demo"), []
+    for at_ms in (1, 2):
+        event = ev.HostRegistered(at_ms, f"host-{at_ms}", frozenset())
+        state = step(state, event).state
+        lines.append(line_of(event, state))
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert runner.invoke(cli, ["simulate", "--log", str(path)]).exit_code == 0
+    path.write_text(lines[1] + "\n", encoding="utf-8")
+    result = runner.invoke(cli, ["simulate", "--log", str(path)])
+    assert result.exit_code == 1
+    assert "Line 1" in result.stdout
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]"])
+def test_a_file_that_is_no_script_is_refused(runner: CliRunner, tmp_path: Path, text: str) -> None:
+    """With what was seen, and what would be right."""
+    path = tmp_path / "script.json"
+    path.write_text(text, encoding="utf-8")
+    result = runner.invoke(cli, ["simulate", "--replay", str(path)])
+    assert result.exit_code != 0
+
+
+def test_one_thing_is_replayed_at_a_time(runner: CliRunner, tmp_path: Path) -> None:
+    """A script or a log."""
+    path = tmp_path / "x"
+    path.write_text("", encoding="utf-8")
+    result = runner.invoke(cli, ["simulate", "--replay", str(path), "--log", str(path)])
+    assert result.exit_code == 2

@@ -1,0 +1,58 @@
+"""The leader's own housekeeping: deletions for both topics, in its transactions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from immutables import Map
+
+from samza_dagster.coordinator.cleaning import FinishedMessages
+from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.metadata.state_topic import Snapshot
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, RESPONSE
+from samza_dagster.placement.state import Group, JobState, PlacementAsk
+
+pytestmark = pytest.mark.unit
+
+OLD, QUEUED, YOUNG = (f"{n}8b0d30c-d518-4307-9e8e-c8529eb30f04" for n in range(3))
+
+
+def response(uuid: str, at_ms: int) -> PlacementResponse:
+    return PlacementResponse(
+        uuid=uuid,
+        deployment_id="run-1",
+        processor_id="0",
+        destination_host="h",
+        status_code=StatusCode.FAILED,
+        timestamp=at_ms,
+        response_message="",
+    )
+
+
+class Reader:
+    """A state topic with the same answers, and a record that nobody can read."""
+
+    def snapshot(self) -> Snapshot:
+        mail = [
+            TopicRecord(0, 0, f"response/{uuid}".encode(), json.dumps(value.to_wire()).encode())
+            for uuid, value in ((OLD, response(OLD, 0)), (YOUNG, response(YOUNG, 9_000)))
+        ]
+        return Snapshot({}, 9, (*mail, TopicRecord(1, 0, b"request/\xff", b"x")))
+
+
+def test_old_answers_go_and_what_waits_or_is_young_stays() -> None:
+    """Each from its topic, by its key."""
+    store = MemoryMetadataStore()
+    for uuid in (OLD, QUEUED):
+        value = response(uuid, 0).to_json().encode()
+        store.put(PLACEMENT_NAMESPACE, f"{uuid}.{RESPONSE}", value)
+    store.put(PLACEMENT_NAMESPACE, f"no-uuid.{RESPONSE}", b"x")
+    group = Group("0", Map(), queue=(PlacementAsk(QUEUED, "run-1", "0", "h", 0),))
+    state = JobState("j", deployment_id="run-1", groups=Map({"0": group}))
+    cleaner = FinishedMessages(store, Reader(), older_than_ms=5_000)  # pyright: ignore[reportArgumentType]
+    records, stream_records = cleaner.removals(state, 10_000)
+    assert records == [(f"response/{OLD}", None)]
+    assert [(r.key, r.value) for r in stream_records] == [(f"{OLD}.{RESPONSE}", None)]

@@ -1,0 +1,58 @@
+"""Records of the release before are led on; what no release wrote is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samza_dagster.coordinator import durable
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import Phase, Stage
+
+pytestmark = pytest.mark.unit
+
+RECORDS = Path(__file__).parents[2] / "data" / "state_of_version_1.json"
+
+
+def version_1() -> dict[str, Any]:
+    """As the release without failover wrote it, in mid-move with one request queued."""
+    return json.loads(RECORDS.read_text())
+
+
+def test_a_state_of_version_1_is_led_on() -> None:
+    """Its move goes on with the ids that it had, and its queue is kept."""
+    state = durable.restore(version_1(), "demo")
+    group = state.groups["0"]
+    assert (group.failover, group.ghosts) == (None, ())
+    assert group.action is not None
+    assert group.action.stage is Stage.RESERVING
+    assert group.action.reservation is not None
+    taken = step(state, ev.CoordinatorRestarted(state.now_ms + 1))
+    again = [c for c in taken.commands if isinstance(c, cmd.RequestResource)]
+    assert [c.request_id for c in again] == [group.action.reservation.request_id]
+    assert [ask.uuid for ask in taken.state.groups["0"].queue] == ["u2"]
+    held = step(
+        taken.state,
+        ev.ResourceAllocated(state.now_ms + 2, group.action.reservation.request_id, "host-3"),
+    )
+    assert held.state.groups["0"].processors["0"].phase is Phase.STOPPING
+
+
+def test_requests_that_version_1_remembered_are_known() -> None:
+    """A duplicate of one changes nothing."""
+    state = durable.restore(version_1(), "demo")
+    assert {"u1", "u2"} <= set(state.uuids)
+
+
+def test_a_field_that_no_release_wrote_is_refused() -> None:
+    """With its name: half a state isn't led on."""
+    records = version_1()
+    records["group/0"]["group"]["surprise"] = 1
+    with pytest.raises(MalformedRecord, match=r"group\.surprise"):
+        durable.restore(records, "demo")

@@ -1,0 +1,108 @@
+"""The job's settings: bounds, older names, and a page that names every one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.coordinator.deployment import fingerprint
+from samza_dagster.coordinator.limits import (
+    FAIL_JOB,
+    FAULT_DOMAINS,
+    FENCING,
+    HOST_AFFINITY,
+    SETTINGS,
+    UNLIMITED,
+    Setting,
+    knows_fault_domains,
+    limits_of,
+)
+from samza_dagster.errors import InvalidInput
+from samza_dagster.placement.state import Fencing
+
+pytestmark = pytest.mark.unit
+
+PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+
+
+def test_the_page_names_every_setting_with_its_default() -> None:
+    """And the older name that is read too."""
+    rows = {
+        line.split("|")[1].strip(): line.split("|")[2].strip()
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("| `")
+    }
+    for setting in SETTINGS:
+        (row,) = [row for row in rows if f"`{setting.key}`" in row]
+        assert rows[row] == str(setting.default)
+        assert not setting.older or f"`{setting.older}`" in row
+    for key in (HOST_AFFINITY, FAIL_JOB, FAULT_DOMAINS, FENCING):
+        assert any(f"`{key}`" in row for row in rows)
+
+
+def test_a_config_without_any_has_the_defaults() -> None:
+    """Of Samza where it has the setting."""
+    limits = limits_of({})
+    assert (limits.container_memory_mb, limits.retry_count, limits.retry_window_ms) == (
+        1024,
+        8,
+        300_000,
+    )
+    assert (limits.lease_ms, limits.fencing, limits.host_affinity) == (
+        30_000,
+        Fencing.LEASE,
+        False,
+    )
+
+
+def test_samzas_own_and_older_names_are_read() -> None:
+    """The newer one wins; -1 retries never flap."""
+    limits = limits_of(
+        {
+            "yarn.container.memory.mb": "300",
+            "yarn.container.cpu.cores": "2",
+            "cluster-manager.container.cpu.cores": "3",
+            "cluster-manager.container.retry.count": "-1",
+            "yarn.samza.host-affinity.enabled": "true",
+        }
+    )
+    assert (limits.container_memory_mb, limits.container_cores) == (300, 3)
+    assert limits.retry_count == UNLIMITED
+    assert limits.host_affinity
+
+
+@given(st.sampled_from(SETTINGS), st.text(max_size=12) | st.integers().map(str))
+def test_any_value_is_a_number_in_bounds_or_refused_by_name(setting: Setting, text: str) -> None:
+    """Nothing else comes out of a config."""
+    try:
+        value = setting.of({setting.key: text})
+    except InvalidInput as error:
+        value, asked = None, error.asked
+    else:
+        asked = setting.key
+    assert setting.key in asked
+    assert value is None or setting.least <= value <= setting.most
+
+
+def test_a_fence_that_isnt_available_is_refused() -> None:
+    """Whoever relies on it must not get less."""
+    with pytest.raises(InvalidInput, match="isn't available") as raised:
+        limits_of({FENCING: "broker"})
+    assert raised.value.fix == f"{FENCING}=lease"
+
+
+def test_fault_domains_count_unless_they_are_turned_off() -> None:
+    """An agent that names one means it."""
+    assert knows_fault_domains({})
+    assert not knows_fault_domains({FAULT_DOMAINS: "false"})
+
+
+def test_what_no_container_reads_makes_no_new_deployment() -> None:
+    """Run id and coordinator's settings; any other key does."""
+    config = {"job.name": "j", "a": "1"}
+    same = {**config, "app.run.id": "x", "samza.dagster.lease.ms": "9000"}
+    assert fingerprint(config) == fingerprint(same)
+    assert fingerprint(config) != fingerprint({**config, "a": "2"})

@@ -1,0 +1,301 @@
+"""One term on fakes: a log that takes its time, a cluster that only notes what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from samza_dagster.cluster.interface import HostResources, ObservedContainer
+from samza_dagster.coordinator.callbacks import ClusterEvents
+from samza_dagster.coordinator.candidacy import Leader
+from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.deployment import plan
+from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
+from samza_dagster.coordinator.term import Term
+from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
+
+pytestmark = pytest.mark.unit
+
+UUID = "88b0d30c-d518-4307-9e8e-c8529eb30f04"
+CONFIG = {
+    "job.name": "j",
+    "task.inputs": "kafka.in",
+    "job.container.count": "1",
+    "job.standbytasks.replication.factor": "2",
+}
+HOSTS = ("h1", "h2", "h3")
+
+
+@dataclass
+class Log:
+    """Commits; each takes as long as the test says."""
+
+    clock: Callable[[float], None]
+    takes_s: list[float] = field(default_factory=list)
+    commits: list[tuple[list[Any], list[Any], list[Any]]] = field(default_factory=list)
+
+    def commit(
+        self, records: Sequence[Any], projections: Sequence[Any], stream: Sequence[Any] = ()
+    ) -> None:
+        self.commits.append((list(records), list(projections), list(stream)))
+        if self.takes_s:
+            self.clock(self.takes_s.pop(0))
+
+    def written(self) -> list[str]:
+        return [key for records, _, _ in self.commits for key, _ in records]
+
+
+@dataclass
+class Cluster:
+    """Hosts that hold every request at once and run whatever is started."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    deposed_by: int | None = None
+    callbacks: ClusterEvents | None = None
+
+    def start(self, callbacks: ClusterEvents) -> None:
+        self.callbacks = callbacks
+        self.report_again()
+
+    def report_again(self) -> None:
+        self.calls.append(("report_again",))
+        assert self.callbacks is not None
+        for host in HOSTS:
+            self.callbacks.on_host_registered(HostResources(host, 9_000, 9, 9_000, 9), self.runs())
+            self.callbacks.on_host_told(host)
+
+    def runs(self) -> tuple[ObservedContainer, ...]:
+        return ()
+
+    def hosts(self) -> tuple[HostResources, ...]:
+        return tuple(HostResources(host, 9_000, 9, 9_000, 9) for host in HOSTS)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments, **named: self.calls.append((name, *arguments, named))
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == name]
+
+
+@dataclass
+class Source:
+    """Mail that is there from the start."""
+
+    mails: list[Mail] = field(default_factory=list)
+
+    @contextmanager
+    def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
+        for mail in self.mails:
+            on_mail(mail)
+        yield self
+
+    def no_start_because(self) -> str:
+        return ""
+
+
+class Nothing:
+    """A cleaner that finds nothing."""
+
+    def removals(self, state: JobState, now_ms: int) -> tuple[list[Any], list[Any]]:
+        return [], []
+
+
+@dataclass
+class Bench:
+    """A term whose events are handled one by one, and the clock under it."""
+
+    now_s: float = 100.0
+    mails: list[Mail] = field(default_factory=list)
+    own: list[Mail] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.log = Log(self.pass_time)
+        self.cluster = Cluster()
+        clock = LeaderClock(lambda: 1_000_000, lambda: self.now_s)
+        deployment = plan(CONFIG, {"in": 2}, "run-1")
+        self.term = Term(
+            log=self.log,
+            requests=Source(self.mails),
+            own_requests=Source(self.own),
+            cluster=self.cluster,  # pyright: ignore[reportArgumentType]
+            deployment=deployment,
+            launcher=Launcher(LaunchTemplate(command=("c",)), "j", "1", deployment.job_model),
+            stored=JobState("j-1"),
+            state=JobState("j-1"),
+            leader=Leader(4, "here", lease_ms=30_000, ended=False),
+            leases=LeaseTerms.of(Limits(), before_ms=0, began_ms=1_000_000),
+            clock=clock,
+            cleaner=Nothing(),
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def run(self) -> None:
+        """Leads until everything that has come so far is handled."""
+        self.term.stop()
+        self.term.lead({})
+
+    def handle_all(self) -> None:
+        """The events that have come since."""
+        items = self.term._items
+        while not items.empty():
+            item = items.get()
+            if item is not None:
+                self.term._handle(item)
+
+
+def everything_runs(bench: Bench) -> None:
+    """Every request is held, every start checks in."""
+    events = bench.cluster.callbacks
+    assert events is not None
+    for call, host in zip(bench.cluster.named("request_resource"), HOSTS, strict=False):
+        events.on_resource_allocated(call[1], host)
+    bench.handle_all()
+    for _, _, host, launch, _ in bench.cluster.named("start_container"):
+        events.on_container_checked_in(launch.execution_id, host)
+    bench.handle_all()
+
+
+def test_an_orderly_end_is_written_down() -> None:
+    """So that whoever waits needn't."""
+    bench = Bench()
+    bench.run()
+    ((key, value),) = bench.log.commits[-1][0]
+    assert key == "leader"
+    assert value["ended"] is True
+    assert value["lease_ms"] == 30_000
+
+
+def test_hosts_are_admitted_after_all_that_their_registration_told() -> None:
+    """Each, once the events before have been handled."""
+    bench = Bench()
+    bench.term._items.put(None)
+    bench.term.lead({})
+    bench.handle_all()
+    assert [call[1] for call in bench.cluster.named("admit_host")] == list(HOSTS)
+    assert all(host.registered for host in bench.term.state.hosts.values())
+
+
+def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
+    """A minute without a broker: no host is lost by it, and no request expires by the heart."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    requested = bench.cluster.named("request_resource")
+    assert len(requested) == 2
+    bench.cluster.calls.clear()
+    bench.log.takes_s = [60.0]
+    ask = PlacementAsk(UUID, "run-1", "0", "h1", 1)
+    bench.term._handle(Arrived(ask))
+    assert bench.cluster.named("report_again")
+    again = {call[1] for call in bench.cluster.named("request_resource")}
+    assert {call[1] for call in requested} <= again
+    assert not any(host.registered for host in bench.term.state.hosts.values())
+    bench.handle_all()
+    bench.term._keep_house()
+    state = bench.term.state
+    assert all(host.registered and host.alive for host in state.hosts.values())
+    assert {p.phase.value for p in state.groups["0"].processors.values()} == {"requesting"}
+
+
+def test_events_happen_when_they_are_taken() -> None:
+    """A registration that waited behind a long commit isn't in the past: time never goes back."""
+    bench = Bench()
+    bench.run()
+    bench.pass_time(50)
+    bench.handle_all()
+    assert bench.term.state.now_ms == 1_050_000
+
+
+def test_a_beat_is_written_when_nothing_else_was() -> None:
+    """A third of the lease after the last commit, and not before."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    everything_runs(bench)
+    bench.log.commits.clear()
+    bench.pass_time(9.9)
+    bench.term._keep_house()
+    assert bench.log.written() == []
+    bench.pass_time(0.2)
+    bench.term._keep_house()
+    assert bench.log.written() == ["leader"]
+
+
+def test_leases_shrink_while_nothing_can_be_committed() -> None:
+    """What is granted ends within a lease of the last commit's sending, not of its return."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    bench.log.takes_s = [20.0]
+    bench.term._commit([("leader", {})])
+    assert bench.term.leases.grant_s(bench.term.clock.now_ms()) == pytest.approx(10, abs=0.1)
+
+
+def malformed(own: bool, uuid: str = UUID, deployment_id: str = "") -> Malformed:
+    key = f"request/{uuid}" if own else f"{uuid}.ContainerPlacementRequestMessage"
+    return Malformed(own, key, uuid, "field x: bad", deployment_id, "0", "h")
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_cant_be_read_is_answered_once_and_deleted(own: bool) -> None:
+    """Where it was read; counted; the same again is told no second time."""
+    bench = Bench()
+    bench.run()
+    bench.log.commits.clear()
+    bench.term._handle(malformed(own))
+    bench.term._handle(malformed(own))
+    ((records, _, stream),) = bench.log.commits
+    if own:
+        assert [(key, value is None) for key, value in records] == [
+            (f"request/{UUID}", True),
+            (f"response/{UUID}", False),
+        ]
+    else:
+        assert [(r.key.split(".")[1], r.value is None) for r in stream] == [
+            ("ContainerPlacementRequestMessage", True),
+            ("ContainerPlacementResponseMessage", False),
+        ]
+    assert bench.term.counters["malformed-requests"] == 1
+
+
+def test_of_another_deployment_or_a_known_uuid_it_is_only_deleted() -> None:
+    """The first outcome stands; others' requests have no record here."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "9", "h1", 1)))
+    bench.log.commits.clear()
+    bench.term._handle(malformed(own=True))
+    bench.term._handle(malformed(own=True, uuid="1" * 8 + UUID[8:], deployment_id="run-0"))
+    assert [len(records) for records, _, _ in bench.log.commits] == [1, 1]
+
+
+def test_what_nobody_can_be_answered_for_is_counted() -> None:
+    """And nothing is written."""
+    bench = Bench()
+    bench.run()
+    bench.log.commits.clear()
+    bench.term._handle(Ignored("a key without a UUID"))
+    assert bench.term.counters["ignored-requests"] == 1
+    assert bench.log.commits == []
+
+
+def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
+    """And deleted there, in the same transaction: nothing of it goes to the coordinator stream."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    bench.log.commits.clear()
+    ask = PlacementAsk(UUID, "run-1", "9", "h1", 1, kind=AskKind.FAIL_OVER, own=True)
+    bench.term._handle(Arrived(ask))
+    (_, projections, stream) = bench.log.commits[0]
+    assert {p.own for p in projections} == {True}
+    assert stream == []

@@ -1,0 +1,188 @@
+"""An active that dies: its own host, then the standby soonest ready, then any host."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement.state import Ended, Limits, Phase
+from samza_dagster.simulation.hosts import Trouble
+from tests.unit.placement.scenes import HOSTS, running
+
+pytestmark = pytest.mark.unit
+
+# -- the first rung: its own host ----------------------------------------------------------
+
+
+def test_an_active_that_dies_starts_on_its_own_host_again() -> None:
+    """Its state is there; the standby goes on undisturbed."""
+    world = running()
+    standby = world.execution("0-0")
+    world.crash("0")
+    world.until_all_run()
+    assert world.started() == [("0", "host-1")]
+    assert world.execution("0-0") == standby
+    assert world.how_replaced("0") == Ended.DEAD
+
+
+def test_the_standby_is_not_touched_before_the_own_hosts_time_is_up() -> None:
+    """`cluster-manager.container.request.timeout.ms` is what the first rung may take."""
+    world = running()
+    world.evict("0")
+    began = world.now_ms
+    world.until(lambda: world.group().failover is not None)
+    assert world.now_ms == began + world.state.limits.request_timeout_ms
+
+
+def test_room_that_comes_within_the_time_saves_the_failover() -> None:
+    """The other job left: the active is home, nothing was stopped."""
+    world = running()
+    world.evict("0")
+    world.wait(3_000)
+    world.make_room("host-1")
+    world.until_all_run()
+    assert world.placed("0") == "host-1"
+    assert world.stopped() == []
+
+
+# -- the second rung: a standby's place ----------------------------------------------------
+
+
+def test_when_its_host_is_not_to_be_had_it_takes_its_standbys_place() -> None:
+    """And the standby goes elsewhere."""
+    world = running()
+    world.evict("0")
+    world.until_all_run()
+    assert world.placed("0") == "host-2"
+    assert world.placed("0-0") in ("host-3", "host-4")
+
+
+def test_localities_stop_and_request_are_one_step() -> None:
+    """The SEP's steps 3 to 5 in one commit: no crash comes between them."""
+    world = running()
+    world.evict("0")
+    world.until(lambda: world.group().failover is not None)
+    said = world.commands_with(cmd.DeleteLocality)
+    first = said.index("DeleteLocality 0-0")
+    assert [s for s in said[first:] if "Count" not in s] == [
+        "DeleteLocality 0-0",
+        "WriteLocality 0",
+        "StopContainer 0-0",
+        "RequestResource 0",
+    ]
+    assert dict(world.locality()) == {"0": "host-2", "1": "host-3", "1-0": "host-4"}
+
+
+def test_the_active_starts_only_when_the_standby_was_seen_dead() -> None:
+    """The resource alone doesn't do: only one can have the store directory."""
+    world = running()
+    world.trouble("host-2", Trouble.SLOW_STOP)
+    world.evict("0")
+    world.until_phase("0", Phase.RESERVED)
+    world.until(lambda: not world.moves())
+    assert world.where("0-0") == "host-2"
+    assert world.started() == []
+    world.calm("host-2")
+    world.until_all_run()
+    assert world.started()[0] == ("0", "host-2")
+
+
+def test_the_active_starts_only_when_the_resource_is_held() -> None:
+    """The standby's death alone doesn't do: the room it leaves must be reserved first."""
+    world = running(slots=1)
+    world.evict("0")
+    world.until(lambda: world.where("0-0") is None and world.group().failover is not None)
+    assert world.phases()["0"] is Phase.REQUESTING
+    world.until_phase("0", Phase.RUNNING)
+    assert world.placed("0") == "host-2"
+
+
+def test_the_standby_then_starts_anywhere_legal() -> None:
+    """It has no host that it prefers any more; the active's own is forbidden to it."""
+    world = running()
+    world.evict("0")
+    world.until_all_run()
+    requests = [r for r in world.sent(cmd.RequestResource) if r.processor_id == "0-0"]
+    assert [request.host for request in requests] == [None]
+    assert "host-2" in requests[0].excluded_hosts
+
+
+def test_a_standby_may_go_to_the_host_that_its_active_left() -> None:
+    """Roles are swapped in the end."""
+    world = running()
+    world.evict("0")
+    world.fill("host-3")
+    world.fill("host-4")
+    world.until_phase("0", Phase.RUNNING)
+    world.make_room("host-1")
+    world.until_all_run()
+    assert (world.placed("0"), world.placed("0-0")) == ("host-2", "host-1")
+
+
+def test_a_failover_is_over_when_the_active_has_checked_in() -> None:
+    """Not before: until then the group's other requests wait."""
+    world = running()
+    world.evict("0")
+    world.until_phase("0", Phase.STARTING)
+    assert world.group().failover is not None
+    world.until_phase("0", Phase.RUNNING)
+    assert world.group().failover is None
+
+
+# -- the last rung: any host ---------------------------------------------------------------
+
+
+def test_without_standbys_it_goes_to_any_host() -> None:
+    """There is nothing else to try, and nothing that failed to qualify."""
+    world = running(groups={"0": ("0",)})
+    world.evict("0")
+    world.until_all_run()
+    assert world.placed("0") in HOSTS[1:]
+    assert world.counted()["failovers-to-any-host"] == 0
+
+
+def test_a_standby_that_does_not_run_does_not_qualify() -> None:
+    """It has no state to offer; the active isn't kept waiting for it."""
+    world = running()
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.STARTING)
+    world.evict("0")
+    world.until_phase("0", Phase.RUNNING)
+    assert world.placed("0") in ("host-3", "host-4")
+    assert world.counted()["failovers-to-standby"] == 0
+    assert world.counted()["failovers-to-any-host"] == 1
+
+
+def test_when_nobody_qualifies_the_certificate_states_it() -> None:
+    """A cold start is explained as one."""
+    world = running()
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.STARTING)
+    world.evict("0")
+    world.until_phase("0", Phase.RUNNING)
+    assert world.why_started("0") == "any host: no standby's place was to be had"
+    assert world.certificate("0").lag_records is None
+
+
+def test_when_there_is_no_room_at_all_the_ladder_begins_again() -> None:
+    """After a pause; never ends the job."""
+    world = running(groups={"0": ("0",)}, slots=1)
+    for host in HOSTS[1:]:
+        world.fill(host)
+    world.evict("0")
+    world.until(lambda: world.asked_for("0").count(None) == 2, limit=3_000)
+    assert world.asked_for("0") == ["host-1", None, "host-1", None]
+    world.make_room("host-3")
+    world.until_all_run()
+    assert world.placed("0") == "host-3"
+
+
+def test_without_host_affinity_its_own_host_is_no_rung() -> None:
+    """`job.host-affinity.enabled=false`: the standby's place is the first."""
+    world = running(limits=Limits(host_affinity=False))
+    home = {pid: world.placed(pid) for pid in ("0", "0-0")}
+    world.crash("0")
+    world.until_all_run()
+    assert world.placed("0") == home["0-0"]

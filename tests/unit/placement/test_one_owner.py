@@ -1,0 +1,242 @@
+"""Who owns the tasks when nobody knows whether a process lives: lease, fence, or death."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import texts
+from samza_dagster.placement.state import AskKind, Ended, Fencing, Limits, Phase
+from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.moves import Move
+from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask, own, running
+
+pytestmark = pytest.mark.unit
+
+FENCED = Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000, lease_ms=120_000)
+LONE = {"0": ("0",), "1": ("1",)}
+LONE_PLACES = {"0": "host-1", "1": "host-3"}
+
+
+def ends(world: Scene, execution_id: str) -> list[str]:
+    """How an incarnation ended, each way that was recorded, in order."""
+    records = [command.record for command in world.sent(cmd.RecordCertificate)]
+    return [r.how for r in records if r.kind == "end" and r.execution_id == execution_id]
+
+
+# -- three ways ----------------------------------------------------------------------------
+
+
+def test_a_death_that_was_seen_lets_the_successor_start_at_once() -> None:
+    """`dead`: the agent saw it."""
+    world = running()
+    began = world.now_ms
+    world.crash("0")
+    world.until_all_run()
+    assert (world.how_replaced("0"), world.now_ms) == (Ended.DEAD, began)
+
+
+def test_a_silent_host_lets_the_successor_start_when_its_lease_is_over() -> None:
+    """`lease`: as long as the last grant can last, and the bound for clocks that run apart."""
+    world = running(limits=QUICK)
+    world.lose("host-1")
+    last_word = world.leader.books["host-1"].heard_ms
+    world.until_phase("0", Phase.STARTING)
+    assert world.now_ms == last_word + QUICK.lease_ms + QUICK.lease_bound_ms
+    assert world.how_replaced("0") == Ended.LEASE
+
+
+def test_a_fence_lets_the_successor_start_when_the_brokers_have_answered() -> None:
+    """`fenced`: no clock is trusted, no lease waited for."""
+    world = running(limits=FENCED)
+    world.lose("host-1")
+    began = world.now_ms
+    world.until_all_run()
+    assert (world.how_replaced("0"), world.now_ms) == (Ended.FENCED, began)
+
+
+def test_a_fence_whose_answer_is_lost_is_asked_for_again_and_never_replaced_by_the_lease() -> None:
+    """A lease can't exclude a host that was frozen; the fence can."""
+    world = running(limits=FENCED)
+    world.lose("host-1")
+    assert world.do(Move("fence-unanswered", (0,)))
+    world.until_phase("0", Phase.STARTING)
+    fence, again = world.sent(cmd.FencePrincipal)
+    assert fence == again
+    assert world.how_replaced("0") == Ended.FENCED
+
+
+def test_a_ghost_that_was_seen_dead_first_is_dead() -> None:
+    """Its host came back in time to say so."""
+    world = running(limits=QUICK)
+    world.do(Move("kill", ("host-1", "0")))
+    world.lose("host-1")
+    world.come_back("host-1")
+    world.until_all_run()
+    assert world.how_replaced("0") == Ended.DEAD
+
+
+def test_a_processors_first_start_replaces_nobody() -> None:
+    """Its certificate has no predecessor."""
+    world = running(limits=QUICK)
+    world.submit(own(AskKind.START_STANDBY, "0", "host-3"))
+    world.until_all_run()
+    assert world.certificate("0-1").predecessor is None
+
+
+# -- ghosts --------------------------------------------------------------------------------
+
+
+def test_a_ghosts_death_is_on_record_though_its_lease_was_over_before() -> None:
+    """The one freed its tasks, the other its host."""
+    world = running(limits=QUICK)
+    ghost = world.execution("0")
+    world.lose("host-1")
+    world.until_all_run()
+    assert ends(world, ghost) == ["lease"]
+    world.come_back("host-1")
+    world.settle()
+    assert ends(world, ghost) == ["lease", "dead"]
+
+
+def test_a_ghost_that_was_replaced_is_stopped_when_its_host_is_back() -> None:
+    """It was frozen, not dead: its process still had the store directory."""
+    world = running(limits=QUICK)
+    ghost = world.execution("0")
+    assert world.do(Move("freeze", ("host-1", "suspend")))
+    world.wait(QUICK.host_timeout_ms + 1)
+    world.until_phase("0", Phase.RUNNING)
+    assert world.do(Move("thaw", ("host-1",)))
+    world.register("host-1")
+    assert ghost in [stop.execution_id for stop in world.sent(cmd.StopContainer)]
+    world.settle()
+    assert world.group().ghosts == ()
+
+
+def test_a_ghost_that_never_checked_in_is_stopped_not_taken_back() -> None:
+    """It has restored nothing worth keeping."""
+    world = running(LONE_PLACES, groups=LONE, limits=QUICK)
+    world.trouble("host-1", Trouble.NO_CHECK_IN)
+    world.crash("0")
+    world.until(lambda: world.phases()["0"] is Phase.STARTING)
+    ghost = world.execution("0")
+    world.lose("host-1")
+    world.come_back("host-1")
+    assert ghost in [stop.execution_id for stop in world.sent(cmd.StopContainer)]
+    world.settle()
+    assert world.execution("0") != ghost
+
+
+def test_what_was_begun_for_one_that_is_taken_back_is_given_back() -> None:
+    """The request for another host ends."""
+    world = running(LONE_PLACES, groups=LONE, limits=QUICK)
+    world.lose("host-1")
+    world.until(lambda: world.phases()["0"] is Phase.RESERVED)
+    world.come_back("host-1")
+    assert world.phases()["0"] is Phase.RUNNING
+    world.until(lambda: not world.moves())
+    assert world.held_resources() == {}
+    assert world.started() == []
+
+
+def test_a_request_that_went_on_without_it_fails_when_it_is_taken_back() -> None:
+    """A fail-over of an active whose host was silent only for a while."""
+    world = running(limits=QUICK)
+    world.fill("host-3")
+    world.fill("host-4")
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.STARTING)
+    world.lose("host-1")
+    world.calm("host-2")
+    world.until_phase("0-0", Phase.RUNNING)
+    world.submit(own(AskKind.FAIL_OVER, "0"))
+    world.come_back("host-1")
+    assert world.outcome() == ("FAILED", texts.came_back("host-1"))
+    assert world.phases()["0"] is Phase.RUNNING
+    world.settle()
+    assert (world.placed("0"), world.placed("0-0")) == ("host-1", "host-2")
+
+
+def test_a_host_that_is_lost_again_gives_its_ghosts_another_lease() -> None:
+    """From its second silence: it had renewed in between."""
+    world = running(LONE_PLACES, groups=LONE, limits=QUICK)
+    world.trouble("host-1", Trouble.SLOW_STOP)
+    world.submit(ask("0", "host-2"))
+    world.until_phase("0", Phase.STOPPING)
+    world.lose("host-1")
+    world.come_back("host-1")
+    world.wait(20_000)
+    world.lose("host-1")
+    last_word = world.leader.books["host-1"].heard_ms
+    [ghost] = world.group().ghosts
+    assert ghost.lease_ends_ms == last_word + QUICK.lease_ms + QUICK.lease_bound_ms
+
+
+def test_no_member_of_the_group_starts_where_a_ghost_may_hold_the_store() -> None:
+    """Every other host is full: they wait rather than go there."""
+    world = running(limits=QUICK)
+    for host in HOSTS[2:]:
+        world.fill(host)
+    world.lose("host-1")
+    world.until_phase("0", Phase.RUNNING)
+    for _ in range(40):
+        world.do(world.moves()[0] if world.moves() else Move("tick"))
+    assert world.placed("0-0") is None
+    for request in world.sent(cmd.RequestResource):
+        assert request.host != "host-1"
+        assert request.host is not None or "host-1" in request.excluded_hosts
+
+
+# -- a new leader --------------------------------------------------------------------------
+
+
+def test_a_new_leader_counts_a_ghosts_lease_from_its_own_beginning() -> None:
+    """The leader before it may have granted until that moment."""
+    world = running(limits=QUICK)
+    world.lose("host-1")
+    world.wait(5_000)
+    world.restart_coordinator()
+    restarted_at = world.now_ms
+    for host in HOSTS[1:]:
+        world.register(host)
+    world.until_phase("0", Phase.STARTING)
+    assert world.now_ms == restarted_at + QUICK.lease_ms + QUICK.lease_bound_ms
+
+
+def test_a_new_leader_does_not_wait_for_one_that_had_ended_before() -> None:
+    """What is over stays over in later terms."""
+    world = running(limits=QUICK)
+    for host in HOSTS[1:]:
+        world.fill(host)
+    world.lose("host-1")
+    world.until(lambda: world.group().ghosts[0].ended is Ended.LEASE)
+    world.restart_coordinator()
+    for host in HOSTS[1:]:
+        world.register(host)
+    began = world.now_ms
+    for host in HOSTS[1:]:
+        world.make_room(host)
+    world.until_phase("0", Phase.RUNNING)
+    assert world.now_ms - began < QUICK.lease_ms
+
+
+def test_a_new_leader_fences_again_what_was_being_fenced() -> None:
+    """By the same name."""
+    world = running(limits=FENCED)
+    world.lose("host-1")
+    [fence] = world.sent(cmd.FencePrincipal)
+    world.restart_coordinator()
+    assert world.sent(cmd.FencePrincipal) == [fence, fence]
+
+
+def test_a_host_that_registers_with_the_new_leader_keeps_its_containers() -> None:
+    """No ghost, no start, no stop."""
+    world = running(limits=QUICK)
+    world.restart_coordinator()
+    for host in HOSTS:
+        world.register(host)
+    world.wait(3 * QUICK.lease_ms)
+    assert world.started() == []
+    assert world.stopped() == []
+    assert world.group().ghosts == ()
