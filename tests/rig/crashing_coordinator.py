@@ -57,9 +57,7 @@ real_run = EffectRunner.run
 real_acknowledge = LocalCluster._acknowledge
 
 
-def commit(
-    self: KafkaLog, records: Any, projections: Any, stream_records: Any = ()
-) -> None:
+def commit(self: KafkaLog, records: Any, projections: Any, stream_records: Any = ()) -> None:
     keys = [key for key, _ in records]
     if keys == [durable.LEADER] and not projections and not stream_records:
         real_commit(self, records, projections, stream_records)

@@ -32,7 +32,7 @@ def test_a_report_that_did_not_arrive_is_sent_again(job: Rig) -> None:
     cluster.close()
     later, seen = job.cluster(epoch=2, lease_s=120.0)
     seen.wait("on_container_checked_in", "e1")
-    eventually(lambda: later.hosts(), "the host has registered")
+    eventually(later.hosts, "the host has registered")
     os.kill(pid, signal.SIGKILL)
     assert seen.wait("on_container_stopped", "e1", within_s=4)[2] == 137
 
