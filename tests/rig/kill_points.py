@@ -322,14 +322,15 @@ def _refuse(job: Job, before: Processors) -> None:
     _kill_active(job, before)
 
 
-def _on_lost_host(_job: Job, before: Processors) -> dict[str, str | None]:
-    """What ran there runs elsewhere; an active of them where its standby was, which gives way."""
-    lost = before["0"]["host"]
-    moved: dict[str, str | None] = {n: None for n, p in before.items() if p["host"] == lost}
-    for active in [name for name in moved if "-" not in name]:
-        moved[active] = before[f"{active}-0"]["host"]
-        moved[f"{active}-0"] = None
-    return moved
+def _set_apart(job: Job) -> None:
+    """Nobody but the active is on its host: how much there is to do is the same each time."""
+    for name in ("1", "1-0"):
+        processors = job.processors()
+        lost = processors["0"]["host"]
+        if processors[name]["host"] == lost:
+            taken = {lost, *(processors[member]["host"] for member in ("1", "1-0"))}
+            host = next(host for host in job.host_names if host not in taken)
+            _done(job, _ask(job, "place", name, host, request_expiry_s=60))
 
 
 def _spin_up(job: Job) -> None:
@@ -378,7 +379,8 @@ SCENARIOS = (
     Scenario(
         "host-lost",
         lambda job, before: job.kill_host(before["0"]["host"]),
-        _on_lost_host,
+        _swapped,
+        prepare=_set_apart,
         restore=lambda job, before: job.start_agent(before["0"]["host"]),
         options={"lease_ms": 9_000, "host_timeout_ms": 4_000},
     ),
