@@ -16,7 +16,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementRequest, PlacementResponse
 
 if TYPE_CHECKING:
-    from samza_dagster.client import ActionView, JobView, PlacementClient, ProcessorView
+    from samza_dagster.client import ActionView, JobView, LeaderView, PlacementClient, ProcessorView
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHOWN = 20
@@ -67,6 +67,7 @@ def _show_job(view: JobView, as_json: bool) -> None:
     )
     _print_actions((*view.actions, *view.queued))
     _print_troubles(view)
+    _print_leader(view.leader)
     for text in view.unreadable:
         notice(f"Notice: skipped a record that can't be read: {text}")
     for text in view.fatal:
@@ -98,6 +99,30 @@ def _print_actions(actions: tuple[ActionView, ...]) -> None:
             ],
             spare=("asked", "kind"),
         )
+
+
+def _print_leader(leader: LeaderView | None) -> None:
+    if leader is None:
+        return
+    state = "ended in order" if leader.ended else "leads"
+    print_table(
+        "Coordinator",
+        ("epoch", "host", "url", "state", "since", "last sign of life"),
+        [
+            (
+                leader.epoch,
+                leader.host,
+                leader.url,
+                state,
+                at(leader.since_ms),
+                at(leader.beat_ms),
+            )
+        ],
+        spare=("since", "url"),
+    )
+    counted = {name: count for name, count in sorted(leader.counters.items()) if count}
+    if counted:
+        print_table("Counted since it began", ("counter", "count"), list(counted.items()))
 
 
 def _print_troubles(view: JobView) -> None:

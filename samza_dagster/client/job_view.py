@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
@@ -21,6 +21,7 @@ from samza_dagster.client.views import (
     GhostView,
     HostView,
     JobView,
+    LeaderView,
     ProcessorView,
 )
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
@@ -155,6 +156,31 @@ def host_view(host: str, record: Mapping[str, Any]) -> HostView:
     )
 
 
+def leader_view(record: Mapping[str, Any]) -> LeaderView:
+    """The leader from its record in our state topic; what is absent or odd is left out."""
+
+    def number(name: str) -> int | None:
+        value = record.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    counters: Any = record.get("counters")
+    return LeaderView(
+        epoch=number("epoch") or 0,
+        host=str(record.get("host", "")),
+        url=str(record.get("coordinator_url", "")),
+        since_ms=number("since_ms"),
+        beat_ms=number("beat_ms"),
+        ended=record.get("ended") is True,
+        counters={
+            str(name): value
+            for name, value in (
+                cast("dict[str, Any]", counters) if isinstance(counters, dict) else {}
+            ).items()
+            if isinstance(value, int)
+        },
+    )
+
+
 def with_state(
     base: JobView,
     *,
@@ -164,6 +190,7 @@ def with_state(
     hosts: Mapping[str, HostView],
     now_ms: int,
     own_requests: Mapping[str, OwnRequest] | None = None,
+    leader: LeaderView | None = None,
 ) -> JobView:
     """`base` (of the stream) corrected by what our leading coordinator recorded.
 
@@ -260,4 +287,5 @@ def with_state(
             for ghost in group.ghosts
         ),
         max_standbys=limits.max_standbys,
+        leader=leader,
     )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from samza_dagster.client.job_view import host_view
-from samza_dagster.client.views import HostView
+from samza_dagster.client.job_view import host_view, leader_view
+from samza_dagster.client.views import HostView, LeaderView
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
@@ -17,6 +17,7 @@ from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
 
 _JOB = "job"
+_LEADER = "leader"
 _GROUP = "group/"
 _HOST = "host/"
 _UUID = "uuid/"
@@ -35,6 +36,7 @@ class CoordinatorState:
     hosts: Mapping[str, HostView] = field(default_factory=dict[str, HostView])
     uuids: frozenset[str] = frozenset()
     mail: OwnMail = field(default_factory=OwnMail)
+    leader: LeaderView | None = None
 
 
 class StateSource(Protocol):
@@ -82,6 +84,7 @@ def decode_state(
         hosts=hosts,
         uuids=frozenset(uuids),
         mail=mail or OwnMail(),
+        leader=leader_view(records[_LEADER]) if _LEADER in records else None,
     )
 
 

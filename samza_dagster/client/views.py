@@ -127,6 +127,22 @@ class GhostView(View):
 
 
 @dataclass(frozen=True)
+class LeaderView(View):
+    """The coordinator that leads, by its last sign of life (`beat_ms`); `ended` in an orderly way.
+
+    `counters` are Samza's counters and ours, by name, since its process began.
+    """
+
+    epoch: int
+    host: str
+    url: str
+    since_ms: int | None
+    beat_ms: int | None
+    ended: bool
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
 class JobView(View):
     """A job as its metadata tells it, at one time.
 
@@ -151,6 +167,7 @@ class JobView(View):
     failovers: tuple[FailoverView, ...] = ()
     ghosts: tuple[GhostView, ...] = ()
     max_standbys: int | None = None
+    leader: LeaderView | None = None
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.cluster.acknowledgements import acknowledge
 from samza_dagster.cluster.agent_gateway import AgentGateway, Answer
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
 from samza_dagster.cluster.allocation import ResourceAsk
+from samza_dagster.cluster.grants import Grants
 from samza_dagster.cluster.host_book import HostBook, Notice
 from samza_dagster.cluster.interface import ClusterCallbacks, ContainerLaunch, HostResources
 from samza_dagster.cluster.resource_requests import ResourceRequests
@@ -56,7 +58,7 @@ class LocalCluster:
         self.deposed_by: int | None = None
         self._lease_s = lease_s
         self._host_timeout_s = lease_s if host_timeout_s is None else host_timeout_s
-        self._lease_source = lease_source or (lambda: lease_s)
+        self._grants = Grants(lease_s, lease_source or (lambda: lease_s), clock)
         self._url_file = url_file
         self._clock = clock
         self._began = clock()
@@ -142,8 +144,16 @@ class LocalCluster:
             self._requests.release(request_id)
 
     def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
-        """Sends the start, again until the agent acknowledges it."""
+        """Sends the start, again until the agent acknowledges it.
+
+        Drops it while the host isn't registered: by the time that it registers, something
+        else may run in its stead. The coordinator says it again then, if it still wants it.
+        """
         with self._changed:
+            book = self._books.get(host)
+            if book is None or not book.is_registered:
+                LOG.info("%s isn't registered: no start of %s", host, launch.execution_id)
+                return
             self._requests.started(request_id, launch.execution_id)
             self._command(host, "start", request_id=request_id, launch=launch_to_wire(launch))
 
@@ -196,7 +206,7 @@ class LocalCluster:
                 # then on it refuses every earlier leader, which is what registering means.
                 return self._reply(sync, book, ())
             book.heard_at = self._clock()
-            self._acknowledge(book, sync)
+            acknowledge(book, sync, self._requests, self._notices.put)
             self._book(book, sync)
             longest = min(self._lease_s, self._host_timeout_s) / 4
             until = book.heard_at + min(sync.wait_ms / 1000, longest)
@@ -219,22 +229,10 @@ class LocalCluster:
         return 200, {
             "version": min(VERSION, sync.version),
             "epoch": self.epoch,
-            "lease_ms": max(0, int(self._grant_s(book) * 1000)),
+            "lease_ms": max(0, int(self._grants.seconds(book) * 1000)),
             "commands": list(commands),
             "locality": self._localities(),
         }
-
-    def _grant_s(self, book: HostBook) -> float:
-        """Seconds that the host's containers may live on.
-
-        One that the coordinator may count as lost, and replace what ran there once the
-        lease is over, gets no more than is left of that lease.
-        """
-        now = self._clock()
-        if book.admitted:
-            book.granted_at = now
-            return min(self._lease_source(), self._lease_s)
-        return min(self._lease_source(), book.granted_at + self._lease_s - now)
 
     def _book_of(self, host: str) -> HostBook:
         return self._books.setdefault(host, HostBook(host, granted_at=self._began))
@@ -249,34 +247,6 @@ class LocalCluster:
         if book is not None and sync.instance in book.past_instances:
             return 409, {"error": f"another agent registered as {sync.host} after this one"}
         return None
-
-    def _acknowledge(self, book: HostBook, sync: Sync) -> None:
-        present = {c.execution_id for c in sync.containers}
-        for done in sync.acknowledged:
-            command = book.commands.pop(done.id, None)
-            if command is None:
-                continue
-            kind = command["kind"]
-            if kind == "reserve":
-                self._requests.answered(book.host, command["request_id"], ok=done.ok, why=done.why)
-            elif done.ok:
-                continue
-            elif kind == "start" and command["launch"]["execution_id"] not in present:
-                self._notify_start_failed(command["launch"]["execution_id"], book.host, done.why)
-            elif kind == "stop":
-                self._on_stop_refused(command["execution_id"], book.host, done.why, present)
-            elif kind not in ("release", "forget"):
-                LOG.warning("%s refused %s: %s", book.host, kind, done.why)
-
-    def _on_stop_refused(self, eid: str, host: str, why: str, present: set[str]) -> None:
-        if eid in present:
-            self._notices.put(lambda to: to.on_stop_failed(eid, host, why))
-        else:  # the agent's records are complete: what they don't have doesn't run there
-            self._notices.put(lambda to: to.on_container_stopped(eid, host, None))
-
-    def _notify_start_failed(self, eid: str, host: str, why: str) -> None:
-        self._requests.container_ended(eid)
-        self._notices.put(lambda to: to.on_start_failed(eid, host, why))
 
     def _book(self, book: HostBook, sync: Sync) -> None:
         for notice in book.take(sync):

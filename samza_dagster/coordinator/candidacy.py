@@ -33,13 +33,15 @@ class Leader:
     """Who leads, by the state topic's `leader` record.
 
     `process` is known when the record was written on Linux. `ended`: it has stopped in
-    an orderly way. `lease_ms` is the longest lease that it may have granted.
+    an orderly way. `lease_ms` is the longest lease that it or one before may have granted,
+    `beat_every_ms` how often it shows that it leads.
     """
 
     epoch: int = 0
     host: str = ""
     url: str = ""
     lease_ms: int = 0
+    beat_every_ms: int = 0
     process: ProcessName | None = None
     pid_namespace: str = ""
     ended: bool = True
@@ -49,11 +51,13 @@ class Leader:
         """From the record; without one a leader of epoch 0 that has ended."""
         if record is None:
             return cls()
+        lease_ms = int(record.get("lease_ms", _OLD_LEASE_MS))
         return cls(
             epoch=int(record.get("epoch", 0)),
             host=str(record.get("host", "")),
             url=str(record.get("coordinator_url", "")),
-            lease_ms=int(record.get("lease_ms", _OLD_LEASE_MS)),
+            lease_ms=lease_ms,
+            beat_every_ms=int(record.get("beat_every_ms", lease_ms // 3)),
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
             # An older release's leader shows no sign of life: its silence tells nothing.
@@ -67,6 +71,7 @@ class Leader:
             "host": self.host,
             "coordinator_url": self.url,
             "lease_ms": self.lease_ms,
+            "beat_every_ms": self.beat_every_ms,
             "process": None if self.process is None else self.process.to_json(),
             "pid_namespace": self.pid_namespace,
             "ended": self.ended,
@@ -78,7 +83,7 @@ class Leader:
 
         A third of the lease is left for the next leader to renew the leases in.
         """
-        return max(_SHORTEST_PATIENCE_S, self.lease_ms / 1000 * 2 / 3)
+        return max(_SHORTEST_PATIENCE_S, 2 * self.beat_every_ms / 1000)
 
 
 def this_process() -> tuple[ProcessName | None, str]:
@@ -181,11 +186,11 @@ class Candidacy:
     def _age_s(self, snapshot: Snapshot) -> float:
         """For how long nothing has been written, as far as its own clock may be believed.
 
-        Who lives writes every third of the lease, so no more than that can be true of it.
+        Who lives writes at every beat, so no more than that can be true of it.
         """
         newest_ms = max(record.timestamp_ms for record in snapshot.records.values())
         age_s = (self._wall_ms() - newest_ms) / 1000
-        return max(0.0, min(age_s, self._leader.lease_ms / 1000 / 4))
+        return max(0.0, min(age_s, self._leader.beat_every_ms / 1000 * 3 / 4))
 
     def _note(self, record: StateRecord) -> None:
         self._heard_at = self._seconds()

@@ -31,18 +31,32 @@ HOST, GROUP, UUID = "host/", "group/", "uuid/"
 Record = tuple[str, dict[str, Any] | None]
 
 
-def changed(old: JobState, new: JobState, *, leader_epoch: int) -> list[Record]:
-    """Key and value (None: deleted) of every record that differs between two states."""
+def touched_groups(old: JobState, new: JobState) -> list[str]:
+    """Names of the groups that a step has put, removed or changed, in order."""
+    if old.groups is new.groups:
+        return []
+    put = [name for name, group in new.groups.items() if old.groups.get(name) is not group]
+    return sorted([*put, *(name for name in old.groups if name not in new.groups)])
+
+
+def changed(
+    old: JobState, new: JobState, *, leader_epoch: int, touched: Iterable[str] | None = None
+) -> list[Record]:
+    """Key and value (None: deleted) of every record that differs between two states.
+
+    `touched` are the groups to look at, when that is known.
+    """
     records: list[Record] = []
     # The time of the last event changes with every step; restoring needs none of it.
     if job_to_json(replace(old, now_ms=0)) != job_to_json(replace(new, now_ms=0)):
         records.append((JOB, {"state": job_to_json(new)}))
-    for name, group in sorted(new.groups.items()):
-        earlier = old.groups.get(name)
-        if earlier is not group and earlier != group:
+    for name in touched_groups(old, new) if touched is None else touched:
+        group = new.groups.get(name)
+        if group is None:
+            records.append((GROUP + name, None))
+        elif old.groups.get(name) != group:
             value = {"epoch": leader_epoch, "group": group_to_json(group)}
             records.append((GROUP + name, value))
-    records += [(GROUP + name, None) for name in sorted(old.groups) if name not in new.groups]
     if old.next_uuid != new.next_uuid:
         order = new.index.uuid_order
         arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]

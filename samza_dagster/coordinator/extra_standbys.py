@@ -10,14 +10,14 @@ from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.job_metadata import job_model_records
 from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.model.naming import group_of
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import Group
 
 
-def extra_standbys(state: JobState) -> frozenset[str]:
+def extra_standbys(groups: Iterable[Group]) -> frozenset[str]:
     """Ids of the standbys that a request spun up and none has removed."""
     return frozenset(
         processor.processor_id
-        for group in state.groups.values()
+        for group in groups
         for processor in group.processors.values()
         if processor.extra and processor.wanted
     )

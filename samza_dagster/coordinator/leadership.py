@@ -196,12 +196,13 @@ class Leadership:
                 host=socket.gethostname(),
                 url=cluster.url,
                 lease_ms=leases.limits.lease_ms,
+                beat_every_ms=leases.beat_every_ms,
                 process=process,
                 pid_namespace=namespace,
                 ended=False,
             )
             state_records: list[durable.Record] = [
-                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms})
+                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms, "beat_ms": began_ms})
             ]
             if new is None:
                 kafka_log.commit_stream(state_records, [])
@@ -239,7 +240,9 @@ class Leadership:
                 connection,
                 deployment.config,
                 state=lambda: term.state,
-                job_model=lambda: term.launcher.with_extras(extra_standbys(term.state)).job_model,
+                job_model=lambda: (
+                    term.launcher.with_extras(extra_standbys(term.state.groups.values())).job_model
+                ),
                 tell=term.observe,
                 now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,

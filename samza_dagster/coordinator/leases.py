@@ -48,9 +48,14 @@ class LeaseTerms:
         return self.lease_ms if old_are_over else self.limits.lease_ms
 
     @property
+    def beat_every_ms(self) -> int:
+        """How often a commit is due although nothing has changed: a third of the lease."""
+        return leases.beat_every_ms(self._own)
+
+    @property
     def next_beat_ms(self) -> int:
-        """When a commit is due although nothing has changed: a third of the lease after the last."""
-        return self._sent_ms + leases.beat_every_ms(self._own)
+        """When the next such commit is due."""
+        return self._sent_ms + self.beat_every_ms
 
     def beat_is_due(self, now_ms: int) -> bool:
         """Nothing was committed for a third of the lease."""

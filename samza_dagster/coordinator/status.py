@@ -6,8 +6,10 @@ Nothing decides on it: the truth is in the state topic and at the agents.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
+from samza_dagster.cluster.interface import HostResources
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState, Processor, Role
 
@@ -50,6 +52,7 @@ def _lag(state: JobState, processor: Processor, now_ms: int) -> dict[str, Any]:
 def status_document(
     state: JobState,
     processes: Processes,
+    resources: Iterable[HostResources] = (),
     *,
     leader_epoch: int,
     counters: dict[str, int],
@@ -103,12 +106,20 @@ def status_document(
                 "stage": group.action.stage.value,
                 "queued": [ask.uuid for ask in group.queue],
             }
+    hosts: dict[str, dict[str, Any]] = {
+        name: {"state": "alive" if host.alive else "lost"} for name, host in state.hosts.items()
+    }
+    for host in resources:
+        hosts.setdefault(host.host, {"state": "alive"}).update(
+            memory_mb=host.memory_mb,
+            cores=host.cores,
+            free_memory_mb=host.free_memory_mb,
+            free_cores=host.free_cores,
+        )
     return {
         "deployment_id": state.deployment_id,
         "leader_epoch": leader_epoch,
-        "hosts": {
-            name: {"state": "alive" if host.alive else "lost"} for name, host in state.hosts.items()
-        },
+        "hosts": hosts,
         "processors": processors,
         "actions": actions,
         "failovers": failovers,

@@ -85,7 +85,7 @@ class Term:
         self._refused: set[tuple[bool, str]] = set()
         self._effects = EffectRunner(
             self.cluster,
-            lambda: self.launcher.with_extras(extra_standbys(self.state)),
+            lambda: self.launcher.with_extras(extra_standbys(self.state.groups.values())),
             self.counters,
             on_start_failed=lambda execution_id, host, why: self._items.put(
                 events.StartFailed(self.clock.now_ms(), execution_id, host, why)
@@ -102,21 +102,14 @@ class Term:
 
     def status(self) -> dict[str, Any]:
         """The document of `GET /status`."""
-        document = status_document(
+        return status_document(
             self.state,
             self.processes,
+            self.cluster.hosts(),
             leader_epoch=self.leader.epoch,
             counters=self.counters,
             now_ms=self.clock.now_ms(),
         )
-        for host in self.cluster.hosts():
-            document["hosts"].setdefault(host.host, {"state": "alive"}).update(
-                memory_mb=host.memory_mb,
-                cores=host.cores,
-                free_memory_mb=host.free_memory_mb,
-                free_cores=host.free_cores,
-            )
-        return document
 
     def metrics(self) -> bytes:
         """The page of `GET /metrics`."""
@@ -226,13 +219,16 @@ class Term:
             self._looked_at_ms = now
         event = replace(event, at_ms=now)
         result = step(self.state, event)
-        records = durable.changed(self.stored, result.state, leader_epoch=self.leader.epoch)
+        touched = durable.touched_groups(self.stored, result.state)
+        records = durable.changed(
+            self.stored, result.state, leader_epoch=self.leader.epoch, touched=touched
+        )
         records += self._hosts.changed(result.state, self.cluster.hosts())
         projections = [c for c in result.commands if isinstance(c, commands.Projection)]
         assignments = assignment_records(
             self.deployment.job_model,
-            extra_standbys(self.state),
-            extra_standbys(result.state),
+            extra_standbys(g for n in touched if (g := self.state.groups.get(n)) is not None),
+            extra_standbys(g for n in touched if (g := result.state.groups.get(n)) is not None),
             author(now),
         )
         took_ms = 0
@@ -279,7 +275,12 @@ class Term:
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
         leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)
-        return (durable.LEADER, {**leader.to_json(), "beat_ms": now_ms})
+        told = {
+            "since_ms": self.leases.began_ms,
+            "beat_ms": now_ms,
+            "counters": dict(self.counters),
+        }
+        return (durable.LEADER, {**leader.to_json(), **told})
 
     def _end_in_order(self) -> None:
         """Tells whoever waits that nobody leads."""

@@ -34,12 +34,13 @@ from samza_dagster.model.own_requests import (
 class OwnMail:
     """Requests that no coordinator has taken and the newest answer to each, by UUID.
 
-    `unreadable` names the records that were left out.
+    `unreadable` names the records that were left out, `positions` is where each answer stands.
     """
 
     requests: Mapping[str, OwnRequest] = field(default_factory=dict[str, OwnRequest])
     responses: Mapping[str, PlacementResponse] = field(default_factory=dict[str, PlacementResponse])
     unreadable: tuple[str, ...] = ()
+    positions: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def read_mail(records: Iterable[TopicRecord]) -> OwnMail:
@@ -47,6 +48,7 @@ def read_mail(records: Iterable[TopicRecord]) -> OwnMail:
     requests: dict[str, OwnRequest] = {}
     responses: dict[str, PlacementResponse] = {}
     unreadable: list[str] = []
+    positions: dict[str, int] = {}
     for record in records:
         try:
             key, uuid = _key(record)
@@ -54,9 +56,10 @@ def read_mail(records: Iterable[TopicRecord]) -> OwnMail:
                 requests[uuid] = parse_own_request(record.value or b"")
             else:
                 responses[uuid] = _response(uuid, record.value or b"")
+                positions[uuid] = record.offset
         except MalformedRecord as error:
             unreadable.append(f"offset {record.offset}, key {record.key!r}: {error.seen}")
-    return OwnMail(requests, responses, tuple(unreadable))
+    return OwnMail(requests, responses, tuple(unreadable), positions)
 
 
 def _key(record: TopicRecord) -> tuple[str, str]:

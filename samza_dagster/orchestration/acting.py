@@ -1,4 +1,4 @@
-"""The ops that act: the standby makes room, the container moves, the end is verified."""
+"""The ops that act: the standby makes room; reserve, stop, move; the end is verified."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
@@ -8,79 +8,68 @@ from collections.abc import Callable
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
-from samza_dagster.model.naming import DESTINATION_WORDS
-from samza_dagster.orchestration.follow import (
-    ask_and_follow,
-    errors_as_failures,
-    map_metadata,
-    outcome_metadata,
-    root_run_id,
-)
-from samza_dagster.orchestration.moves import MovePlan, host_for_standby, host_map
+from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
+from samza_dagster.orchestration.moves import MovePlan, host_map
+from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.ports import Placement, ProcessorView
-from samza_dagster.orchestration.requests import Outcome, standing
+from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import phase_seconds, timeline_markdown, timeline_table
 
-RELOCATE = "relocate_standby"
-MOVE = "move"
 POLL_S = 0.5
 
 
-@dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
+@dg.op(out=dg.Out(Outcome, description="The standby's request, or the one of the whole move."))
 def move_standby_away(
     context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource
 ) -> Outcome:
-    """Moves the standby off the destination, to a host away from source and destination."""
-    with errors_as_failures():
-        client = samza.client
-        standby = plan.standby
-        assert standby is not None
-        asked = standing(client, root_run_id(context), RELOCATE, standby)
-        view = client.view()
-        if asked.destination is None and view.processors[standby].host != plan.destination:
-            context.log.info(f"standby {standby} isn't on {plan.destination}: nothing to ask")
-            return _nothing(RELOCATE, view.processors[standby].host)
-        outcome = ask_and_follow(
-            context,
-            client,
-            asked,
-            plan,
-            step=RELOCATE,
-            processor_id=standby,
-            choose_destination=lambda: host_for_standby(
-                view, standby, plan.source_host, plan.destination, plan.allowed_hosts
-            ),
-        )
-    context.add_output_metadata(outcome_metadata(outcome))
-    return outcome
+    """Frees the host of the standby, which goes elsewhere.
+
+    On our coordinator it asks for the whole move, or fail-over, as one crash-proof
+    action and ends when the standby is down; else it moves the standby by a request of
+    its own, to a host away from source and destination.
+    """
+    return carry_out(context, samza, plan, Phases.room_made)
 
 
-@dg.op(
-    ins={"after": dg.In(dg.Nothing, description="What must have ended before.")},
-    out=dg.Out(Outcome, description="How the container's request ended."),
-)
-def place_container(
-    context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource
+@dg.op(out=dg.Out(Outcome, description="The request, its destination reserved."))
+def reserve(
+    context: dg.OpExecutionContext,
+    plan: MovePlan,
+    samza: SamzaClientResource,
+    begun: Outcome | None = None,
 ) -> Outcome:
-    """Reserves the destination, stops the container, starts it there: one request."""
+    """Reserves the destination. On our coordinator it is held and nothing is stopped yet."""
+    return carry_out(context, samza, plan, lambda phases: phases.reserved(begun))
+
+
+@dg.op(out=dg.Out(Outcome, description="The request, its container stopped."))
+def stop(
+    context: dg.OpExecutionContext, plan: MovePlan, reserved: Outcome, samza: SamzaClientResource
+) -> Outcome:
+    """Commits what is held: the container is stopped, which can't be taken back."""
+    return carry_out(context, samza, plan, lambda phases: phases.stopped(reserved))
+
+
+@dg.op(out=dg.Out(Outcome, description="How the container's request ended."))
+def move(
+    context: dg.OpExecutionContext, plan: MovePlan, stopped: Outcome, samza: SamzaClientResource
+) -> Outcome:
+    """The container starts on its destination and checks in there."""
+    return carry_out(context, samza, plan, lambda phases: phases.moved(stopped))
+
+
+def carry_out(
+    context: dg.OpExecutionContext,
+    samza: SamzaClientResource,
+    plan: MovePlan,
+    work: Callable[[Phases], Outcome],
+) -> Outcome:
+    """Carries out one phase of the plan, and tells it in the op's metadata."""
     with errors_as_failures():
-        client = samza.client
-        asked = standing(client, root_run_id(context), MOVE, plan.processor)
-        host = client.view().processors[plan.processor].host
-        if asked.destination is None and plan.standby is not None and host == plan.destination:
-            context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
-            return _nothing(MOVE, host)
-        outcome = ask_and_follow(
-            context,
-            client,
-            asked,
-            plan,
-            step=MOVE,
-            processor_id=plan.processor,
-            choose_destination=lambda: plan.destination,
-        )
-    context.add_output_metadata(outcome_metadata(outcome))
+        phases = Phases(context, samza, plan)
+        outcome = work(phases)
+    context.add_output_metadata(outcome_metadata(outcome, phases.role))
     return outcome
 
 
@@ -100,6 +89,9 @@ def verify_placement(
         since_ms = moved.timeline[-1].at_ms if moved.timeline else time.time_ns() // 1_000_000
         verified = _processes(context, client, plan, processor, since_ms)
         after = host_map(client.view())
+    outcomes = [o for o in outcomes[:-1] if o.uuid != moved.uuid] + [
+        moved
+    ]  # one request, told once
     moments = [moment for outcome in outcomes for moment in outcome.timeline]
     seconds = {k: v for outcome in outcomes for k, v in phase_seconds(outcome).items()}
     context.add_output_metadata(
@@ -121,7 +113,7 @@ def verify_placement(
 def check_running(client: Placement, plan: MovePlan) -> ProcessorView:
     """The processor as it runs at the destination; raises `ActionFailed` when it doesn't."""
     processor = client.view().processors.get(plan.processor)
-    wanted = None if plan.destination in DESTINATION_WORDS else plan.destination
+    wanted = plan.expected_host
     if processor is None or processor.state not in ("running", "last-seen"):
         raise ActionFailed(
             f"processor {plan.processor} runs after its move",
@@ -174,17 +166,4 @@ def _processes(
         f"processor {plan.processor} processes within {plan.verify_timeout_s:g} s of its start",
         seen="no input offset grew in a commit since then",
         fix="look at the container's log, or give verify_timeout_s 0 if its input is idle",
-    )
-
-
-def _nothing(step: str, host: str | None) -> Outcome:
-    return Outcome(
-        step=step,
-        uuid="",
-        attempt=0,
-        status="SUCCEEDED",
-        message="nothing to ask",
-        destination=host or "",
-        seconds=0.0,
-        asked=False,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.model.naming import ANY_HOST
+
 PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
@@ -32,15 +34,17 @@ class PlacementConfig(dg.Config):
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds that the coordinator may take to reserve the destination; "
-        "after that the action fails and the container is untouched. Empty: the policy's.",
+        description="Seconds that the coordinator may take to reserve the destination, and to "
+        "hold it for the stop; after that the action fails and the container is untouched. "
+        "Empty: the policy's.",
     )
     timeout_s: int | None = Field(
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds to wait for the outcome of one request. The coordinator goes on "
-        "after it: re-execute the run to follow. Empty: the policy's.",
+        description="Seconds that each op waits for the coordinator. What was only reserved is "
+        "given back then; what is being stopped goes on: re-execute the run to follow. "
+        "Empty: the policy's.",
     )
     verify_timeout_s: int | None = Field(
         default=None,
@@ -81,4 +85,51 @@ class MoveWithStandbyConfig(PlacementConfig):
         max_length=128,
         pattern=PROCESSOR_PATTERN,
         description="Which standby's host to take when there are several. Empty: the first that runs.",
+    )
+
+
+class RelocateStandbyConfig(PlacementConfig):
+    """Where a standby goes."""
+
+    destination: str | None = Field(
+        default=None,
+        max_length=255,
+        pattern=HOST_PATTERN,
+        description="Host for the standby. Empty: the legal host with most free memory.",
+    )
+
+
+class FailOverConfig(PlacementConfig):
+    """Which active takes its standby's place."""
+
+
+class SpinUpStandbyConfig(PlacementConfig):
+    """Which active gets one more standby, where, and when that counts as warm."""
+
+    destination: str = Field(
+        default=ANY_HOST,
+        min_length=1,
+        max_length=255,
+        pattern=HOST_PATTERN,
+        description="Host for the new standby, or ANY_HOST.",
+    )
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**9,
+        description="Records that it may be behind in any store, and by which that may vary, to "
+        "count as warm. Empty: the policy's.",
+    )
+    steady_s: int = Field(
+        default=30,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that its lag must stay small and flat.",
+    )
+    catch_up_timeout_s: int = Field(
+        default=3_600,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that it may take from its start until its lag is steady. It runs on "
+        "after that: re-execute the run from failure to wait on.",
     )

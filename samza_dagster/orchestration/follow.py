@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
 
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
-from samza_dagster.orchestration.moves import HostRow, MovePlan, host_map
-from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.requests import Asked, Moment, Outcome, follow
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
     map_markdown,
     map_table,
@@ -44,77 +43,32 @@ def errors_as_failures() -> Generator[None]:
         ) from error
 
 
-def ask_and_follow(
-    context: dg.OpExecutionContext,
-    client: Placement,
-    asked: Asked,
-    plan: MovePlan,
-    *,
-    step: str,
-    processor_id: str,
-    choose_destination: Callable[[], str],
-) -> Outcome:
-    """Asks unless it was asked before; raises `dg.Failure` on any end but SUCCEEDED.
+def log_moment(context: dg.OpExecutionContext, op: str, moment: Moment) -> None:
+    """One status, as it comes."""
+    context.log.info(
+        f"{op}: {moment.stage}: {moment.status}: {moment.message} (+{moment.since_request_ms} ms)"
+    )
 
-    When the run is cancelled while it waits, the log says what is in flight; the
-    coordinator goes on with it.
-    """
-    moments: list[Moment] = []
 
-    def see(moment: Moment) -> None:
-        moments.append(moment)
-        context.log.info(
-            f"{step}: {moment.status}: {moment.message} (+{moment.since_request_ms} ms)"
+def failed(
+    op: str, outcome: Outcome, before: Sequence[HostRow], after: Sequence[HostRow]
+) -> dg.Failure:
+    """The failure of an op whose request ended badly, with what there is to know."""
+    told: Metadata = {
+        **request_metadata(outcome.uuid, outcome.timeline),
+        "status": outcome.status,
+        "message": outcome.message,
+        "hosts_and_containers": dg.MetadataValue.md(map_markdown(before, after)),
+    }
+    if outcome.hold:
+        told["fix"] = (
+            "re-execute this run from failure: it reserves anew. A hold lasts request_expiry_s"
         )
-
-    destination = asked.destination or choose_destination()
-    if asked.destination is None:
-        context.log.info(
-            f"{step}: asking processor {processor_id} → {destination},"
-            f" request {asked.uuid}, attempt {asked.attempt + 1}"
-        )
-    else:
-        stands = asked.response.status_code.value if asked.response else "not answered yet"
-        context.log.info(f"{step}: request {asked.uuid} was asked before ({stands}): following it")
-    try:
-        outcome = follow(
-            client,
-            asked,
-            step=step,
-            processor_id=processor_id,
-            destination=destination,
-            request_expiry_s=plan.request_expiry_s,
-            timeout_s=plan.timeout_s,
-            on_moment=see,
-        )
-    except DeadlineExceeded as error:
-        raise dg.Failure(
-            description=f"{step}: no outcome of request {asked.uuid} in {plan.timeout_s:g} s;"
-            f" the coordinator goes on with it: re-execute this run from failure to follow ({error})",
-            metadata=request_metadata(asked.uuid, moments),
-            allow_retries=False,
-        ) from error
-    except dg.DagsterExecutionInterruptedError:
-        last = moments[-1].status if moments else "not answered yet"
-        context.log.warning(
-            f"{step}: cancelled while request {asked.uuid} (processor {processor_id} →"
-            f" {destination}, {last}) is in flight. The coordinator goes on with it;"
-            " re-execute this run from failure to follow it."
-        )
-        raise
-    if not outcome.succeeded:
-        after = host_map(client.view())
-        raise dg.Failure(
-            description=f"{step}: {outcome.status}: {outcome.message}",
-            metadata={
-                **request_metadata(asked.uuid, moments),
-                "status": outcome.status,
-                "message": outcome.message,
-                "hosts_and_containers": dg.MetadataValue.md(map_markdown(plan.before, after)),
-            },
-            allow_retries=False,
-        )
-    return outcome
+    return dg.Failure(
+        description=f"{op}: {outcome.status}: {outcome.message}",
+        metadata=told,
+        allow_retries=False,
+    )
 
 
 def request_metadata(uuid: str, moments: Sequence[Moment]) -> Metadata:
@@ -126,10 +80,12 @@ def request_metadata(uuid: str, moments: Sequence[Moment]) -> Metadata:
     }
 
 
-def outcome_metadata(outcome: Outcome) -> Metadata:
-    """The request, its timeline and the seconds of its phases."""
+def outcome_metadata(outcome: Outcome, role: str) -> Metadata:
+    """The request, its timeline and the seconds of its phases; `role`: did this op ask?"""
     return {
+        "role": role or "nothing to ask",
         **request_metadata(outcome.uuid, outcome.timeline),
+        "stage": outcome.stage,
         "status": outcome.status,
         "destination": outcome.destination,
         "attempt": outcome.attempt + 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,18 +15,27 @@ from samza_dagster.model.naming import group_of
 KEY = dg.AssetKey("placement_history")
 GROUP = "samza"
 MOST_IN_A_TICK = 200
+STREAM, STATE_TOPIC = "coordinator stream", "state topic"
+_ABOUT_ANOTHER = re.compile(r"(BAD_REQUEST reason: )?[Rr]equest [0-9a-f-]{36} (goes on|is )")
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the sensor goes on: a position in the coordinator stream of one job."""
+    """Where the sensor goes on: a position in the coordinator stream of one job.
+
+    `own` is a position in our state topic, where requests of our own are answered; None
+    in a cursor that was written before there were any.
+    """
 
     job: str
     position: int
+    own: int | None = None
 
     def to_text(self) -> str:
         """The cursor as Dagster keeps it."""
-        return json.dumps({"version": 1, "job": self.job, "position": self.position})
+        return json.dumps(
+            {"version": 1, "job": self.job, "position": self.position, "own": self.own}
+        )
 
     @classmethod
     def read(cls, text: str | None, job: str) -> Cursor | None:
@@ -34,7 +44,9 @@ class Cursor:
             data = json.loads(text) if text else None
             if not isinstance(data, dict) or data.get("version") != 1 or data.get("job") != job:  # pyright: ignore[reportUnknownMemberType]
                 return None
-            return cls(job, int(data["position"]))  # pyright: ignore[reportUnknownArgumentType]
+            own: object = data.get("own")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            position = int(data["position"])  # pyright: ignore[reportUnknownArgumentType]
+            return cls(job, position, own if isinstance(own, int) else None)
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -56,12 +68,15 @@ def next_batch(
     """The first `most` outcomes in order, one a request; statuses on the way are passed over.
 
     A new leader writes its predecessor's last response again, so a request may have
-    its outcome in the stream twice.
+    its outcome in the stream twice. The outcome of a commit, release or cancel is that
+    of the request which it is about.
     """
     outcomes: list[tuple[int, PlacementResponse]] = []
     seen: set[str] = set()
     for position, response in responses:
         if not response.status_code.is_terminal or response.uuid in seen:
+            continue
+        if _ABOUT_ANOTHER.match(response.response_message):
             continue
         if len(outcomes) == most:
             return Batch(tuple(outcomes), position, more=True)
@@ -70,7 +85,9 @@ def next_batch(
     return Batch(tuple(outcomes), next_position, more=False)
 
 
-def history_event(job: str, position: int, response: PlacementResponse) -> dg.AssetMaterialization:
+def history_event(
+    job: str, position: int, response: PlacementResponse, topic: str = STREAM
+) -> dg.AssetMaterialization:
     """The event of one outcome. Numbers among its metadata are plotted over time."""
     return dg.AssetMaterialization(
         asset_key=KEY,
@@ -87,6 +104,7 @@ def history_event(job: str, position: int, response: PlacementResponse) -> dg.As
             "deployment_id": response.deployment_id,
             "responded_at": dg.MetadataValue.timestamp(response.timestamp / 1000),
             "position": position,
+            "topic": topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
         },
         tags={"samza/status": response.status_code.value},

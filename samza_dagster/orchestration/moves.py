@@ -6,11 +6,21 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import (
+    DESTINATION_WORDS,
+    FORCE_RESTART_LAST_SEEN,
+    STANDBY,
+    group_of,
+    is_standby,
+)
 from samza_dagster.orchestration.ports import HostView, JobView, ProcessorView
 
 LOST = "lost"
 RUNNING = "running"
+OURS = "samza_dagster"
+PLACE = "place"
+FAIL_OVER = "fail-over"
+START_STANDBY = "start-standby"
 
 
 @dataclass(frozen=True)
@@ -23,10 +33,21 @@ class HostRow:
 
 
 @dataclass(frozen=True)
+class CatchUp:
+    """When a new standby counts as warm: its lag in records, for how long, by when in seconds."""
+
+    lag_limit: int
+    steady_s: float
+    timeout_s: float
+
+
+@dataclass(frozen=True)
 class MovePlan:
     """One action: a processor, from where, to where; with a standby when it must make room.
 
-    `destination` is a host name or one of Samza's words. Times are in seconds.
+    `destination` is a host name or one of Samza's words. `coordinator`: whose word the
+    job's state was when the plan was made. `kind` is `place`, `fail-over` or
+    `start-standby`, whose `processor` is the active. Times are in seconds.
     """
 
     job: str
@@ -42,6 +63,23 @@ class MovePlan:
     standby: str | None = None
     standby_host: str | None = None
     allowed_hosts: tuple[str, ...] = ()
+    coordinator: str = OURS
+    kind: str = PLACE
+    catch_up: CatchUp | None = None
+
+    def holds(self, destination: str) -> bool:
+        """Whether a request for `destination` can hold it until its commit.
+
+        Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
+        """
+        return self.coordinator == OURS and destination not in (STANDBY, FORCE_RESTART_LAST_SEEN)
+
+    @property
+    def expected_host(self) -> str | None:
+        """The host that the processor must run on in the end; None: the coordinator chose."""
+        if self.destination == STANDBY:
+            return self.standby_host
+        return None if self.destination in DESTINATION_WORDS else self.destination
 
 
 def host_map(view: JobView) -> tuple[HostRow, ...]:
@@ -77,6 +115,16 @@ def find_processor(view: JobView, processor_id: str) -> ProcessorView:
     return found
 
 
+def standbys_of(view: JobView, active: ProcessorView) -> list[ProcessorView]:
+    """The standbys of an active that have a host; those that run first, then by id."""
+    standbys = [
+        p
+        for p in _members(view, active.processor_id)
+        if is_standby(p.processor_id) and p.host is not None
+    ]
+    return sorted(standbys, key=lambda p: (p.state != RUNNING, p.processor_id))
+
+
 def standby_for(view: JobView, active: ProcessorView, wanted: str | None) -> ProcessorView:
     """The standby whose host the active takes; raises `Refused` when there is none."""
     if is_standby(active.processor_id):
@@ -85,12 +133,7 @@ def standby_for(view: JobView, active: ProcessorView, wanted: str | None) -> Pro
             seen=f"{active.processor_id} is a standby",
             fix=f"processor {group_of(active.processor_id)}, or move_container for the standby",
         )
-    standbys = [
-        p
-        for p in _members(view, active.processor_id)
-        if is_standby(p.processor_id) and p.host is not None
-    ]
-    standbys.sort(key=lambda p: (p.state != RUNNING, p.processor_id))
+    standbys = standbys_of(view, active)
     for standby in standbys:
         if wanted is None or standby.processor_id == wanted:
             return standby

@@ -8,27 +8,25 @@ its standby has moved, still means the host where the standby was.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.naming import STANDBY
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration import decisions
 from samza_dagster.orchestration.config import (
+    FailOverConfig,
     MoveContainerConfig,
     MoveWithStandbyConfig,
     PlacementConfig,
+    RelocateStandbyConfig,
     RestartContainerConfig,
+    SpinUpStandbyConfig,
 )
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
-from samza_dagster.orchestration.moves import (
-    HostRow,
-    MovePlan,
-    find_processor,
-    host_for_standby,
-    host_map,
-    standby_for,
-)
+from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -41,134 +39,73 @@ OUTS = {
     PLAN: dg.Out(MovePlan, is_required=False, description="What the next ops carry out."),
     PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
 }
+Config = TypeVar("Config", bound=PlacementConfig)
 
 
-@dg.op(out=OUTS)
-def plan_move_container(
-    context: dg.OpExecutionContext,
-    config: MoveContainerConfig,
-    samza: SamzaClientResource,
-    samza_policies: PlacementPolicies,
-) -> Iterator[dg.Output[Any]]:
-    """Checks processor and destination; decides nothing that the coordinator decides."""
+def plan_op(
+    config_type: type[Config],
+    decide: Callable[[JobView, Config, PlacementPolicies], MovePlan],
+    description: str,
+) -> dg.OpDefinition:
+    """The op `plan_<job>` of the job that `decide` is named after."""
 
-    def decide(view: JobView) -> MovePlan:
-        processor = find_processor(view, config.processor)
-        return _plan(
-            view,
-            "move_container",
-            config,
-            samza_policies,
-            source=processor.host,
-            destination=config.destination,
-        )
-
-    yield from _planned(context, config, samza, decide)
-
-
-@dg.op(out=OUTS)
-def plan_restart_container(
-    context: dg.OpExecutionContext,
-    config: RestartContainerConfig,
-    samza: SamzaClientResource,
-    samza_policies: PlacementPolicies,
-) -> Iterator[dg.Output[Any]]:
-    """Checks the processor; the destination is where it was last seen."""
-
-    def decide(view: JobView) -> MovePlan:
-        processor = find_processor(view, config.processor)
-        return _plan(
-            view,
-            "restart_container",
-            config,
-            samza_policies,
-            source=processor.host,
-            destination=LAST_SEEN,
-        )
-
-    yield from _planned(context, config, samza, decide)
-
-
-@dg.op(out=OUTS)
-def plan_move_with_standby(
-    context: dg.OpExecutionContext,
-    config: MoveWithStandbyConfig,
-    samza: SamzaClientResource,
-    samza_policies: PlacementPolicies,
-) -> Iterator[dg.Output[Any]]:
-    """Checks the active, finds its standby and, without a destination, takes the standby's host."""
-
-    def decide(view: JobView) -> MovePlan:
-        active = find_processor(view, config.processor)
-        standby = standby_for(view, active, config.standby)
-        destination = config.destination or cast("str", standby.host)
-        if destination == active.host:
-            raise Refused(
-                "the destination must be another host than the active's",
-                seen=f"{active.processor_id} is on {destination}",
-                fix="restart_container to start it again where it is",
+    def plan(
+        context: dg.OpExecutionContext,
+        config: PlacementConfig,
+        samza: SamzaClientResource,
+        samza_policies: PlacementPolicies,
+    ) -> Iterator[dg.Output[Any]]:
+        with errors_as_failures():
+            _tag_run(context)
+            view = samza.client.view()
+            former = None if config.dry_run else _former_plan(context, config)
+            made = former or decide(view, cast("Config", config), samza_policies)
+            text = (
+                describe(made, view, samza.client)
+                if former is None
+                else f"**{made.action}** of `{made.processor}`: the plan of an earlier run of this chain"
             )
-        return _plan(
-            view,
-            "move_with_standby",
-            config,
-            samza_policies,
-            source=active.host,
-            destination=destination,
-            standby=standby.processor_id,
-            standby_host=standby.host,
-        )
+        yield from _told(context, config, made, text)
 
-    yield from _planned(context, config, samza, decide)
+    plan.__annotations__["config"] = config_type  # by it Dagster builds the form
+    return dg.op(name=f"plan_{decide.__name__}", description=description, out=OUTS)(plan)
 
 
-def _plan(
-    view: JobView,
-    action: str,
-    config: PlacementConfig,
-    policies: PlacementPolicies,
-    *,
-    source: str | None,
-    destination: str,
-    standby: str | None = None,
-    standby_host: str | None = None,
-) -> MovePlan:
-    def given(value: int | None, policy: int) -> float:
-        return float(policy if value is None else value)
+plan_move_container = plan_op(
+    MoveContainerConfig,
+    decisions.move_container,
+    "Checks processor and destination; decides nothing that the coordinator decides.",
+)
+plan_restart_container = plan_op(
+    RestartContainerConfig,
+    decisions.restart_container,
+    "Checks the processor; the destination is where it was last seen.",
+)
+plan_move_with_standby = plan_op(
+    MoveWithStandbyConfig,
+    decisions.move_with_standby,
+    "Checks the active, finds its standby and, without a destination, takes the standby's host.",
+)
+plan_relocate_standby = plan_op(
+    RelocateStandbyConfig,
+    decisions.relocate_standby,
+    "Checks the standby and, without a destination, chooses a host for it.",
+)
+plan_fail_over = plan_op(
+    FailOverConfig,
+    decisions.fail_over,
+    "Checks the active and that a standby runs; the coordinator takes the one soonest ready.",
+)
+plan_spin_up_standby = plan_op(
+    SpinUpStandbyConfig,
+    decisions.spin_up_standby,
+    "Checks the active, the number of its standbys and the destination.",
+)
 
-    return MovePlan(
-        job=f"{view.job_name}/{view.job_id}",
-        action=action,
-        deployment_id=view.deployment_id or "",
-        processor=config.processor,
-        source_host=source,
-        destination=destination,
-        request_expiry_s=given(config.request_expiry_s, policies.request_expiry_s),
-        timeout_s=given(config.timeout_s, policies.timeout_s),
-        verify_timeout_s=given(config.verify_timeout_s, policies.verify_timeout_s),
-        before=host_map(view),
-        standby=standby,
-        standby_host=standby_host,
-        allowed_hosts=tuple(policies.hosts),
-    )
 
-
-def _planned(
-    context: dg.OpExecutionContext,
-    config: PlacementConfig,
-    samza: SamzaClientResource,
-    decide: Callable[[JobView], MovePlan],
+def _told(
+    context: dg.OpExecutionContext, config: PlacementConfig, plan: MovePlan, text: str
 ) -> Iterator[dg.Output[Any]]:
-    with errors_as_failures():
-        _tag_run(context)
-        view = samza.client.view()
-        former = None if config.dry_run else _former_plan(context, config)
-        plan = former or decide(view)
-        text = (
-            describe(plan, view, samza.client)
-            if former is None
-            else f"**{plan.action}** of `{plan.processor}`: the plan of an earlier run of this chain"
-        )
     context.log.info(text)
     metadata: Metadata = {
         "what": dg.MetadataValue.md(text),
@@ -176,6 +113,7 @@ def _planned(
         "processor": plan.processor,
         "source_host": plan.source_host or "-",
         "destination": plan.destination,
+        "coordinator": plan.coordinator,
     }
     if config.dry_run:
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
@@ -196,7 +134,14 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         and view.processors[plan.standby].host == plan.destination
         and view.processors[plan.processor].host != plan.destination
     )
-    if makes_room and plan.standby is not None:
+    own = plan.kind != PLACE
+    if own:
+        ruled = client.plan_own(RequestKind(plan.kind), plan.processor, plan.destination)
+        steps += ruled.steps
+    elif plan.destination == STANDBY:
+        ruled = client.plan(plan.processor, plan.destination)
+        steps += (*ruled.steps, "all of it is one request: stages RESERVING_STANDBY to STARTING")
+    elif makes_room and plan.standby is not None:
         away = host_for_standby(
             view, plan.standby, plan.source_host, plan.destination, plan.allowed_hosts
         )
@@ -204,11 +149,14 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         ruled = client.plan(plan.standby, away)
     else:
         ruled = client.plan(plan.processor, plan.destination)
-    steps.append(
-        f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}`"
-        f" (within {plan.request_expiry_s:g} s), stop, start there"
-    )
-    if plan.verify_timeout_s:
+    if plan.destination != STANDBY and not own:
+        steps += _steps(plan)
+    if plan.catch_up is not None:
+        steps.append(
+            f"wait until it is at most {plan.catch_up.lag_limit:,} records behind for"
+            f" {plan.catch_up.steady_s:g} s (within {plan.catch_up.timeout_s:g} s)"
+        )
+    elif plan.verify_timeout_s:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     lines += ["", *(f"- {notice}" for notice in ruled.notices)]
@@ -220,6 +168,17 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
     if ruled.refusal is not None:
         raise Refused(f"{plan.action} of {plan.processor}: {ruled.refusal}")
     return "\n".join(lines)
+
+
+def _steps(plan: MovePlan) -> list[str]:
+    where = f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}`"
+    within = f" (within {plan.request_expiry_s:g} s)"
+    if plan.holds(plan.destination):
+        return [
+            f"{where}{within} and hold it: the container is untouched until then",
+            "commit: stop, start there",
+        ]
+    return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
 
 
 def _asked(config: PlacementConfig) -> dict[str, Any]:
@@ -255,6 +214,8 @@ def _plan_from(record: dict[str, Any]) -> MovePlan:
     fields["before"] = tuple(
         HostRow(r["host"], r["state"], tuple(r["containers"])) for r in record["before"]
     )
+    if record["catch_up"] is not None:
+        fields["catch_up"] = CatchUp(**record["catch_up"])
     return MovePlan(**fields)
 
 

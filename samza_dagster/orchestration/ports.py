@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from samza_dagster.model import PlacementRequest, PlacementResponse
+from samza_dagster.model.own_requests import RequestKind
 
 
 class ProcessorView(Protocol):
@@ -64,6 +65,25 @@ class HostView(Protocol):
         ...
 
 
+class ActionView(Protocol):
+    """An action in flight, as our coordinator records it."""
+
+    @property
+    def uuid(self) -> str:
+        """Its request's."""
+        ...
+
+    @property
+    def stage(self) -> str:
+        """`reserving-standby`, `stopping-standby`, `reserving`, `held`, `stopping`, `starting`, …."""
+        ...
+
+    @property
+    def reserved_host(self) -> str | None:
+        """The host that is held for it."""
+        ...
+
+
 class JobView(Protocol):
     """A job as it stands: one consistent read."""
 
@@ -100,6 +120,11 @@ class JobView(Protocol):
     @property
     def hosts(self) -> Mapping[str, HostView]:
         """Host name → host; empty against a coordinator that doesn't publish hosts."""
+        ...
+
+    @property
+    def actions(self) -> Sequence[ActionView]:
+        """Actions in flight; `stage` is of our coordinator's alone."""
         ...
 
 
@@ -156,12 +181,45 @@ class Plan(Protocol):
         ...
 
 
+class Asked(Protocol):
+    """A request of our own as it was written."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whom it is for."""
+        ...
+
+    @property
+    def destination_host(self) -> str:
+        """What was asked for."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """When, in ms since the epoch."""
+        ...
+
+
 class Progress(Protocol):
     """Whether a processor has worked since a moment."""
 
     @property
     def processing(self) -> bool:
         """An input offset grew in a commit since then."""
+        ...
+
+
+class ReplicaLag(Protocol):
+    """How far one replica of one store partition is behind its changelog."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whose replica."""
+        ...
+
+    @property
+    def lag(self) -> int | None:
+        """Records still to be read; None when it isn't known."""
         ...
 
 
@@ -192,8 +250,55 @@ class Placement(Protocol):
         """Writes a request; the same uuid again writes nothing new. The request as it stands."""
         ...
 
+    def reserve(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        """Asks for a move that holds its destination and stops nothing before its commit."""
+        ...
+
+    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        """Lets a held reservation go on."""
+        ...
+
+    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        """Gives a reservation back that isn't committed."""
+        ...
+
+    def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+        """Asks that an active takes the place of its standby soonest ready."""
+        ...
+
+    def start_standby(
+        self,
+        processor_id: str,
+        destination: str = ...,
+        *,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        """Asks for one more standby of an active."""
+        ...
+
+    def lag(self) -> Sequence[ReplicaLag]:
+        """Lag of every replica of every store partition."""
+        ...
+
+    def plan_own(self, kind: RequestKind, processor_id: str, destination: str = ...) -> Plan:
+        """What `fail_over` or `start_standby` would ask. Writes nothing."""
+        ...
+
     def request(self, uuid: str) -> PlacementRequest | None:
-        """The request while no coordinator has taken it."""
+        """The request on Samza's wire while no coordinator has taken it."""
+        ...
+
+    def own_request(self, uuid: str) -> Asked | None:
+        """The request of our own while no coordinator has taken it."""
         ...
 
     def response(self, uuid: str) -> PlacementResponse | None:
@@ -206,8 +311,9 @@ class Placement(Protocol):
         *,
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
+        until: Callable[[PlacementResponse], bool] = ...,
     ) -> PlacementResponse:
-        """The terminal response; raises `DeadlineExceeded` without one in `timeout_s`."""
+        """The first response that `until` accepts (a terminal one); raises `DeadlineExceeded` without one in `timeout_s`."""
         ...
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
@@ -218,6 +324,12 @@ class Placement(Protocol):
         self, position: int | None
     ) -> tuple[Sequence[tuple[int, PlacementResponse]], int]:
         """Responses written from `position` on, in order, and where to go on (None: only the end)."""
+        ...
+
+    def own_responses_since(
+        self, position: int | None
+    ) -> tuple[Sequence[tuple[int, PlacementResponse]], int]:
+        """The same for requests of our own, in our state topic."""
         ...
 
     def close(self) -> None:

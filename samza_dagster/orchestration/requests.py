@@ -9,14 +9,38 @@ from __future__ import annotations
 
 import time
 import uuid as uuid_module
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.placement import texts
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
 MOST_ATTEMPTS = 1_000
+
+QUEUED = "QUEUED"
+RESERVING_STANDBY = "RESERVING_STANDBY"
+STOPPING_STANDBY = "STOPPING_STANDBY"
+RESERVING = "RESERVING"
+HELD = "HELD"
+STOPPING = "STOPPING"
+STARTING = "STARTING"
+ENDED = "ENDED"
+ORDER = (
+    "",
+    QUEUED,
+    RESERVING_STANDBY,
+    STOPPING_STANDBY,
+    RESERVING,
+    HELD,
+    STOPPING,
+    STARTING,
+    ENDED,
+)
+_STANDBY_AT = ORDER.index(RESERVING_STANDBY)
+_HELD_TEXT = texts.held("", 0).partition(",")[0]
 
 
 def request_uuid(root_run_id: str, step: str, attempt: int) -> str:
@@ -36,18 +60,14 @@ class Asked:
     response: PlacementResponse | None
     destination: str | None = None
 
-    @property
-    def succeeded(self) -> bool:
-        """Its outcome is SUCCEEDED: there is nothing to ask."""
-        return self.response is not None and self.response.status_code is StatusCode.SUCCEEDED
-
 
 @dataclass(frozen=True)
 class Moment:
     """One status as it was read; `at_ms` by the coordinator's clock, ms since the epoch.
 
     `since_request_ms` counts from the request's own time; for a request that an earlier
-    run made and that was answered since, from the first status seen.
+    run made and that was answered since, from the first status seen. `stage` is where the
+    action stood.
     """
 
     step: str
@@ -56,11 +76,16 @@ class Moment:
     message: str
     at_ms: int
     since_request_ms: int
+    stage: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a step's request ended: `destination` is the host that was asked for."""
+    """A step's request as far as it was followed; each op hands it to the next.
+
+    `destination` is what was asked for; `hold`: it stops nothing before its commit.
+    `asked`: this run wrote it.
+    """
 
     step: str
     uuid: str
@@ -68,9 +93,11 @@ class Outcome:
     status: str
     message: str
     destination: str
-    seconds: float
+    seconds: float = 0.0
     timeline: tuple[Moment, ...] = ()
     asked: bool = True
+    hold: bool = False
+    asked_ms: int | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -78,9 +105,33 @@ class Outcome:
         return self.status == StatusCode.SUCCEEDED
 
     @property
-    def refused(self) -> bool:
-        """The coordinator changed nothing: BAD_REQUEST."""
-        return self.status == StatusCode.BAD_REQUEST
+    def ended(self) -> bool:
+        """No later status follows."""
+        return self.succeeded or self.status in (StatusCode.BAD_REQUEST, StatusCode.FAILED)
+
+    @property
+    def stage(self) -> str:
+        """Where the action stood when it was looked at last."""
+        if self.ended:
+            return ENDED
+        return self.timeline[-1].stage if self.timeline else ""
+
+    def has_reached(self, stage: str) -> bool:
+        """Whether the action stands at this stage or beyond."""
+        return ORDER.index(self.stage) >= ORDER.index(stage)
+
+
+def ended_badly(response: PlacementResponse | None) -> bool:
+    """BAD_REQUEST or FAILED."""
+    return response is not None and response.status_code in (
+        StatusCode.BAD_REQUEST,
+        StatusCode.FAILED,
+    )
+
+
+def is_held(response: PlacementResponse) -> bool:
+    """Its destination is held, and its container waits for the commit."""
+    return response.response_message.startswith(_HELD_TEXT)
 
 
 def standing(client: Placement, root_run_id: str, step: str, processor_id: str) -> Asked:
@@ -93,73 +144,91 @@ def standing(client: Placement, root_run_id: str, step: str, processor_id: str) 
         uuid = request_uuid(root_run_id, step, attempt)
         response = client.response(uuid)
         if response is None:
-            request = client.request(uuid)
+            request = client.request(uuid) or client.own_request(uuid)
             if request is None:
                 return Asked(uuid, attempt, None)
             if request.processor_id == processor_id:
                 return Asked(uuid, attempt, None, request.destination_host)
             continue
-        ended_badly = response.status_code in (StatusCode.BAD_REQUEST, StatusCode.FAILED)
-        if not ended_badly and response.processor_id == processor_id:
+        if not ended_badly(response) and response.processor_id == processor_id:
             return Asked(uuid, attempt, response, response.destination_host)
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts of {step} in one run")
 
 
+def stage_of(response: PlacementResponse, earlier: Sequence[Moment], former: str) -> str:
+    """Where the action stands by this status; `former` by what was known before.
+
+    An action that puts an active in a standby's place reserves twice: the first time for
+    the standby. Its texts are the same; what came between tells them apart.
+    """
+    message = response.response_message
+    if response.status_code.is_terminal:
+        return ENDED
+    if message == texts.RESOURCES_REQUESTED:
+        known = earlier[-1].stage if earlier else former
+        swap = response.destination_host == STANDBY
+        return RESERVING if not swap or ORDER.index(known) > _STANDBY_AT else RESERVING_STANDBY
+    if message == texts.STANDBY_STOP_IN_PROGRESS:
+        return STOPPING_STANDBY
+    if is_held(response):
+        return HELD
+    if message == texts.STOP_IN_PROGRESS:
+        return STOPPING
+    return earlier[-1].stage if earlier else (former or QUEUED)
+
+
 def follow(
     client: Placement,
-    asked: Asked,
+    request: Outcome,
     *,
-    step: str,
-    processor_id: str,
-    destination: str,
-    request_expiry_s: float,
+    until: str,
     timeout_s: float,
     on_moment: Callable[[Moment], None],
+    former_stage: str = "",
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Asks, unless it was asked before, and follows to the terminal response.
+    """The request as it stands once it has reached the stage `until`, or has ended.
 
-    `destination` counts only for a request not answered yet. Raises
-    `DeadlineExceeded` after `timeout_s`; the coordinator goes on then.
+    Statuses that an earlier op saw are passed over. Raises `DeadlineExceeded` after
+    `timeout_s`; the coordinator goes on then.
     """
+    if request.has_reached(until):
+        return request
     started = monotonic()
-    moments: list[Moment] = []
-    asked_ms: int | None = None
+    moments = list(request.timeline)
+    seen = {(m.status, m.message, m.at_ms) for m in moments}
 
     def see(response: PlacementResponse) -> None:
-        first = moments[0].at_ms if moments else response.timestamp
-        moment = Moment(
-            step=step,
-            uuid=asked.uuid,
-            status=response.status_code.value,
-            message=response.response_message,
-            at_ms=response.timestamp,
-            since_request_ms=max(0, response.timestamp - (asked_ms or first)),
-        )
-        if moments and (moments[-1].status, moments[-1].message) == (moment.status, moment.message):
+        status, message = response.status_code.value, response.response_message
+        if (status, message, response.timestamp) in seen:
             return
+        seen.add((status, message, response.timestamp))
+        first = moments[0].at_ms if moments else response.timestamp
+        began = first if request.asked_ms is None else request.asked_ms
+        moment = Moment(
+            step=request.step,
+            uuid=request.uuid,
+            status=status,
+            message=message,
+            at_ms=response.timestamp,
+            since_request_ms=max(0, response.timestamp - began),
+            stage=stage_of(response, moments, former_stage),
+        )
         moments.append(moment)
         on_moment(moment)
 
-    last = asked.response
-    if last is None:
-        request = client.place(
-            processor_id, destination, request_expiry_s=request_expiry_s, uuid=asked.uuid
+    def reached(response: PlacementResponse) -> bool:
+        see(response)  # it may come before or without the call of `on_response`
+        return response.status_code.is_terminal or (
+            ORDER.index(moments[-1].stage) >= ORDER.index(until)
         )
-        asked_ms = request.timestamp
-    else:
-        see(last)
-    if last is None or not asked.succeeded:
-        last = client.wait(asked.uuid, timeout_s=timeout_s, on_response=see)
-        see(last)
-    return Outcome(
-        step=step,
-        uuid=asked.uuid,
-        attempt=asked.attempt,
+
+    last = client.wait(request.uuid, timeout_s=timeout_s, on_response=see, until=reached)
+    return replace(
+        request,
         status=last.status_code.value,
         message=last.response_message,
         destination=last.destination_host,
-        seconds=monotonic() - started,
+        seconds=request.seconds + monotonic() - started,
         timeline=tuple(moments),
-        asked=asked.destination is None,
     )

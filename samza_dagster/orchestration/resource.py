@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.ports import Placement
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     )
 
     _client: Placement | None = PrivateAttr(default=None)
+    _holds: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
 
     @property
     def job(self) -> str:
@@ -100,8 +102,21 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             self._client.prepare()  # a run that opens one is about to place
         return self._client
 
+    @property
+    def holds(self) -> dict[str, str]:
+        """What this run has reserved and not committed: request → uuid of its release."""
+        return self._holds
+
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Closes the run's client, if one was opened."""
+        """Gives back what the run holds and closes its client, if one was opened."""
         client, self._client = self._client, None
-        if client is not None:
+        if client is None:
+            return
+        try:
+            for reservation, uuid in self._holds.items():
+                told = release(client, reservation, uuid)
+                if context.log is not None:
+                    context.log.warning(f"the run ended before its commit: {told}")
+        finally:
+            self._holds.clear()
             client.close()

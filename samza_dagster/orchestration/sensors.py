@@ -8,13 +8,15 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.history import (
     KEY,
     MOST_IN_A_TICK,
+    STATE_TOPIC,
+    STREAM,
     Cursor,
     history_event,
     next_batch,
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 
-REMEMBERED = 2 * MOST_IN_A_TICK
+REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
 
 
 def placement_responses_sensor(interval_s: int = 5, *, running: bool = True) -> dg.SensorDefinition:
@@ -42,36 +44,41 @@ def placement_responses_sensor(interval_s: int = 5, *, running: bool = True) -> 
             return dg.SkipReason(f"Kafka doesn't answer: {error}")
         try:
             responses, end = client.responses_since(cursor.position if cursor else None)
+            answers, own_end = client.own_responses_since(cursor.own if cursor else None)
         except Unreachable as error:
             return dg.SkipReason(f"Kafka doesn't answer: {error}")
         finally:
             client.close()
         if cursor is None:
-            start = Cursor(samza.job, end)
+            start = Cursor(samza.job, end, own_end)
             return dg.SensorResult(
                 skip_reason=f"starting from now, position {end}", cursor=start.to_text()
             )
         if end < cursor.position:
-            start = Cursor(samza.job, end)
+            start = Cursor(samza.job, end, own_end)
             return dg.SensorResult(
                 skip_reason=f"the stream ends at {end}, before {cursor.position}: it was made anew;"
                 " starting from now",
                 cursor=start.to_text(),
             )
-        batch = next_batch(responses, end)
-        known = recorded_requests(context.instance) if batch.outcomes else frozenset[str]()
+        batch, own = next_batch(responses, end), next_batch(answers, own_end)
+        outcomes = [
+            *((STREAM, *outcome) for outcome in batch.outcomes),
+            *((STATE_TOPIC, *outcome) for outcome in own.outcomes),
+        ]
+        known = recorded_requests(context.instance) if outcomes else frozenset[str]()
         events = [
-            history_event(samza.job, position, response)
-            for position, response in batch.outcomes
+            history_event(samza.job, position, response, topic)
+            for topic, position, response in outcomes
             if response.uuid not in known
         ]
-        went_on = Cursor(samza.job, batch.next_position)
+        went_on = Cursor(samza.job, batch.next_position, own.next_position)
         if not events:
             return dg.SensorResult(
                 skip_reason=f"no new outcome up to position {batch.next_position}",
                 cursor=went_on.to_text(),
             )
-        if batch.more:
+        if batch.more or own.more:
             context.log.info(f"more than {MOST_IN_A_TICK} outcomes: the rest in the next ticks")
         return dg.SensorResult(asset_events=events, cursor=went_on.to_text())
 

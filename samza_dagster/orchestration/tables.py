@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.requests import Moment, Outcome
+from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
 
 Scalar = str | int | float | bool | None
 
@@ -49,34 +49,35 @@ def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
     rows = [
         {
             "step": m.step,
+            "stage": m.stage,
             "status": m.status,
             "message": m.message,
             "ms since request": m.since_request_ms,
         }
         for m in moments
     ]
-    return table(rows, ("step", "status", "message", "ms since request"))
+    return table(rows, ("step", "stage", "status", "message", "ms since request"))
 
 
 def timeline_markdown(moments: Sequence[Moment]) -> str:
     """The same as Markdown, which the Dagster UI shows on a click and a report can quote."""
-    lines = ["| step | status | message | ms since request |", "|---|---|---|---|"]
+    lines = ["| step | stage | status | message | ms since request |", "|---|---|---|---|---|"]
     lines += [
-        f"| {m.step} | {m.status} | {' '.join(m.message.replace('|', '/').split())} | {m.since_request_ms:,} |"
+        f"| {m.step} | {m.stage} | {m.status} | {' '.join(m.message.replace('|', '/').split())} | {m.since_request_ms:,} |"
         for m in moments
     ]
     return "\n".join(lines)
 
 
 def phase_seconds(outcome: Outcome) -> dict[str, float]:
-    """Seconds between consecutive statuses of a request, and in all.
+    """Seconds of a request's phases, and in all.
 
-    `reserve` ends where the stop begins, `stop_and_start` at the outcome; a status of
-    another wording falls under `reserve` until a stop is seen.
+    `reserve` ends where the container's stop begins, with what its standby took before
+    that; `stop_and_start` ends at the outcome.
     """
     if not outcome.timeline:
         return {}
-    stop = next((m for m in outcome.timeline if "stop in progress" in m.message), None)
+    stop = next((m for m in outcome.timeline if m.stage == STOPPING), None)
     total = outcome.timeline[-1].since_request_ms
     seconds = {f"{outcome.step}_seconds": total / 1000}
     if stop is not None:

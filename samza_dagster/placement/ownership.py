@@ -86,5 +86,5 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
     if ask.kind is AskKind.STOP_STANDBY:
         return all(ghost.processor_id != ask.processor_id for ghost in group.ghosts)
     if ask.kind is AskKind.FAIL_OVER:
-        return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING)
+        return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
     return processor.phase is Phase.RUNNING

@@ -13,6 +13,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse
+from samza_dagster.placement import texts
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.demo_findings import Findings
 from samza_dagster.sandbox.demo_map import host_map, hosts_of
@@ -48,6 +49,7 @@ class DemoMove:
         self._restore = RestoreWatch(
             connection.bootstrap_servers, self._host_of(self._standby), self.partitions
         )
+        self._standby_stops = False
         self._tell(host_map("before", before))
         findings.locality_before = hosts_of(before)
         self.began_ms = time.time_ns() // 1_000_000
@@ -115,10 +117,11 @@ class DemoMove:
         )
         self._findings.add_response(response, seconds)
         if response.status_code.is_terminal:
-            if response.processor_id == PROCESSOR:
-                self._restore.active_arrived()
-            else:
-                self._restore.standby_left()
+            self._restore.active_arrived()
+        elif response.response_message == texts.STANDBY_STOP_IN_PROGRESS:
+            self._standby_stops = True
+        elif self._standby_stops and response.response_message == texts.RESOURCES_REQUESTED:
+            self._restore.standby_left()  # it is dead: its host is being reserved for the active
 
 
 def _run_config() -> dict[str, object]:

@@ -5,42 +5,87 @@ Rules and plans are the client's own; only the coordinator's answers are scripte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import dagster as dg
 
+from samza_dagster.client.asked import Asked
+from samza_dagster.client.own_checks import (
+    check_about,
+    check_start_standby,
+    require_our_coordinator,
+)
+from samza_dagster.client.own_plan import make_own_plan
 from samza_dagster.client.plan import Plan, check_destination, find_processor, make_plan
-from samza_dagster.client.views import HostView, JobView, ProcessorView, Progress
+from samza_dagster.client.responses import terminal
+from samza_dagster.client.views import (
+    ActionView,
+    CoordinatorKind,
+    HostView,
+    JobView,
+    ProcessorView,
+    Progress,
+    ReplicaLag,
+)
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.placement import texts
 
-RESERVING = (StatusCode.IN_PROGRESS, "Preferred Resources requested")
-STOPPING = (StatusCode.IN_PROGRESS, "Active container stop in progress")
+RESERVING = (StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED)
+STANDBY_STOPPING = (StatusCode.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
+STOPPING = (StatusCode.IN_PROGRESS, texts.STOP_IN_PROGRESS)
+SUCCEEDED, FAILED = StatusCode.SUCCEEDED, StatusCode.FAILED
+BAD_REQUEST = StatusCode.BAD_REQUEST
+EXPIRED = (FAILED, texts.expired("no room"))
+NOT_STARTED = (FAILED, texts.start_failed("host-3", "host-1"))
+HOLD_EXPIRED = (FAILED, texts.hold_expired("host-2"))
 BEGIN_MS = 1_700_000_000_000
+STAGES = {
+    RESERVING: "reserving",
+    STANDBY_STOPPING: "stopping-standby",
+    STOPPING: "stopping",
+}
+
+
+class Killed(Exception):
+    """The run's worker is gone: from then on nothing that it asks gets anywhere."""
 
 
 @dataclass
 class World:
-    """Containers on hosts, and what the coordinator will answer to the next requests."""
+    """Containers on hosts, and what the coordinator will answer to the next requests.
+
+    `breaks` happens instead of the wait for a stage; `coordinator` is `samza` for an AM
+    whose wire has no hold.
+    """
 
     hosts: dict[str, HostView]
     at: dict[str, str]
+    coordinator: CoordinatorKind = "samza_dagster"
     ends: list[tuple[StatusCode, str]] = field(default_factory=list)
-    breaks_once: BaseException | None = None
+    breaks: dict[str, BaseException] = field(default_factory=dict)
     processes: bool = True
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
+    kinds: dict[str, str] = field(default_factory=dict)
     requests: dict[str, PlacementRequest] = field(default_factory=dict)
     answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
+    committed: dict[str, str] = field(default_factory=dict)
+    released: dict[str, str] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
     opened: int = 0
     closed: int = 0
     prepared: int = 0
     after_ms: int = 0
+    dying_for: int = 0
+    left: str = ""
+    lags: list[dict[str, list[int | None]]] = field(default_factory=list)
 
     @classmethod
     def demo(cls) -> World:
@@ -63,14 +108,42 @@ class World:
                     TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
                     "running",
                     host,
-                    f"{p}@{host}",
+                    f"{p}@{host}#{self.starts.get(p, 0)}",
                     (f"Partition {p[0]}",),
                 )
                 for p, host in self.at.items()
             },
             hosts=dict(self.hosts),
-            coordinator="samza_dagster",
+            coordinator=self.coordinator,
+            actions=tuple(self._actions()),
         )
+
+    def _actions(self) -> Iterator[ActionView]:
+        for uuid, answers in self.answers.items():
+            last = answers[-1]
+            if last.status_code.is_terminal:
+                continue
+            stage = STAGES.get((last.status_code, last.response_message), "held")
+            if stage == "stopping" and self.dying_for <= 0:
+                stage = "starting"
+            elif stage == "stopping":
+                self.dying_for -= 1
+            yield ActionView(uuid, last.processor_id, last.destination_host, stage, last.timestamp)
+
+    def ask(self, kind: str, processor_id: str, destination: str, uuid: str, expiry: float) -> None:
+        """A request is written; each uuid has an effect once."""
+        if uuid in self.requests:
+            return
+        self.requests[uuid] = PlacementRequest(
+            uuid=uuid,
+            deployment_id="run-1",
+            processor_id=processor_id,
+            destination_host=destination,
+            timestamp=self.now_ms,
+            request_expiry=int(expiry * 1000),
+        )
+        self.kinds[uuid] = kind
+        self.asked.append((processor_id, destination))
 
     def answer(self, uuid: str, status: StatusCode, message: str) -> PlacementResponse:
         """One more status of a request."""
@@ -88,27 +161,67 @@ class World:
         self.answers.setdefault(uuid, []).append(response)
         return response
 
-    def carry_out(self, uuid: str) -> list[PlacementResponse]:
-        """The coordinator's work on one request, to its end."""
+    def go_on(self, uuid: str) -> PlacementResponse | None:
+        """The coordinator's next status of a request; None while it waits for a commit."""
         request = self.requests[uuid]
-        host = request.destination_host
-        status, text = (
-            self.ends.pop(0) if self.ends else (StatusCode.SUCCEEDED, f"started on {host}")
-        )
-        if status is StatusCode.BAD_REQUEST:
-            return [self.answer(uuid, status, text)]
-        done = [self.answer(uuid, *RESERVING), self.answer(uuid, *STOPPING)]
-        if status is StatusCode.SUCCEEDED and host != LAST_SEEN:
-            self.at[request.processor_id] = host
-        return [*done, self.answer(uuid, status, text)]
+        host, done = request.destination_host, self.answers.get(uuid, [])
+        end = self.ends[0] if self.ends else (SUCCEEDED, f"started on {host}")
+        if host == "STANDBY":
+            way = [RESERVING, STANDBY_STOPPING, RESERVING, STOPPING]
+            way = way[1:] if self.kinds[uuid] == "fail-over" else way
+        elif self.kinds[uuid] == "start-standby":
+            way = [RESERVING]
+        elif self.kinds[uuid] == "hold":
+            way = [RESERVING, (StatusCode.IN_PROGRESS, texts.held(host, 120_000)), STOPPING]
+        else:
+            way = [RESERVING, STOPPING]
+        too_early = {BAD_REQUEST: 0, EXPIRED: 1, HOLD_EXPIRED: 2}
+        way = way[: too_early.get(end[0], too_early.get(end, len(way)))]
+        if len(done) < len(way):
+            uncommitted = self.kinds[uuid] == "hold" and uuid not in self.committed
+            if way[len(done)] == STOPPING and uncommitted:
+                return None
+            if way[len(done)] == STANDBY_STOPPING:
+                self.make_room(request.processor_id)
+            return self.answer(uuid, *way[len(done)])
+        if self.ends:
+            self.ends.pop(0)
+        if self.kinds[uuid] == "start-standby" and end[0] is SUCCEEDED:
+            standby = f"{request.processor_id}-1"
+            self._arrive(standby, host)
+            return self.answer(uuid, SUCCEEDED, texts.standby_started(standby, host))
+        if end[0] is SUCCEEDED:
+            self._arrive(request.processor_id, host)
+        return self.answer(uuid, *end)
+
+    def make_room(self, active: str) -> None:
+        """The standby leaves; its host is the active's next."""
+        self.left = self.at[f"{active}-0"]
+        self._arrive(f"{active}-0", "host-2")
+
+    def _arrive(self, processor_id: str, host: str) -> None:
+        self.starts[processor_id] = self.starts.get(processor_id, 0) + 1
+        if host == "STANDBY":
+            host = self.left
+        if host != LAST_SEEN:
+            self.at[processor_id] = host
 
 
 class FakeClient:
     """`Placement` over a `World`."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        self._world = world
+        self._wrote: set[str] = set()
+        self._killed = False
         world.opened += 1
+
+    @property
+    def world(self) -> World:
+        """The world, unless this client's worker was killed."""
+        if self._killed:
+            raise Killed
+        return self._world
 
     def prepare(self) -> None:
         self.world.prepared += 1
@@ -119,6 +232,9 @@ class FakeClient:
     def plan(self, processor_id: str, destination: str) -> Plan:
         return make_plan(self.world.view(), processor_id, destination)
 
+    def plan_own(self, kind: RequestKind, processor_id: str, destination: str = "ANY_HOST") -> Plan:
+        return make_own_plan(self.world.view(), kind, processor_id, destination)
+
     def place(
         self,
         processor_id: str,
@@ -128,25 +244,87 @@ class FakeClient:
         request_expiry_s: float | None = None,
         uuid: str | None = None,
     ) -> PlacementRequest:
-        assert uuid is not None
-        if uuid in self.world.requests:
-            return self.world.requests[uuid]
-        view = self.world.view()
-        check_destination(view, find_processor(view, processor_id), destination)
-        request = PlacementRequest(
-            uuid=uuid,
-            deployment_id="run-1",
-            processor_id=processor_id,
-            destination_host=destination,
-            timestamp=self.world.now_ms,
-            request_expiry=int((request_expiry_s or 0) * 1000),
+        return self._ask("place", processor_id, destination, request_expiry_s, uuid)
+
+    def reserve(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        require_our_coordinator(self.world.view(), "reserve")
+        made = self._ask("hold", processor_id, destination, request_expiry_s, uuid)
+        return _as_own("place", made)
+
+    def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+        require_our_coordinator(self.world.view(), "fail-over")
+        return _as_own("fail-over", self._ask("fail-over", processor_id, "STANDBY", 0, uuid))
+
+    def start_standby(
+        self,
+        processor_id: str,
+        destination: str = "ANY_HOST",
+        *,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        check_start_standby(self.world.view(), processor_id, destination)
+        world, uuid = self.world, str(uuid)
+        world.ask("start-standby", processor_id, destination, uuid, request_expiry_s or 0)
+        self._wrote.add(uuid)
+        return _as_own("start-standby", world.requests[uuid])
+
+    def lag(self) -> tuple[ReplicaLag, ...]:
+        lags = self.world.lags.pop(0) if self.world.lags else {}
+        return tuple(
+            ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, None)
+            for p, of_stores in lags.items()
+            for n, lag in enumerate(of_stores)
         )
-        self.world.requests[uuid] = request
-        self.world.asked.append((processor_id, destination))
-        return request
+
+    def _ask(
+        self, kind: str, processor_id: str, destination: str, expiry: float | None, uuid: str | None
+    ) -> PlacementRequest:
+        assert uuid is not None
+        view = self.world.view()
+        if uuid not in self.world.requests:
+            check_destination(view, find_processor(view, processor_id), destination)
+            self._wrote.add(uuid)
+        self.world.ask(kind, processor_id, destination, uuid, expiry or 0)
+        return self.world.requests[uuid]
+
+    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        self._break("commit")
+        if self.world.committed.get(reservation) != uuid:
+            self._check_about(RequestKind.COMMIT, reservation)
+            self.world.committed[reservation] = str(uuid)
+        return _as_own("commit", self.world.requests[reservation])
+
+    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        if reservation in self.world.requests and not self.world.answers.get(reservation):
+            self.world.go_on(reservation)
+        self._check_about(RequestKind.RELEASE, reservation)
+        self.world.released[reservation] = str(uuid)
+        self.world.answer(reservation, FAILED, texts.RELEASED)
+        return _as_own("release", self.world.requests[reservation])
+
+    def _check_about(self, kind: RequestKind, uuid: str) -> None:
+        view = self.world.view()
+        action = next((a for a in view.actions if a.uuid == uuid), None)
+        check_about(view, kind, uuid, action=action, response=self.response(uuid))
 
     def request(self, uuid: str) -> PlacementRequest | None:
-        return None if uuid in self.world.answers else self.world.requests.get(uuid)
+        return self._waiting(uuid, self.world.kinds.get(uuid) == "place")
+
+    def own_request(self, uuid: str) -> Asked | None:
+        found = self._waiting(uuid, self.world.kinds.get(uuid) != "place")
+        return None if found is None else _as_own("place", found)
+
+    def _waiting(self, uuid: str, here: bool) -> PlacementRequest | None:
+        return self.world.requests.get(uuid) if here and uuid not in self.world.answers else None
 
     def response(self, uuid: str) -> PlacementResponse | None:
         answers = self.world.answers.get(uuid)
@@ -158,16 +336,29 @@ class FakeClient:
         *,
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
+        until: Callable[[PlacementResponse], bool] = terminal,
     ) -> PlacementResponse:
-        broken, self.world.breaks_once = self.world.breaks_once, None
-        if broken is not None:
-            raise broken
-        last = self.response(uuid)
-        news = [last] if last and last.status_code.is_terminal else self.world.carry_out(uuid)
-        for response in news:
+        known = list(self.world.answers.get(uuid, []))
+        todo = known if uuid in self._wrote else known[-1:]
+        while True:
+            self._break("wait")
+            response = todo.pop(0) if todo else self.world.go_on(uuid)
+            if response is None:
+                raise DeadlineExceeded("the outcome", seen="it waits for its commit")
+            if response.response_message.startswith("Reserved"):
+                self._break("held")
             if on_response is not None:
                 on_response(response)
-        return news[-1]
+            if until(response):
+                return response
+            self._break(response.response_message)
+
+    def _break(self, where: str) -> None:
+        error = self.world.breaks.pop(where, None)
+        if error is None:
+            return
+        self._killed = isinstance(error, Killed)
+        raise error
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
         self.world.after_ms = since_ms
@@ -179,7 +370,18 @@ class FakeClient:
         raise NotImplementedError
 
     def close(self) -> None:
-        self.world.closed += 1
+        self._world.closed += 1
+
+
+def _as_own(kind: str, made: PlacementRequest) -> Asked:
+    return Asked(
+        uuid=made.uuid,
+        kind=kind,
+        processor_id=made.processor_id,
+        destination_host=made.destination_host,
+        deployment_id=made.deployment_id,
+        timestamp=made.timestamp,
+    )
 
 
 WORLDS: dict[str, World] = {}
@@ -202,7 +404,7 @@ def fake_definitions(world: str) -> dg.Definitions:
         jobs=placement_jobs("demo/1"),
         resources={
             "samza": FakeSamza(bootstrap_servers=world, job_name="demo", job_id="1"),
-            "samza_policies": PlacementPolicies(verify_timeout_s=1),
+            "samza_policies": PlacementPolicies(verify_timeout_s=1, lag_limit=100),
         },
     )
 

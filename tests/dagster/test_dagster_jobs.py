@@ -6,18 +6,17 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World, fake_definitions, too_late
+from fake_placement import BAD_REQUEST, EXPIRED, World, fake_definitions, too_late
 
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests import request_uuid
 
 pytestmark = pytest.mark.dagster
-PLAN_OPS = {
-    "move_with_standby": "plan_move_with_standby",
-    "move_container": "plan_move_container",
-    "restart_container": "plan_restart_container",
-}
+JOBS = [
+    *("move_with_standby", "move_container", "restart_container", "fail_over"),
+    "spin_up_standby",
+]
 
 
 def run(
@@ -27,7 +26,7 @@ def run(
         fake_definitions(name)
         .get_job_def(job)
         .execute_in_process(
-            run_config={"ops": {PLAN_OPS[job]: {"config": config}}},
+            run_config={"ops": {f"plan_{job}": {"config": config}}},
             instance=instance,
             raise_on_error=False,
         )
@@ -47,33 +46,120 @@ def output_metadata(result: dg.ExecuteInProcessResult, op: str) -> dict[str, Any
     return {k: v.value for k, v in event.step_output_data.metadata.items()}
 
 
-def test_the_standby_leaves_first_then_the_active_takes_its_place(
+def asks(result: dg.ExecuteInProcessResult, *ops: str) -> list[str]:
+    """How each op describes its part: it asks or it observes."""
+    return [output_metadata(result, op)["role"].partition(" ")[0].rstrip(":") for op in ops]
+
+
+def test_on_our_coordinator_the_active_takes_the_standby_s_place_by_one_request(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
-    """The order of requests, with the host of most free memory for the standby."""
+    """SEP-22's second phase is one action: the standby leaves, the active arrives."""
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    assert result.success
+    assert world.asked == [("0", "STANDBY")]
+    assert list(world.requests) == [request_uuid(result.run_id, "move", 0)]
+    assert world.at == {"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"}
+    assert result.output_for_node("verify_placement") == "host-3"
+    ops = ("move_standby_away", "reserve", "stop", "move")
+    assert asks(result, *ops) == ["asks", "observes", "observes", "observes"]
+
+
+def test_each_stage_of_the_one_request_is_told(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The op that frees the host ends when it is free; the timeline has every stage once."""
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    rows = output_metadata(result, "verify_placement")["timeline_table"].records
+    stages = ["RESERVING_STANDBY", "STOPPING_STANDBY", "RESERVING", "STOPPING", "ENDED"]
+    assert [r.data["stage"] for r in rows] == stages
+    for op, count in (("move_standby_away", 3), ("reserve", 4), ("move", 5)):
+        assert len(output_metadata(result, op)["timeline_table"].records) == count
+
+
+def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Two requests, in order, with the host of most free memory for the standby."""
+    world.coordinator = "samza"
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     assert result.success
     assert world.asked == [("0-0", "host-2"), ("0", "host-3")]
     assert world.at == {"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"}
-    assert result.output_for_node("verify_placement") == "host-3"
-
-
-def test_requests_carry_ids_of_the_root_run_and_the_policy_s_expiry(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
-    """Whoever knows the run knows the requests."""
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
     assert list(world.requests) == [
         request_uuid(result.run_id, "relocate_standby", 0),
         request_uuid(result.run_id, "move", 0),
     ]
     assert {r.request_expiry for r in world.requests.values()} == {120_000}
+    ops = ("move_standby_away", "reserve", "stop", "move")
+    assert asks(result, *ops) == ["asks", "asks", "observes", "observes"]
+    assert "no hold" in output_metadata(result, "reserve")["role"]
+
+
+def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """STANDBY names no standby: with two of them and one named, ours is told each host."""
+    world.at["0-1"] = "host-4"
+    result = run(request.node.name, "move_with_standby", instance, processor="0", standby="0-1")
+    assert result.success
+    assert world.asked == [("0-1", "host-2"), ("0", "host-4")]
+    assert asks(result, "reserve", "stop", "move") == ["asks", "asks", "observes"]
+
+
+def test_a_fail_over_is_one_request_of_our_own(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The standby gives way before it has a new place."""
+    result = run(request.node.name, "fail_over", instance, processor="0")
+    assert result.success
+    assert list(world.kinds.values()) == ["fail-over"]
+    assert world.at["0"] == "host-3"
+    rows = output_metadata(result, "verify_placement")["timeline_table"].records
+    stages = ["STOPPING_STANDBY", "RESERVING", "STOPPING", "ENDED"]
+    assert [r.data["stage"] for r in rows] == stages
+
+
+def test_a_fail_over_is_refused_where_samza_s_am_coordinates(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its wire has no such request; nothing is written."""
+    world.coordinator = "samza"
+    result = run(request.node.name, "fail_over", instance, processor="0")
+    text, _ = failure(result, "plan_fail_over")
+    assert "only samza_dagster's coordinator knows such requests" in text
+    assert world.requests == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "host"), [({}, "host-2"), ({"destination": "host-4"}, "host-4")]
+)
+def test_a_standby_is_relocated_to_the_host_named_or_the_one_with_most_room(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    config: dict[str, str],
+    host: str,
+) -> None:
+    """Away from its active and from where it is."""
+    result = run(request.node.name, "relocate_standby", instance, processor="0-0", **config)
+    assert result.success
+    assert world.at == {"0": "host-1", "1": "host-2", "0-0": host, "1-0": "host-4"}
+
+
+def test_relocate_standby_refuses_an_active(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its fix names the job for it."""
+    result = run(request.node.name, "relocate_standby", instance, processor="0")
+    assert "fix: move_container" in failure(result, "plan_relocate_standby")[0]
 
 
 def test_metadata_tells_the_map_the_timeline_and_the_seconds(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
     """What an operator sees at the end of a run, in Markdown and as tables."""
+    world.coordinator = "samza"
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     shown = output_metadata(result, "verify_placement")
     assert (
@@ -143,8 +229,8 @@ def test_a_restart_asks_for_the_host_last_seen(
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (StatusCode.FAILED, "request for resources to ClusterManager expired"),
-        (StatusCode.BAD_REQUEST, "BAD_REQUEST reason: container is already being moved"),
+        EXPIRED,
+        (BAD_REQUEST, "BAD_REQUEST reason: container is already being moved"),
     ],
 )
 def test_what_the_coordinator_says_is_the_failure_s_text(
@@ -158,14 +244,14 @@ def test_what_the_coordinator_says_is_the_failure_s_text(
     world.ends = [(status, text)]
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     described, metadata = failure(result, "move_standby_away")
-    assert described == f"relocate_standby: {status.value}: {text}"
+    assert described == f"move_standby_away: {status.value}: {text}"
     assert metadata["status"] == status.value
     assert metadata["timeline_table"].records[-1].data["message"] == text
-    assert world.asked == [("0-0", "host-2")]
-    assert world.at["0"] == "host-1"
+    assert world.asked == [("0", "STANDBY")]
+    assert (world.at["0"], world.at["0-0"]) == ("host-1", "host-3")
 
 
-@pytest.mark.parametrize("job", list(PLAN_OPS))
+@pytest.mark.parametrize("job", JOBS)
 def test_a_dry_run_writes_nothing_and_prints_the_plan(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
 ) -> None:
@@ -174,15 +260,16 @@ def test_a_dry_run_writes_nothing_and_prints_the_plan(
     result = run(request.node.name, job, instance, processor="0", dry_run=True, **more)
     assert result.success
     assert world.requests == {}
-    text = result.output_for_node(PLAN_OPS[job], "preview")
+    text = result.output_for_node(f"plan_{job}", "preview")
     assert "| host-4 | " in text
-    assert not any(e.is_step_start and "place" in str(e.step_key) for e in result.all_events)
+    assert [e.step_key for e in result.all_events if e.is_step_start] == [f"plan_{job}"]
 
 
 def test_a_dry_run_names_the_host_that_the_standby_would_go_to(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
     """The plan is what a run would do."""
+    world.coordinator = "samza"
     result = run(request.node.name, "move_with_standby", instance, processor="0", dry_run=True)
     text = result.output_for_node("plan_move_with_standby", "preview")
     assert "1. standby `0-0` leaves `host-3` for `host-2`" in text
@@ -216,6 +303,7 @@ def test_without_a_host_for_the_standby_nothing_is_asked(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
     """The refusal names the rule that each host breaks."""
+    world.coordinator = "samza"
     world.hosts = {
         "host-1": world.hosts["host-1"],
         "host-3": world.hosts["host-3"],
@@ -230,10 +318,11 @@ def test_without_a_host_for_the_standby_nothing_is_asked(
 def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
-    """Giving up watching isn't cancelling."""
-    world.breaks_once = too_late()
+    """Giving up watching isn't cancelling, on a wire without a hold."""
+    world.coordinator = "samza"
+    world.breaks = {"wait": too_late()}
     result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
-    text, metadata = failure(result, "place_container")
+    text, metadata = failure(result, "reserve")
     assert "the coordinator goes on with it: re-execute this run" in text
     assert metadata["request"] == request_uuid(result.run_id, "move", 0)
 
@@ -242,7 +331,8 @@ def test_a_cancelled_run_says_what_is_in_flight(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
     """The log of a cancelled run names the request that the coordinator goes on with."""
-    world.breaks_once = dg.DagsterExecutionInterruptedError()
+    world.coordinator = "samza"
+    world.breaks = {"wait": dg.DagsterExecutionInterruptedError()}
     result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
     assert not result.success
     log = " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
@@ -279,6 +369,6 @@ def test_a_run_is_tagged_with_its_container_group_who_and_why(
 def test_one_client_serves_a_run_and_is_closed_with_it(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
-    """Four ops, one connection."""
+    """Six ops, one connection."""
     run(request.node.name, "move_with_standby", instance, processor="0")
     assert (world.opened, world.prepared, world.closed) == (1, 1, 1)

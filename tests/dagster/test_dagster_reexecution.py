@@ -7,9 +7,19 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World, fake_move_container, fake_move_with_standby
+from fake_placement import (
+    HOLD_EXPIRED,
+    NOT_STARTED,
+    SUCCEEDED,
+    Killed,
+    World,
+    fake_move_container,
+    fake_move_with_standby,
+)
 
-from samza_dagster.model import StatusCode
+from samza_dagster.client.views import CoordinatorKind
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
 
@@ -22,8 +32,10 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 CONFIG = {"ops": {"plan_move_with_standby": {"config": {"processor": "0"}}}}
-MOVE = (StatusCode.FAILED, "failed to start container")
-DONE = (StatusCode.SUCCEEDED, "started")
+CONTAINER = {
+    "ops": {"plan_move_container": {"config": {"processor": "0", "destination": "host-2"}}}
+}
+DONE = (SUCCEEDED, "started")
 
 
 def execute(
@@ -42,60 +54,143 @@ def execute(
         return result.success, result.run_id
 
 
+def from_failure(
+    instance: dg.DagsterInstance,
+    first: str,
+    job: Callable[[], dg.JobDefinition] = fake_move_with_standby,
+    config: dict[str, Any] | None = None,
+) -> bool:
+    again = dg.ReexecutionOptions.from_failure(first, instance)
+    return execute(instance, again, job, config)[0]
+
+
 def test_after_a_failure_only_the_failed_step_is_asked_again(
     world: World, instance: dg.DagsterInstance
 ) -> None:
     """The standby has moved: from failure, the active alone is asked for, as a new attempt."""
-    world.ends = [DONE, MOVE]
+    world.coordinator = "samza"
+    world.ends = [DONE, NOT_STARTED]
     done, first = execute(instance)
     assert not done
-    again = dg.ReexecutionOptions.from_failure(first, instance)
-    assert execute(instance, again)[0]
+    assert from_failure(instance, first)
     assert world.asked == [("0-0", "host-2"), ("0", "host-3"), ("0", "host-3")]
 
 
-def test_a_whole_re_execution_keeps_the_plan_and_asks_nothing_twice(
+def test_after_a_failed_start_the_active_still_means_the_host_that_its_standby_left(
     world: World, instance: dg.DagsterInstance
 ) -> None:
+    """STANDBY would now be the standby's new host: the former one is asked for, and held."""
+    world.ends = [NOT_STARTED]
+    done, first = execute(instance)
+    assert not done
+    assert from_failure(instance, first)
+    assert world.asked == [("0", "STANDBY"), ("0", "host-3")]
+    assert list(world.kinds.values()) == ["place", "hold"]
+    assert world.at["0"] == "host-3"
+
+
+@pytest.mark.parametrize("coordinator", ["samza", "samza_dagster"])
+def test_a_whole_re_execution_keeps_the_plan_and_asks_nothing_twice(
+    world: World, instance: dg.DagsterInstance, coordinator: CoordinatorKind
+) -> None:
     """The standby's former host is still meant, though the standby has left it."""
+    world.coordinator = coordinator
     done, first = execute(instance)
     assert done
+    asked = list(world.asked)
     again = dg.ReexecutionOptions(parent_run_id=first)
     assert execute(instance, again)[0]
-    assert world.asked == [("0-0", "host-2"), ("0", "host-3")]
+    assert world.asked == asked
 
 
 def test_a_run_killed_while_it_waits_finds_its_request_again(
     world: World, instance: dg.DagsterInstance
 ) -> None:
     """The request was written and not answered: it is followed, not written again."""
-    world.breaks_once = RuntimeError("killed")
+    world.coordinator = "samza"
+    world.breaks = {"wait": Killed()}
     done, first = execute(instance)
     assert not done
     world.hosts["host-2"] = world.hosts["host-2"].__class__("host-2", "alive", free_memory_mb=1)
-    again = dg.ReexecutionOptions.from_failure(first, instance)
-    assert execute(instance, again)[0]
+    assert from_failure(instance, first)
     assert world.asked == [("0-0", "host-2"), ("0", "host-3")]
+
+
+@pytest.mark.parametrize("where", ["wait", "held", "commit", texts.STOP_IN_PROGRESS])
+def test_a_run_killed_at_any_op_is_gone_on_with(
+    world: World, instance: dg.DagsterInstance, where: str
+) -> None:
+    """One hold, one commit, one start: before the hold, with it, before the commit, after it."""
+    world.breaks = {where: Killed()}
+    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    assert not done
+    assert world.released == {}
+    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert len(world.requests) == len(world.committed) == 1
+    assert world.starts == {"0": 1}
+    assert world.at["0"] == "host-2"
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["wait", texts.RESOURCES_REQUESTED, texts.STANDBY_STOP_IN_PROGRESS, texts.STOP_IN_PROGRESS],
+)
+def test_a_move_with_standby_killed_at_any_stage_is_gone_on_with(
+    world: World, instance: dg.DagsterInstance, where: str
+) -> None:
+    """The one request is found again, whichever op it was at."""
+    world.breaks = {where: Killed()}
+    done, first = execute(instance)
+    assert not done
+    assert from_failure(instance, first)
+    assert world.asked == [("0", "STANDBY")]
+    assert world.starts == {"0": 1, "0-0": 1}
+
+
+def test_a_hold_that_was_let_go_is_reserved_anew(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The worker died before its commit and the hold expired: a second attempt, a second commit."""
+    world.breaks = {"commit": Killed()}
+    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    assert not done
+    (hold,) = world.requests
+    world.answer(hold, *HOLD_EXPIRED)
+    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    second = request_uuid(first, "move", 1)
+    assert list(world.requests) == [hold, second]
+    assert world.committed == {second: request_uuid(first, "commit", 1)}
+    assert world.starts == {"0": 1}
+
+
+def test_a_cancelled_run_re_executed_reserves_anew(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What it gave back is given back: the next attempt holds for itself."""
+    world.breaks = {"held": RuntimeError("a fault between hold and commit")}
+    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    assert not done
+    assert len(world.released) == 1
+    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert len(world.requests) == 2
+    assert world.starts == {"0": 1}
 
 
 def test_each_failure_that_was_read_is_one_more_attempt(
     world: World, instance: dg.DagsterInstance
 ) -> None:
     """Re-execution of a re-execution still counts from the first run."""
-    world.ends = [DONE, MOVE, MOVE]
+    world.coordinator = "samza"
+    world.ends = [DONE, NOT_STARTED, NOT_STARTED]
     _, first = execute(instance)
     _, second = execute(instance, dg.ReexecutionOptions.from_failure(first, instance))
-    done, _ = execute(instance, dg.ReexecutionOptions.from_failure(second, instance))
-    assert done
+    assert from_failure(instance, second)
     assert [p for p, _ in world.asked] == ["0-0", "0", "0", "0"]
     assert len(world.requests) == 4
 
 
 def test_a_new_run_asks_anew(world: World, instance: dg.DagsterInstance) -> None:
     """Two runs of the same config are two actions."""
-    config = {
-        "ops": {"plan_move_container": {"config": {"processor": "0", "destination": "host-2"}}}
-    }
-    execute(instance, job=fake_move_container, config=config)
-    execute(instance, job=fake_move_container, config=config)
+    execute(instance, job=fake_move_container, config=CONTAINER)
+    execute(instance, job=fake_move_container, config=CONTAINER)
     assert world.asked == [("0", "host-2"), ("0", "host-2")]

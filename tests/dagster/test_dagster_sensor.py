@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -9,22 +10,68 @@ import dagster as dg
 import pytest
 
 from samza_dagster.client import PlacementClient
+from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.history import KEY, MOST_IN_A_TICK
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.sensors import placement_responses_sensor
+from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
 STORES: dict[str, MemoryMetadataStore] = {}
+
+
+class OwnState:
+    """Our state topic: the newest answer to each request of our own, where it stands."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[int, PlacementResponse]] = {}
+        self.end = 0
+
+    def respond(
+        self, number: int, status: StatusCode = StatusCode.SUCCEEDED, text: str = "text"
+    ) -> None:
+        self.answers[str(UUID(int=number))] = self.end, response(number, status, text)
+        self.end += 1
+
+    def read(self) -> CoordinatorState:
+        """As a client reads it."""
+        return CoordinatorState(
+            "run-1",
+            mail=OwnMail(
+                responses={uuid: answer for uuid, (_, answer) in self.answers.items()},
+                positions={uuid: at for uuid, (at, _) in self.answers.items()},
+            ),
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+STATE = OwnState()
+
+
+def response(number: int, status: StatusCode, text: str = "text") -> PlacementResponse:
+    return PlacementResponse(
+        uuid=str(UUID(int=number)),
+        deployment_id="run-1",
+        processor_id="0",
+        destination_host="host-2",
+        status_code=status,
+        timestamp=1_700_000_000_000 + number,
+        response_message=text,
+    )
 
 
 class MemorySamza(SamzaClientResource):
     """The resource with its stream in memory."""
 
     def open_client(self) -> PlacementClient:
-        return PlacementClient.over(STORES[self.bootstrap_servers], job_name="demo")
+        store = STORES[self.bootstrap_servers]
+        return PlacementClient.over(store, job_name="demo", state=STATE)
 
 
 class Stream:
@@ -38,17 +85,7 @@ class Stream:
         self.said = ""
 
     def respond(self, number: int, status: StatusCode = StatusCode.SUCCEEDED) -> None:
-        self.placement.write_response(
-            PlacementResponse(
-                uuid=str(UUID(int=number)),
-                deployment_id="run-1",
-                processor_id="0",
-                destination_host="host-2",
-                status_code=status,
-                timestamp=1_700_000_000_000 + number,
-                response_message="text",
-            )
-        )
+        self.placement.write_response(response(number, status))
 
     def tick(self, *, lost: bool = False) -> list[int]:
         """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
@@ -69,6 +106,7 @@ class Stream:
 @pytest.fixture
 def stream() -> Iterator[Stream]:
     STORES["here"] = MemoryMetadataStore()
+    STATE.__init__()
     with dg.DagsterInstance.ephemeral() as instance:
         yield Stream(STORES["here"], instance)
     STORES.clear()
@@ -116,6 +154,42 @@ def test_an_outcome_that_a_new_leader_writes_again_is_one_event(stream: Stream) 
     assert stream.tick() == [1]
     stream.respond(1)
     assert stream.tick() == []
+
+
+def test_outcomes_of_requests_of_our_own_are_recorded_once(stream: Stream) -> None:
+    """They never enter the coordinator stream: holds, fail-overs, standbys on request."""
+    STATE.respond(1)
+    assert stream.tick() == []
+    STATE.respond(2, StatusCode.IN_PROGRESS)
+    assert stream.tick() == []
+    STATE.respond(2, StatusCode.FAILED)
+    stream.respond(3)
+    assert stream.tick(lost=True) == [3, 2]
+    assert stream.tick() == []
+
+
+def test_a_commit_s_answer_is_no_outcome(stream: Stream) -> None:
+    """What it is about has an outcome of its own."""
+    stream.tick()
+    about = str(UUID(int=1))
+    STATE.respond(2, text=texts.committed(about))
+    STATE.respond(3, text=texts.ended_for(about, "release"))
+    STATE.respond(4, StatusCode.BAD_REQUEST, texts.bad_request(f"request {about} is starting"))
+    STATE.respond(1, text=texts.started("host-2"))
+    assert stream.tick() == [1]
+
+
+def test_a_cursor_from_before_own_requests_starts_with_them_from_now(stream: Stream) -> None:
+    """The stream goes on where it was."""
+    stream.tick()
+    stream.cursor = json.dumps(
+        {k: v for k, v in json.loads(stream.cursor or "").items() if k != "own"}
+    )
+    STATE.respond(1)
+    stream.respond(2)
+    assert stream.tick() == [2]
+    STATE.respond(3)
+    assert stream.tick() == [3]
 
 
 def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(stream: Stream) -> None:

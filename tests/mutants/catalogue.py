@@ -42,7 +42,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "containers.py",
         "    broken = rules.violation(group, draft.hosts, processor_id, host)\n",
         "    broken = None\n",
-        SAME_HOST,
+        STANDBY_DEAD_FIRST,
     ),
     Mutant(
         "an active starts before the standby whose place it takes is dead",
@@ -64,7 +64,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
         "        others = draft.group(group.group_id).ghosts\n"
         "        draft.put_ghosts(group.group_id, tuple(g for g in others if g != ghost))\n",
-        STANDBY_DEAD_FIRST,
+        ONE_OWNER,
     ),
     Mutant(
         "a ghost's lease runs on although its host is back",
@@ -320,13 +320,6 @@ CATALOGUE: tuple[Mutant, ...] = (
         "containers.py",
         "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
         "            deadline_ms=None,\n        ),\n    )\n",
-        NOTHING_FORGOTTEN,
-    ),
-    Mutant(
-        "what runs for nobody is left alone",
-        "hosts.py",
-        "        draft.emit(stop_command(draft, execution_id, host))\n\n\ndef lost(",
-        "        pass\n\n\ndef lost(",
         NOTHING_FORGOTTEN,
     ),
 )

@@ -9,8 +9,8 @@ mistake that a heart of frozen records invites.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tests.mutants.patches import HEART, ROOT, Mutant
 
@@ -31,26 +31,30 @@ _SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 Change = Callable[[ast.AST], ast.AST]
 
 
-def operator_mutants() -> list[Mutant]:
-    """All of them, in order of file and line; `new` is the whole module."""
+def operator_mutants(module: str = "") -> list[Mutant]:
+    """All of them (or of one module), in order of file and line; the text is made when asked for."""
     found: list[Mutant] = []
-    for path in sorted((ROOT / HEART).glob("*.py")):
+    for path in sorted((ROOT / HEART).glob(module or "*.py")):
         if path.name != "__init__.py":
             found.extend(_mutants_of(path.name, path.read_text()))
     return found
 
 
 def _mutants_of(file: str, source: str) -> Iterator[Mutant]:
-    tree = ast.parse(source)
-    nodes = list(_mutable(tree))
-    for place, node in enumerate(nodes):
-        for what, change in _changes(node):
-            twin = copy.deepcopy(tree)
-            target = list(_mutable(twin))[place]
-            _replace(twin, target, change(target))
-            text = ast.unparse(ast.fix_missing_locations(twin))
+    for place, node in enumerate(_mutable(ast.parse(source))):
+        for number, (what, _) in enumerate(_changes(node)):
             line = getattr(node, "lineno", 0)
-            yield Mutant(f"{file}:{line} {what}", file, "", text, line=line)
+            make = partial(_text, source, place, number)
+            yield Mutant(f"{file}:{line} {what}", file, "", "", line=line, make=make)
+
+
+def _text(source: str, place: int, number: int) -> str:
+    """The module with one change at one node."""
+    tree = ast.parse(source)
+    target = list(_mutable(tree))[place]
+    _, change = list(_changes(target))[number]
+    _replace(tree, target, change(target))
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def _mutable(tree: ast.AST) -> Iterator[ast.AST]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ class Mutant:
     """`old` stands in `file` of the heart once, and becomes `new`; so does each pair of `more`.
 
     `invariant` is the one that should find it; "" when any may. A bug that two guards keep
-    out takes both away.
+    out takes both away. `make` gives the whole text instead.
     """
 
     name: str
@@ -27,9 +28,12 @@ class Mutant:
     invariant: str = ""
     more: tuple[tuple[str, str], ...] = ()
     line: int = 0
+    make: Callable[[], str] | None = None
 
     def text(self) -> str:
         """The whole module with the bug; raises `StaleMutant` when the heart has changed."""
+        if self.make is not None:
+            return self.make()
         source = (ROOT / HEART / self.file).read_text()
         for old, new in ((self.old, self.new), *self.more):
             if source.count(old) != 1:

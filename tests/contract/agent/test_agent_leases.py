@@ -27,7 +27,7 @@ def test_a_lost_host_keeps_its_lease_and_gets_no_longer_one_before_it_is_admitte
     would have, until the coordinator has dealt with its return.
     """
     with rig(tmp_path) as job:
-        cluster, seen = job.cluster(lease_s=8.0, host_timeout_s=1.0)
+        cluster, seen = job.cluster(lease_s=20.0, host_timeout_s=1.0)
         agent = job.agent("host-1", 1000, 4, "--fault-domain", "rack-7")
         assert seen.wait("on_host_registered")[0].fault_domain == "rack-7"
         pid = start(cluster, seen, "host-1", launch("e1"))
@@ -36,7 +36,7 @@ def test_a_lost_host_keeps_its_lease_and_gets_no_longer_one_before_it_is_admitte
         agent.process.send_signal(signal.SIGSTOP)
         host, granted_ago_s = seen.wait("on_host_lost")
         assert host == "host-1"
-        assert 0.5 < granted_ago_s < 4
+        assert 0.5 < granted_ago_s < 15
         assert lives(pid)
         promised = lease_end_s(agent)
         agent.process.send_signal(signal.SIGCONT)
@@ -58,8 +58,8 @@ def test_a_coordinator_that_doesnt_answer_any_more_is_left_for_the_one_that_the_
         silent, seen = job.cluster(epoch=1)
         job.agent("host-1")
         seen.wait("on_host_told")
-        with silent._changed:  # nothing is answered while this is held
+        with silent._changed:  # nothing is answered while this is held, for 15 s by itself
             _, newer = job.cluster(epoch=2)
             asked_at = time.monotonic()
-            newer.wait("on_host_told", within_s=8)
-            assert time.monotonic() - asked_at < 4
+            newer.wait("on_host_told", within_s=13)
+            assert time.monotonic() - asked_at < 10

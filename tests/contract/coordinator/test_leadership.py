@@ -40,7 +40,7 @@ def test_a_second_coordinator_waits_until_the_first_is_gone(job_of: Callable[...
         until(
             "the second leads",
             lambda: (now := job.status()) is not None and now["leader_epoch"] == 2,
-            seconds=10,
+            seconds=20,
         )
         request = client.place("1-0", "LAST_SEEN")
         assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
@@ -84,7 +84,7 @@ def test_an_orderly_end_hands_over_at_once(job_of: Callable[..., Job]) -> None:
     until("the second waits", lambda: "this coordinator waits" in log_of(job))
     first.send_signal(signal.SIGTERM)
     assert first.wait(timeout=10) == 0
-    after = job.wait_until_running(seconds=10)
+    after = job.wait_until_running(seconds=20)
     assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
 
 
@@ -92,7 +92,7 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
     """SIGSTOP: its beats stop and a successor leads within a lease, so that no container ends.
     SIGCONT: the zombie's commit is refused and its process ends.
     """
-    job = job_of("zombie", lease_ms=12_000)
+    job = job_of("zombie", lease_ms=21_000)
     before = job.processors()
     zombie = job.coordinator
     assert zombie is not None

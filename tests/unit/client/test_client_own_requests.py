@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.client.job_view import leader_view
 from samza_dagster.client.responses import is_held
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
 from samza_dagster.metadata.cleanup import Where
@@ -246,6 +247,22 @@ def test_what_goes_wrong_is_shown(job: Any) -> None:
     assert not view.processors["1"].flapping
     assert view.failovers[0].why == "host-1 is silent"
     assert (view.ghosts[0].host, view.ghosts[0].ended) == ("host-1", None)
+
+
+def test_the_leader_and_its_counters_are_shown() -> None:
+    """From its last sign of life in the state topic; odd values are left out."""
+    record = {
+        "epoch": 4,
+        "host": "h",
+        "coordinator_url": "http://h:1",
+        "since_ms": 5,
+        "beat_ms": "soon",
+        "counters": {"failovers-to-standby": 2, "odd": "x"},
+    }
+    leader = leader_view(record)
+    assert (leader.epoch, leader.since_ms, leader.beat_ms, leader.ended) == (4, 5, None, False)
+    assert leader.counters == {"failovers-to-standby": 2}
+    assert leader_view({}).counters == {}
 
 
 def test_gc_removes_from_both_topics_what_is_finished(job: Any) -> None:

@@ -19,8 +19,8 @@ BEFORE = (HostRow("a", "alive", ("0 active",)), HostRow("b", "alive", ()))
 AFTER = (HostRow("b", "alive", ("0 active",)), HostRow("c", "alive", ()))
 
 
-def moment(message: str, ms: int) -> Moment:
-    return Moment("move", "u", "IN_PROGRESS", message, 0, ms)
+def moment(message: str, ms: int, stage: str = "") -> Moment:
+    return Moment("move", "u", "IN_PROGRESS", message, 0, ms, stage)
 
 
 def outcome(*moments: Moment) -> Outcome:
@@ -41,8 +41,9 @@ def test_phases_split_where_the_stop_begins() -> None:
     """Seconds without a container count from there."""
     seconds = phase_seconds(
         outcome(
-            moment("Preferred Resources requested", 100),
-            moment("Active container stop in progress", 1500),
+            moment("Preferred Resources requested", 100, "RESERVING_STANDBY"),
+            moment("Standby container stop in progress", 700, "STOPPING_STANDBY"),
+            moment("Active container stop in progress", 1500, "STOPPING"),
             moment("Successfully completed", 9000),
         )
     )
@@ -63,7 +64,7 @@ def test_a_message_cannot_break_the_table() -> None:
     """A pipe or a line break in a coordinator's text stays in its cell."""
     lines = timeline_markdown([moment("a | b\nc", 1)]).splitlines()
     assert len(lines) == 3
-    assert lines[2].count("|") == 5
+    assert lines[2].count("|") == 6
 
 
 def test_table_columns_have_the_type_of_their_values() -> None:

@@ -100,6 +100,11 @@ class Scene(World):
         ready = -1 if ready_in_ms is None else ready_in_ms
         assert self.do(Move("lag", (standby_id, records, ready)))
 
+    def control(self, kind: AskKind, *, uuid: str = "c1", of: str = "u1") -> tuple[str, str]:
+        """A commit, release or cancel of another request; its outcome."""
+        self.submit(own(kind, "0", uuid=uuid, refers_to=of))
+        return self.outcome(uuid)
+
     def come_back(self, host: str) -> None:
         """The host's agent registers again."""
         self.do(Move("join", (host,)))
@@ -174,6 +179,10 @@ class Scene(World):
     def stopped(self) -> list[str]:
         """Processors that were told to stop, in order."""
         return [stop.processor_id for stop in self.sent(cmd.StopContainer)]
+
+    def nobody_was_touched(self) -> bool:
+        """No stop, no start, nothing held."""
+        return not self.stopped() and not self.started() and not self.held_resources()
 
     def started(self) -> list[tuple[str, str]]:
         """(processor, host) of every start, in order."""
@@ -283,3 +292,11 @@ def own(
         refers_to=refers_to,
         own=True,
     )
+
+
+def held(destination: str = "host-3", *, expiry_ms: int = 20_000) -> Scene:
+    """A move of 0 whose destination is reserved and waits for its commit."""
+    world = running(limits=QUICK)
+    world.submit(ask("0", destination, hold=True, expiry_ms=expiry_ms))
+    world.until_stage(Stage.HELD)
+    return world

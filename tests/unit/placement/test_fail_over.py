@@ -160,6 +160,22 @@ def test_of_an_active_that_is_down_a_standby_that_lives_on_costs_the_place_alone
     assert world.outcome() == ("SUCCEEDED", texts.started(str(world.placed("0"))))
 
 
+def test_of_an_active_that_waits_out_a_lease_elsewhere_it_takes_the_warm_place() -> None:
+    """Its standby was down when its host was lost, so a cold place is held for it."""
+    world = running(limits=QUICK)
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.STARTING)
+    world.lose("host-1")
+    world.until_phase("0", Phase.RESERVED)
+    world.calm("host-2")
+    world.until_phase("0-0", Phase.RUNNING)
+    failing_over(world)
+    world.until_all_run()
+    assert world.outcome() == ("SUCCEEDED", texts.started("host-2"))
+    assert world.held_resources() == {}
+
+
 def test_while_the_active_starts_it_waits_and_is_told_so() -> None:
     """It may come up after all."""
     world = running()

@@ -224,39 +224,6 @@ def test_an_allocation_that_became_illegal_is_asked_anew_before_any_stop() -> No
     assert world.where("0") not in (None, "host-1", taken)
 
 
-def test_last_seen_restarts_where_it_is() -> None:
-    """A new incarnation on the same host."""
-    world = running()
-    before = world.entry("1").execution_id
-    world.submit(ask("1", "LAST_SEEN"))
-    world.settle()
-    assert world.where("1") == "host-3"
-    assert world.entry("1").execution_id != before
-    assert world.told("u1") == [RESERVING, STOPPING, ("SUCCEEDED", texts.started("host-3"))]
-
-
-def test_a_forced_restart_stops_first_and_succeeds_when_it_runs_again() -> None:
-    """It needs no second slot on the host; SUCCEEDED is not said before it is true."""
-    world = running()
-    world.submit(ask("1", "FORCE_RESTART_LAST_SEEN"))
-    assert world.told("u1") == [STOPPING]
-    world.settle()
-    assert order(world) == ["StopContainer", "RequestResource", "StartContainer"]
-    assert world.told("u1") == [STOPPING, RESERVING, ("SUCCEEDED", texts.started("host-3"))]
-
-
-def test_a_forced_restart_that_loses_its_host_fails_and_runs_elsewhere() -> None:
-    """Down is worse than elsewhere."""
-    world = running()
-    world.submit(ask("1", "FORCE_RESTART_LAST_SEEN"))
-    world.until_phase("1", Phase.REQUESTING)
-    world.expire("1")
-    world.until(lambda: world.told("u1")[-1][0] == "FAILED")
-    world.settle()
-    assert world.told("u1")[-1] == ("FAILED", texts.expired("no host has room"))
-    assert world.phases()["1"] is Phase.RUNNING
-
-
 def test_responses_echo_the_request() -> None:
     """Destination and expiry as they were asked, the processor, the deployment."""
     world = running()

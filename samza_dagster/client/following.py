@@ -1,0 +1,129 @@
+"""Finding a request again by its UUID, and waiting for what becomes of it, in either topic."""
+
+from __future__ import annotations
+
+from samza_dagster.client.access import JobAccess
+from samza_dagster.client.asked import Asked
+from samza_dagster.client.own_requests import OwnRequests
+from samza_dagster.client.request_uuid import canonical_uuid
+from samza_dagster.client.responses import (
+    OnResponse,
+    OwnResponses,
+    ResponseSource,
+    ResponseWait,
+    StreamResponses,
+    Until,
+    terminal,
+)
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.model import PlacementRequest, PlacementResponse
+
+
+class Following:
+    """The part of `PlacementClient` that looks at requests which were made.
+
+    `_written` has, by UUID, where the stream ended before this client wrote the request.
+    """
+
+    _job: JobAccess
+    _store: MetadataStore
+    _placement: ContainerPlacementMetadataStore
+    _own: OwnRequests
+    _written: dict[str, int]
+
+    def request(self, uuid: str) -> PlacementRequest | None:
+        """The request in the coordinator stream while no coordinator has taken it; None after that."""
+        return self._placement.read_request(canonical_uuid(uuid))
+
+    def own_request(self, uuid: str) -> Asked | None:
+        """The request of our own while no coordinator has taken it; None after that."""
+        asked = canonical_uuid(uuid)
+        found = self._own.mail().requests.get(asked)
+        return None if found is None else Asked.of(asked, found)
+
+    def response(self, uuid: str) -> PlacementResponse | None:
+        """The newest response, in either topic; None while there is none."""
+        asked = canonical_uuid(uuid)
+        return self._placement.read_response(asked) or self._own.mail().responses.get(asked)
+
+    def wait(
+        self,
+        uuid: str,
+        *,
+        timeout_s: float,
+        on_response: OnResponse | None = None,
+        until: Until = terminal,
+    ) -> PlacementResponse:
+        """The first response that `until` accepts (a terminal one), within `timeout_s`.
+
+        `on_response` gets each status once, in order: all of them for a request that this
+        client wrote, else the present one and those after it. Raises `DeadlineExceeded`
+        that tells what was seen last; the action may go on.
+        """
+        asked = canonical_uuid(uuid)
+        own = self._is_own(asked)
+        written = self._own.written if own else self._written
+        source: ResponseSource = (
+            OwnResponses(self._own.mailbox(), self._own.mail)
+            if own
+            else StreamResponses(self._placement, self._store.end_position)
+        )
+        wait = ResponseWait(
+            source,
+            asked,
+            on_response=on_response,
+            until=until,
+            monotonic=self._job.monotonic,
+        )
+        return wait.run(timeout_s, written_at=written.get(asked))
+
+    def _is_own(self, uuid: str) -> bool:
+        if uuid in self._own.written or uuid in self._written:
+            return uuid in self._own.written
+        if self._job.mailbox is None or self._known(uuid) is not None:
+            return False
+        mail = self._own.mail()
+        return uuid in mail.requests or uuid in mail.responses
+
+    def history(
+        self, processor_id: str | None = None, *, limit: int | None = None
+    ) -> tuple[PlacementResponse, ...]:
+        """The newest response of each request, oldest first; of one processor if named.
+
+        `limit` keeps the newest ones. Records that can't be read are left out.
+        """
+        both = (*self._placement.responses(), *self._own.mail().responses.values())
+        found = tuple(
+            response
+            for response in sorted(both, key=lambda r: (r.timestamp, r.uuid))
+            if processor_id is None or response.processor_id == processor_id
+        )
+        return found if limit is None else found[max(0, len(found) - limit) :]
+
+    def responses_since(
+        self, position: int | None
+    ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
+        """Each status written from `position` on, in order, and the position to go on from.
+
+        None reads nothing and tells where the stream ends now.
+        """
+        if position is None:
+            return (), self._store.end_position()
+        return self._placement.responses_since(position)
+
+    def own_responses_since(
+        self, position: int | None
+    ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
+        """The newest answer to each request of our own from `position` on, and where to go on.
+
+        Positions are the state topic's. None reads nothing and tells where its answers end.
+        """
+        mail = self._own.mail()
+        found = sorted((mail.positions[uuid], uuid) for uuid in mail.responses)
+        end = found[-1][0] + 1 if found else 0
+        start = end if position is None else position
+        return tuple((at, mail.responses[uuid]) for at, uuid in found if at >= start), end
+
+    def _known(self, uuid: str) -> PlacementRequest | PlacementResponse | None:
+        return self._placement.read_request(uuid) or self._placement.read_response(uuid)

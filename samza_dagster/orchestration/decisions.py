@@ -1,0 +1,184 @@
+"""What each placement job decides from its config and the job's state. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import LAST_SEEN, STANDBY, group_of, is_standby
+from samza_dagster.orchestration.config import (
+    FailOverConfig,
+    MoveContainerConfig,
+    MoveWithStandbyConfig,
+    PlacementConfig,
+    RelocateStandbyConfig,
+    RestartContainerConfig,
+    SpinUpStandbyConfig,
+)
+from samza_dagster.orchestration.moves import (
+    FAIL_OVER,
+    OURS,
+    START_STANDBY,
+    CatchUp,
+    MovePlan,
+    find_processor,
+    host_for_standby,
+    host_map,
+    standby_for,
+    standbys_of,
+)
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import JobView, ProcessorView
+
+
+def move_container(
+    view: JobView, config: MoveContainerConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """The processor goes where the config says; the coordinator decides the rest."""
+    return _plan(view, "move_container", config, policies, destination=config.destination)
+
+
+def restart_container(
+    view: JobView, config: RestartContainerConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """The processor starts anew where it was last seen."""
+    return _plan(view, "restart_container", config, policies, destination=LAST_SEEN)
+
+
+def relocate_standby(
+    view: JobView, config: RelocateStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """The standby goes where the config says, else to the legal host with most room.
+
+    Raises `Refused` for an active, and when no host is legal.
+    """
+    standby = find_processor(view, config.processor)
+    if not is_standby(standby.processor_id):
+        raise Refused(
+            "relocate_standby moves a standby",
+            seen=f"{standby.processor_id} is an active",
+            fix="move_container, or move_with_standby",
+        )
+    active = view.processors.get(group_of(standby.processor_id))
+    destination = config.destination or host_for_standby(
+        view,
+        standby.processor_id,
+        active.host if active is not None else None,
+        standby.host or "",
+        policies.hosts,
+    )
+    return _plan(view, "relocate_standby", config, policies, destination=destination)
+
+
+def spin_up_standby(
+    view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """One more standby of the active; which host ANY_HOST is, the coordinator decides."""
+    limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
+    return _plan(
+        view,
+        "spin_up_standby",
+        config,
+        policies,
+        destination=config.destination,
+        kind=START_STANDBY,
+        catch_up=CatchUp(limit, float(config.steady_s), float(config.catch_up_timeout_s)),
+    )
+
+
+def fail_over(view: JobView, config: FailOverConfig, policies: PlacementPolicies) -> MovePlan:
+    """The active takes the place of the standby soonest ready, which gives way at once.
+
+    Which one that is, the coordinator decides. Raises `Refused` for a standby, an active
+    without one, and where Samza's AM coordinates.
+    """
+    active = find_processor(view, config.processor)
+    standby_for(view, active, None)
+    only = _only(standbys_of(view, active))
+    return _plan(
+        view,
+        "fail_over",
+        config,
+        policies,
+        destination=STANDBY,
+        standby=only.processor_id if only else None,
+        standby_host=only.host if only else None,
+        kind=FAIL_OVER,
+    )
+
+
+def move_with_standby(
+    view: JobView, config: MoveWithStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """The active takes the host of a standby, which leaves first.
+
+    On our coordinator one request does both, unless the config or the component bounds
+    what the coordinator may choose: such a choice has no form on the wire. Raises
+    `Refused` without a standby, and for the active's own host.
+    """
+    active = find_processor(view, config.processor)
+    standby = standby_for(view, active, config.standby)
+    host = cast("str", standby.host)
+    destination = config.destination or host
+    if destination == active.host:
+        raise Refused(
+            "the destination must be another host than the active's",
+            seen=f"{active.processor_id} is on {destination}",
+            fix="restart_container to start it again where it is",
+        )
+    only = _only(standbys_of(view, active)) is not None
+    named = config.standby is not None or config.destination is not None
+    bounded = bool(policies.hosts) and not set(view.hosts) <= set(policies.hosts)
+    if view.coordinator == OURS and destination == host and not bounded and (only or not named):
+        chosen = standby if only else None
+        return _plan(
+            view,
+            "move_with_standby",
+            config,
+            policies,
+            destination=STANDBY,
+            standby=chosen.processor_id if chosen else None,
+            standby_host=chosen.host if chosen else None,
+        )
+    return _plan(
+        view,
+        "move_with_standby",
+        config,
+        policies,
+        destination=destination,
+        standby=standby.processor_id,
+        standby_host=host,
+    )
+
+
+def _only(standbys: list[ProcessorView]) -> ProcessorView | None:
+    return standbys[0] if len(standbys) == 1 else None
+
+
+def _plan(
+    view: JobView,
+    action: str,
+    config: PlacementConfig,
+    policies: PlacementPolicies,
+    *,
+    destination: str,
+    **more: Any,
+) -> MovePlan:
+    def given(value: int | None, policy: int) -> float:
+        return float(policy if value is None else value)
+
+    return MovePlan(
+        job=f"{view.job_name}/{view.job_id}",
+        action=action,
+        deployment_id=view.deployment_id or "",
+        processor=config.processor,
+        source_host=find_processor(view, config.processor).host,
+        destination=destination,
+        request_expiry_s=given(config.request_expiry_s, policies.request_expiry_s),
+        timeout_s=given(config.timeout_s, policies.timeout_s),
+        verify_timeout_s=given(config.verify_timeout_s, policies.verify_timeout_s),
+        before=host_map(view),
+        allowed_hosts=tuple(policies.hosts),
+        coordinator=view.coordinator,
+        **more,
+    )

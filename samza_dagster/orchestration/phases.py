@@ -1,0 +1,305 @@
+"""Reserve, stop, move: each phase of one request, carried out once whichever run gets there.
+
+On our coordinator the phases are real: a request that holds its destination, then a
+commit. Samza's wire has no hold: there the first op asks for everything and the others
+observe it. A phase that finds its request failed asks anew only in a re-execution, so a
+run never does more than it was launched for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.model.naming import STANDBY
+from samza_dagster.orchestration.follow import failed, log_moment, request_metadata, root_run_id
+from samza_dagster.orchestration.holds import release, release_uuid
+from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
+from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.requests import (
+    ENDED,
+    HELD,
+    RESERVING,
+    STOPPING,
+    Outcome,
+    ended_badly,
+    follow,
+    request_uuid,
+    standing,
+)
+from samza_dagster.orchestration.resource import SamzaClientResource
+
+RELOCATE = "relocate_standby"
+MOVE = "move"
+SPIN_UP = "spin_up"
+COMMIT = "commit"
+POLL_S = 0.3
+IN_PROCESS = ("in_process", "execute_in_process_executor")
+HOLDS = "asks: holds the destination until op stop commits"
+COMMITS = "asks: commits what op reserve holds"
+ALL_IN_ONE = "asks: one request does all phases, the next ops observe it"
+NO_HOLD = f"{ALL_IN_ONE}; Samza's wire has no hold"
+OBSERVES = "observes the request that op {asker} made"
+
+
+class Phases:
+    """The phases of one plan in one run. `op` is the op that carries out one of them."""
+
+    def __init__(
+        self,
+        context: dg.OpExecutionContext,
+        samza: SamzaClientResource,
+        plan: MovePlan,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._context = context
+        self._samza = samza
+        self._plan = plan
+        self._op = context.op.name
+        self._root = root_run_id(context)
+        self._client = samza.client
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self.role = ""
+
+    def room_made(self) -> Outcome:
+        """The standby has left, or is down and its host is free for the active."""
+        plan = self._plan
+        if plan.destination == STANDBY:
+            return self._reached(self._move_asked(), RESERVING)
+        standby = plan.standby
+        assert standby is not None
+        asked = standing(self._client, self._root, RELOCATE, standby)
+        view = self._client.view()
+        host = view.processors[standby].host
+        if asked.destination is None and host != plan.destination:
+            self._context.log.info(f"standby {standby} isn't on {plan.destination}: nothing to ask")
+            return _nothing(RELOCATE, host)
+        self.role = "asks: a request of its own for the standby"
+        destination = asked.destination or host_for_standby(
+            view, standby, plan.source_host, plan.destination, plan.allowed_hosts
+        )
+        return self._reached(self._ask(RELOCATE, standby, destination), ENDED)
+
+    def spun_up(self) -> Outcome:
+        """One more standby of the plan's active runs."""
+        self.role = "asks: a request of our own"
+        request = self._ask(SPIN_UP, self._plan.processor, self._plan.destination)
+        return self._reached(request, ENDED)
+
+    def reserved(self, begun: Outcome | None) -> Outcome:
+        """The destination is reserved; on our coordinator it is held, and nothing was stopped."""
+        with self._giving_back():
+            request = self._current(begun) if begun is not None and begun.step == MOVE else None
+            if request is not None:
+                self.role = OBSERVES.format(asker="move_standby_away")
+            else:
+                request = self._move_asked()
+            return self._reached(request, HELD if request.hold else STOPPING)
+
+    def stopped(self, begun: Outcome) -> Outcome:
+        """The container is being stopped and, where the coordinator tells it, is seen dead."""
+        request = self._current(begun) or self.reserved(None)
+        if not request.hold or request.ended:
+            self.role = OBSERVES.format(asker=_asker(request))
+            return self._seen_dead(self._reached(request, STOPPING))
+        self.role = COMMITS
+        with self._giving_back():
+            self._commit(request)
+        return self._seen_dead(self._reached(request, STOPPING))
+
+    def moved(self, begun: Outcome) -> Outcome:
+        """The container has checked in at its destination."""
+        request = self._current(begun) or self.stopped(self.reserved(None))
+        self.role = OBSERVES.format(asker=_asker(request))
+        return self._reached(request, ENDED)
+
+    def _current(self, begun: Outcome) -> Outcome | None:
+        """What an earlier op handed on; None when it failed since and this run is to ask anew."""
+        if not begun.uuid or not ended_badly(self._client.response(begun.uuid)):
+            return begun
+        if self._context.run.run_id == self._root:
+            return begun
+        self._context.log.info(
+            f"{self._op}: request {begun.uuid} of an earlier run has failed: asking anew"
+        )
+        return None
+
+    def _move_asked(self) -> Outcome:
+        plan = self._plan
+        view = self._client.view()
+        host = view.processors[plan.processor].host
+        asked = standing(self._client, self._root, MOVE, plan.processor)
+        if asked.destination is None and plan.standby is not None and host == plan.expected_host:
+            self._context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
+            return _nothing(MOVE, host)
+        destination = asked.destination or _destination(plan, view)
+        if plan.holds(destination):
+            self.role = HOLDS
+        else:
+            self.role = ALL_IN_ONE if plan.coordinator == OURS else NO_HOLD
+        return self._ask(MOVE, plan.processor, destination)
+
+    def _ask(self, step: str, processor_id: str, destination: str) -> Outcome:
+        """The request of a step as it stands; written now unless it was before."""
+        plan, client = self._plan, self._client
+        asked = standing(client, self._root, step, processor_id)
+        uuid = asked.uuid
+        hold = step == MOVE and plan.holds(destination)
+        if hold:
+            self._note_hold(uuid, asked.attempt)
+        response, asked_ms = asked.response, None
+        if response is None:
+            self._context.log.info(
+                f"{self._op}: asking processor {processor_id} → {destination},"
+                f" request {uuid}, attempt {asked.attempt + 1}"
+                + ("" if asked.destination is None else " (it was asked before)")
+            )
+            if step == MOVE and plan.kind == FAIL_OVER:
+                asked_ms = client.fail_over(processor_id, uuid=uuid).timestamp
+            elif step == SPIN_UP:
+                asked_ms = client.start_standby(
+                    processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
+                ).timestamp
+            else:
+                write = client.reserve if hold else client.place
+                expiry = plan.request_expiry_s
+                asked_ms = write(
+                    processor_id, destination, request_expiry_s=expiry, uuid=uuid
+                ).timestamp
+        else:
+            self._context.log.info(
+                f"{self._op}: request {uuid} was asked before"
+                f" ({response.status_code.value}): following it"
+            )
+        return Outcome(
+            step=step,
+            uuid=uuid,
+            attempt=asked.attempt,
+            status=response.status_code.value if response else "CREATED",
+            message=response.response_message if response else "",
+            destination=destination,
+            asked=asked.destination is None,
+            hold=hold,
+            asked_ms=asked_ms,
+        )
+
+    def _commit(self, request: Outcome) -> None:
+        """Writes the commit, once; from then on there is nothing to give back."""
+        if ended_badly(self._client.response(request.uuid)):
+            return  # following it tells how it ended
+        self._note_hold(request.uuid, request.attempt)  # an earlier run may have reserved it
+        uuid = request_uuid(self._root, COMMIT, request.attempt)
+        self._context.log.info(f"{self._op}: commit {uuid} of request {request.uuid}")
+        self._client.commit(request.uuid, uuid=uuid)
+        self._samza.holds.pop(request.uuid, None)
+
+    def _reached(self, request: Outcome, until: str) -> Outcome:
+        """Follows a request to a stage; raises `dg.Failure` when it ends badly or takes too long."""
+        plan = self._plan
+        if not request.uuid:
+            return request
+        try:
+            result = follow(
+                self._client,
+                request,
+                until=until,
+                timeout_s=plan.timeout_s,
+                on_moment=lambda moment: log_moment(self._context, self._op, moment),
+                former_stage="" if request.asked_ms is not None else self._stage(request.uuid),
+                monotonic=self._monotonic,
+            )
+        except DeadlineExceeded as error:
+            ends = (
+                "what it reserved is given back and the container runs on untouched"
+                if request.uuid in self._samza.holds
+                else "the coordinator goes on with it: re-execute this run from failure to follow"
+            )
+            raise dg.Failure(
+                description=f"{self._op}: request {request.uuid} hasn't reached {until} in"
+                f" {plan.timeout_s:g} s; {ends} ({error})",
+                metadata=request_metadata(request.uuid, request.timeline),
+                allow_retries=False,
+            ) from error
+        except dg.DagsterExecutionInterruptedError:
+            if request.uuid not in self._samza.holds:
+                self._context.log.warning(
+                    f"{self._op}: cancelled while request {request.uuid}"
+                    f" (→ {request.destination}) is in flight. The coordinator goes on with it;"
+                    " re-execute this run from failure to follow it."
+                )
+            raise
+        if result.has_reached(STOPPING):
+            self._samza.holds.pop(request.uuid, None)
+        if result.ended and not result.succeeded:
+            raise failed(self._op, result, plan.before, host_map(self._client.view()))
+        return result
+
+    def _seen_dead(self, request: Outcome) -> Outcome:
+        """Waits until our coordinator says that the action is past its stop, or has ended."""
+        deadline = self._monotonic() + self._plan.timeout_s
+        while not request.ended and self._plan.coordinator == OURS:
+            if self._stage(request.uuid) != STOPPING or self._monotonic() >= deadline:
+                break
+            self._sleep(POLL_S)
+        return request
+
+    def _stage(self, uuid: str) -> str:
+        actions = self._client.view().actions
+        stage = next((action.stage for action in actions if action.uuid == uuid), "")
+        known = stage.upper().replace("-", "_")
+        return known if known in _STAGES else ""
+
+    def _note_hold(self, uuid: str, attempt: int) -> None:
+        self._samza.holds[uuid] = release_uuid(self._root, attempt)
+
+    @contextmanager
+    def _giving_back(self) -> Generator[None]:
+        """Gives back what the run holds when the work fails or the run is cancelled.
+
+        Between two ops the resource's end does it, where all ops share a process; where
+        they don't, the hold of an op that succeeded is left to its expiry.
+        """
+        holds = self._samza.holds
+        try:
+            yield
+        except BaseException:
+            for reservation, uuid in list(holds.items()):
+                del holds[reservation]
+                self._context.log.warning(release(self._client, reservation, uuid))
+            raise
+        if self._context.job_def.executor_def.name not in IN_PROCESS:
+            holds.clear()
+
+
+_STAGES = ("RESERVING_STANDBY", "STOPPING_STANDBY", RESERVING, HELD, STOPPING, "STARTING")
+
+
+def _asker(request: Outcome) -> str:
+    return "move_standby_away" if request.destination == STANDBY else "reserve"
+
+
+def _destination(plan: MovePlan, view: JobView) -> str:
+    """STANDBY, or the host that was meant by it when that standby has left it since."""
+    standby = view.processors.get(plan.standby) if plan.standby is not None else None
+    if plan.destination != STANDBY or plan.kind == FAIL_OVER or standby is None:
+        return plan.destination
+    return STANDBY if standby.host == plan.standby_host else str(plan.standby_host)
+
+
+def _nothing(step: str, host: str | None) -> Outcome:
+    return Outcome(
+        step=step,
+        uuid="",
+        attempt=0,
+        status="SUCCEEDED",
+        message="nothing to ask",
+        destination=host or "",
+        asked=False,
+    )

@@ -1,0 +1,77 @@
+"""Job `spin_up_standby`: one more standby, and when it counts as warm."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from fake_placement import EXPIRED, FakeClient, World
+from test_dagster_jobs import failure, output_metadata, run
+
+from samza_dagster.errors import ActionFailed
+from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.spinning_up import WarmUp
+
+pytestmark = pytest.mark.dagster
+ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
+
+
+def watch(world: World, bounds: CatchUp) -> WarmUp:
+    """Its clock goes on by its own sleeps alone."""
+
+    def sleep(seconds: float) -> None:
+        world.now_ms += round(seconds * 1000)
+
+    return WarmUp(FakeClient(world), "0-1", bounds, sleep=sleep, now_ms=lambda: world.now_ms)
+
+
+def test_a_standby_is_started_and_waited_for(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """One request of our own; the run ends when the lag of its stores is small."""
+    world.lags = [{"0-1": [90, 7], "0-0": [5000]}]
+    result = run(request.node.name, "spin_up_standby", instance, **ASK)
+    assert result.success
+    assert list(world.kinds.items()) == [
+        (request_uuid(result.run_id, "spin_up", 0), "start-standby")
+    ]
+    assert result.output_for_node("wait_until_warm") == "0-1"
+    shown = output_metadata(result, "wait_until_warm")
+    assert (shown["host"], shown["lag_records"]) == ("host-4", 90)
+
+
+def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its active is there."""
+    result = run(request.node.name, "spin_up_standby", instance, **{**ASK, "destination": "host-1"})
+    assert "0 is on host-1" in failure(result, "plan_spin_up_standby")[0]
+    assert world.requests == {}
+
+
+def test_without_a_place_the_job_is_as_it_was(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The coordinator's text is the failure's."""
+    world.ends = [EXPIRED]
+    result = run(request.node.name, "spin_up_standby", instance, **ASK)
+    assert failure(result, "spin_up")[0] == f"spin_up: FAILED: {EXPIRED[1]}"
+    assert "0-1" not in world.at
+
+
+def test_warm_is_small_flat_and_long_enough(world: World) -> None:
+    """A store that isn't known or is far behind starts the count anew."""
+    small = {"0-1": [10, 20]}
+    world.lags = [{"0-1": [9000]}, small, {"0-1": [None, 1]}, *[small] * 9]
+    watched = watch(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
+    verdict = watched.run()
+    assert verdict.steady_for_ms == 4000
+    assert [s.records for s in watched.samples] == [9000, 20, None, 20, 20, 20]
+
+
+def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(world: World) -> None:
+    """It runs on: waiting again is what is left to do."""
+    world.lags = [{"0-1": [9000]}] * 9
+    with pytest.raises(ActionFailed, match="9000 records behind") as failed:
+        watch(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=5)).run()
+    assert "re-execute this run from failure" in str(failed.value)

@@ -1,0 +1,191 @@
+"""How many actions at once: one in a group, so many in the job, so many on a host; in what order."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.placement import texts
+from samza_dagster.placement.state import AskKind, Limits, Phase, Stage
+from samza_dagster.simulation.hosts import Trouble
+from tests.unit.placement.scenes import Scene, ask, own, running
+
+pytestmark = pytest.mark.unit
+
+MANY = {str(n): (str(n),) for n in range(4)}
+SPREAD = {str(n): f"host-{n + 1}" for n in range(4)}
+REPLICAS = {"0": ("0", "0-0", "0-1")}
+REPLICA_PLACES = {"0": "host-1", "0-0": "host-2", "0-1": "host-3"}
+
+
+def many(limits: Limits, places: dict[str, str] | None = None) -> Scene:
+    return running(places or SPREAD, groups=MANY, limits=limits)
+
+
+def began(world: Scene) -> list[str]:
+    """Uuids in the order in which their actions began."""
+    responses = [r for r in world.responses() if r.status == "IN_PROGRESS"]
+    return list(dict.fromkeys(response.uuid for response in responses))
+
+
+# -- the group -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), [("0", "0-0"), ("0-0", "0"), ("0-0", "0-1")])
+def test_one_action_in_a_group(first: str, second: str) -> None:
+    """Active and standby, standby and active, two standbys: all share one lock."""
+    world = running(REPLICA_PLACES, groups=REPLICAS)
+    world.submit(ask(first, "LAST_SEEN", uuid="a"))
+    world.submit(ask(second, "LAST_SEEN", uuid="b"))
+    waits = f"waits for action a on {first} of the same group"
+    assert world.told("b") == [("ACCEPTED", texts.accepted(waits))]
+    world.until_all_run()
+    assert world.outcome("a")[0] == world.outcome("b")[0] == "SUCCEEDED"
+
+
+def test_the_queue_of_a_group_mixes_its_members_by_timestamp() -> None:
+    """The oldest first, whoever it is for."""
+    world = running(REPLICA_PLACES, groups=REPLICAS)
+    world.submit(ask("0", "LAST_SEEN", uuid="first", at_ms=50))
+    for uuid, pid, at_ms in (("d", "0-1", 40), ("c", "0", 30), ("b", "0-0", 20)):
+        world.submit(ask(pid, "LAST_SEEN", uuid=uuid, at_ms=at_ms))
+    world.until_all_run()
+    assert began(world) == ["first", "b", "c", "d"]
+
+
+def test_what_can_not_begin_yet_does_not_hold_up_what_can() -> None:
+    """The older request waits for its container, which is down."""
+    world = running()
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.STARTING)
+    world.submit(ask("0-0", "host-3", uuid="older", at_ms=1))
+    world.submit(ask("0", "LAST_SEEN", uuid="younger", at_ms=2))
+    assert world.outcome("older") == ("ACCEPTED", texts.accepted("waits until 0-0 runs"))
+    assert world.outcome("younger")[0] == "IN_PROGRESS"
+
+
+def test_the_lock_is_kept_until_a_failed_moves_container_runs_again() -> None:
+    """FAILED was said long before."""
+    world = running()
+    world.trouble("host-3", Trouble.NO_START)
+    world.submit(ask("0", "host-3", uuid="a"))
+    world.submit(ask("0-0", "LAST_SEEN", uuid="b"))
+    world.until(lambda: world.outcome("a")[0] == "FAILED")
+    assert world.outcome("b")[0] == "ACCEPTED"
+    world.until_phase("0", Phase.RUNNING)
+    world.until_all_run()
+    assert world.outcome("b")[0] == "SUCCEEDED"
+
+
+# -- the job -------------------------------------------------------------------------------
+
+
+def test_the_jobs_limit_is_kept_at_every_moment() -> None:
+    """Two at once, four asked for."""
+    world = many(Limits(max_concurrent_actions=2))
+    for n in range(4):
+        world.submit(ask(str(n), "LAST_SEEN", uuid=f"u{n}"))
+    most = 0
+    while world.next_move():
+        most = max(most, sum(world.action(str(n)) is not None for n in range(4)))
+    assert most == 2
+    assert all(world.outcome(f"u{n}")[0] == "SUCCEEDED" for n in range(4))
+
+
+def test_what_waits_for_the_jobs_limit_begins_oldest_first_across_groups() -> None:
+    """By timestamp, then uuid."""
+    world = many(Limits(max_concurrent_actions=1))
+    for uuid, pid, at_ms in (("w", "0", 9), ("z", "1", 3), ("y", "2", 2), ("x", "3", 2)):
+        world.submit(ask(pid, "LAST_SEEN", uuid=uuid, at_ms=at_ms))
+    world.until_all_run()
+    assert began(world) == ["w", "x", "y", "z"]
+
+
+def test_a_way_back_does_not_count() -> None:
+    """A container that no host can take must not stop the others' moves."""
+    world = many(Limits(max_concurrent_actions=1))
+    world.trouble("host-2", Trouble.NO_START)
+    world.submit(ask("0", "host-2", uuid="a"))
+    world.until_stage(Stage.FALLBACK_SOURCE)
+    world.submit(ask("2", "LAST_SEEN", uuid="b"))
+    assert world.outcome("b")[0] == "IN_PROGRESS"
+
+
+def test_a_held_reservation_counts() -> None:
+    """It is an action, and somebody is to commit it."""
+    world = many(Limits(max_concurrent_actions=1))
+    world.submit(ask("0", "host-2", uuid="a", hold=True, expiry_ms=20_000))
+    world.until_stage(Stage.HELD)
+    world.submit(ask("2", "LAST_SEEN", uuid="b"))
+    assert "the job's limit" in world.outcome("b")[1]
+    world.control(AskKind.RELEASE, of="a")
+    assert world.outcome("b")[0] == "IN_PROGRESS"
+
+
+# -- the host ------------------------------------------------------------------------------
+
+
+def test_no_more_actions_than_may_be_leave_a_host() -> None:
+    """Its source is a host that an action touches."""
+    crowd = dict.fromkeys(MANY, "host-1")
+    world = many(Limits(max_actions_per_host=2), crowd)
+    for n in range(4):
+        world.submit(ask(str(n), f"host-{2 + n % 3}", uuid=f"u{n}"))
+    assert began(world) == ["u0", "u1"]
+    waits = texts.accepted("waits because 2 actions touch host-1, the limit of a host")
+    assert world.told("u2") == [("ACCEPTED", waits)]
+    world.until_all_run()
+    assert all(world.outcome(f"u{n}")[0] == "SUCCEEDED" for n in range(4))
+
+
+def test_no_more_actions_than_may_be_go_to_a_host() -> None:
+    """So is its named destination."""
+    world = many(Limits(max_actions_per_host=1))
+    world.submit(ask("0", "host-4", uuid="a"))
+    world.submit(ask("1", "host-4", uuid="b"))
+    assert "1 actions touch host-4" in world.outcome("b")[1]
+
+
+def test_a_request_that_waits_for_a_busy_host_does_not_hold_up_younger_ones() -> None:
+    """Other hosts have room for action."""
+    world = many(Limits(max_actions_per_host=1))
+    world.submit(ask("0", "host-4", uuid="a", at_ms=1))
+    world.submit(ask("1", "host-4", uuid="b", at_ms=2))
+    world.submit(ask("2", "LAST_SEEN", uuid="c", at_ms=3))
+    assert began(world) == ["a", "c"]
+
+
+def test_a_swap_touches_the_standbys_host_too() -> None:
+    """Three hosts have their hands full."""
+    world = running(limits=Limits(max_actions_per_host=1))
+    world.submit(ask("0", "STANDBY", uuid="a"))
+    world.submit(ask("1", "host-2", uuid="b"))
+    assert "1 actions touch host-2" in world.outcome("b")[1]
+
+
+def test_controls_never_wait() -> None:
+    """A cancel is what makes room."""
+    world = many(Limits(max_concurrent_actions=1, max_actions_per_host=1))
+    world.submit(ask("0", "host-2", uuid="a"))
+    world.submit(ask("1", "LAST_SEEN", uuid="b"))
+    assert world.control(AskKind.CANCEL, of="a")[0] == "SUCCEEDED"
+    assert world.outcome("b")[0] == "IN_PROGRESS"
+
+
+def test_a_failover_waits_for_no_limit() -> None:
+    """Plans wait, outages don't."""
+    world = running(limits=Limits(max_concurrent_actions=1, max_actions_per_host=1))
+    world.trouble("host-3", Trouble.SLOW_STOP)
+    world.submit(ask("1", "host-2", uuid="a"))
+    world.until_stage(Stage.STOPPING, "1")
+    world.evict("0")
+    world.until_phase("0", Phase.RUNNING)
+    assert world.placed("0") == "host-2"
+
+
+def test_a_standby_on_request_is_an_action_like_any_other() -> None:
+    """Its active's host isn't touched, its own destination is."""
+    world = many(Limits(max_actions_per_host=1))
+    world.submit(own(AskKind.START_STANDBY, "0", "host-2", uuid="a"))
+    world.submit(ask("1", "LAST_SEEN", uuid="b"))
+    assert "1 actions touch host-2" in world.outcome("b")[1]
