@@ -63,7 +63,7 @@ LAST_RETRY_DELAY = Setting(
 )
 START_TIMEOUT = Setting(f"{OWN_PREFIX}start.timeout.ms", 120_000, 1_000, _DAY_MS)
 HOST_TIMEOUT = Setting(f"{OWN_PREFIX}host.timeout.ms", 30_000, 1_000, _DAY_MS)
-LEASE = Setting(f"{OWN_PREFIX}lease.ms", 30_000, 3_000, _DAY_MS)
+LEASE = Setting(f"{OWN_PREFIX}lease.ms", 120_000, 3_000, _DAY_MS)
 LEASE_BOUND = Setting(f"{OWN_PREFIX}lease.bound.ms", 1_000, 0, _DAY_MS)
 CONCURRENT_STARTS = Setting(f"{OWN_PREFIX}max.concurrent.starts", 2, 1)
 CONCURRENT_ACTIONS = Setting(f"{OWN_PREFIX}max.concurrent.actions", 8, 1)

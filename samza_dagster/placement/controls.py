@@ -32,7 +32,9 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
         return
     else:
         _give_up(draft, group.group_id, action, _message(group, action, ask))
-    responses.write(draft, ask, texts.SUCCEEDED, texts.ended_for(target, ask.kind.value))
+    responses.write(
+        draft, ask, texts.SUCCEEDED, texts.ended_for(target, released=ask.kind is AskKind.RELEASE)
+    )
 
 
 def _give_up(draft: Draft, group_id: str, action: Action, message: str) -> None:

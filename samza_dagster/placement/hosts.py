@@ -8,7 +8,7 @@ ghost was seen dead (invariants 1 and 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from samza_dagster.placement import (
     actions,
@@ -98,13 +98,21 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
         leases_over(draft, group_id)
 
 
-def unregistered_too_long(draft: Draft, host: str) -> None:
-    """A host that hasn't registered with this coordinator within the limit is lost."""
-    known = draft.hosts.get(host)
-    if known is None or known.registered or not known.alive:
-        return
-    if known.silent_since_ms + draft.limits.host_timeout_ms <= draft.now_ms:
-        lost(draft, host, known.silent_since_ms)
+def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
+    """Hosts that haven't registered with this coordinator within the limit are lost.
+
+    All of them are marked before anything follows: none is another's way out.
+    """
+    silent: list[Host] = []
+    for name in names:
+        known = draft.hosts.get(name)
+        if known is None or known.registered or not known.alive:
+            continue
+        if known.silent_since_ms + draft.limits.host_timeout_ms <= draft.now_ms:
+            draft.put_host(evolve(known, alive=False))
+            silent.append(known)
+    for host in silent:
+        lost(draft, host.host, host.silent_since_ms)
 
 
 def ghost_of(group: Group, execution_id: str) -> Ghost | None:
@@ -194,7 +202,7 @@ def end_ghost(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: s
     """It owns its tasks no more."""
     last = audit.end(draft, group_id, ghost.processor_id, ghost.incarnation, how, evidence)
     group = draft.group(group_id)
-    _put_ghost(draft, group_id, evolve(ghost, ended=how))
+    _put_ghost(draft, group_id, evolve(ghost, ended=how, end=last))
     processor = group.processors.get(ghost.processor_id)
     if processor is not None:
         draft.put_processor(group_id, evolve(processor, last_end=last))

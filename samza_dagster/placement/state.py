@@ -135,6 +135,7 @@ class Ghost:
     ran: bool
     fencing: bool = False
     ended: Ended | None = None
+    end: End | None = None
 
 
 class AskKind(StrEnum):

@@ -154,6 +154,6 @@ def committed(uuid: str) -> str:
     return f"Request {uuid} goes on"
 
 
-def ended_for(uuid: str, word: str) -> str:
+def ended_for(uuid: str, *, released: bool) -> str:
     """The request that a cancel or release was about has ended."""
-    return f"Request {uuid} is {word}"
+    return f"Request {uuid} is {'released' if released else 'cancelled'}"

@@ -16,8 +16,7 @@ Expired = Callable[[Draft, str, str], None]
 def time_passed(draft: Draft, *, expired: Expired) -> None:
     """Handles every deadline that is reached; `expired` takes a request id and a reason."""
     groups, silent = draft.index.take_overdue(draft.now_ms)
-    for host in silent:
-        hosts.unregistered_too_long(draft, host)
+    hosts.unregistered_too_long(draft, silent)
     for group_id in groups:
         group = draft.find_group(group_id)
         if group is not None:

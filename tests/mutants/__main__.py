@@ -161,6 +161,8 @@ def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespa
         for catch in pool.map(one, mutants):
             catches.append(catch)
             bar.advance(task)
+            if not console.is_terminal:
+                print(f"{catch.mutant.name}: {catch.invariant or 'survives'}", file=sys.stderr)
     return catches
 
 
