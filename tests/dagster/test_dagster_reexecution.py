@@ -26,8 +26,8 @@ pytestmark = pytest.mark.dagster
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    """An instance on disk: a re-execution reads what the first run left."""
-    with dg.instance_for_test() as made:
+    """A re-execution reads what the first run left: events in memory, outputs on disk."""
+    with dg.DagsterInstance.ephemeral() as made:
         yield made
 
 

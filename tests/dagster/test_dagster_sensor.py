@@ -174,6 +174,7 @@ def test_a_commit_s_answer_is_no_outcome(stream: Stream) -> None:
     about = str(UUID(int=1))
     STATE.respond(2, text=texts.committed(about))
     STATE.respond(3, text=texts.ended_for(about, released=True))
+    STATE.respond(5, text=texts.ended_for(about, released=False))
     STATE.respond(4, StatusCode.BAD_REQUEST, texts.bad_request(f"request {about} is starting"))
     STATE.respond(1, text=texts.started("host-2"))
     assert stream.tick() == [1]
