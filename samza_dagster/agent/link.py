@@ -108,6 +108,9 @@ class CoordinatorLink:
                 failures = 0
             except LinkError as error:
                 connection.close()
+                with self._supervisor.changed:
+                    self._pushed = -1  # what was reported may not have arrived
+                    self._supervisor.changed.notify_all()
                 if failures in (0, 5) or failures % 50 == 0:
                     LOG.warning("no word with the coordinator: %s", error)
                 failures += 1

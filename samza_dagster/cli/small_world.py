@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.cli.output import notice, print_json, print_table
@@ -21,7 +22,9 @@ def explore_small_world(states: int, workers: int, as_json: bool, quiet: bool) -
         if not quiet:
             notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
 
-    found = climb(max_states=states, deadline_s=DEADLINE_S, workers=workers, told=told)
+    found = climb(
+        max_states=states, deadline_s=DEADLINE_S, workers=workers, told=told, clock=time.monotonic
+    )
     if as_json:
         print_json(
             {"version": 1, "small_worlds": {name: _as_json(seen) for name, seen in found.items()}}

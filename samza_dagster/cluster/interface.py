@@ -135,7 +135,11 @@ class ClusterResourceManager(Protocol):
         ...
 
     def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
-        """Starts one incarnation on the resource that `request_id` holds on `host`."""
+        """Starts one incarnation on the resource that `request_id` holds on `host`.
+
+        Dropped while the host isn't registered: `on_host_registered` then tells that it
+        doesn't have the incarnation, and whoever still wants it says so again.
+        """
         ...
 
     def stop_container(self, execution_id: str, host: str) -> None:

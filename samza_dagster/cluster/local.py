@@ -144,8 +144,16 @@ class LocalCluster:
             self._requests.release(request_id)
 
     def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
-        """Sends the start, again until the agent acknowledges it."""
+        """Sends the start, again until the agent acknowledges it.
+
+        Drops it while the host isn't registered: by the time that it registers, something
+        else may run in its stead. The coordinator says it again then, if it still wants it.
+        """
         with self._changed:
+            book = self._books.get(host)
+            if book is None or not book.is_registered:
+                LOG.info("%s isn't registered: no start of %s", host, launch.execution_id)
+                return
             self._requests.started(request_id, launch.execution_id)
             self._command(host, "start", request_id=request_id, launch=launch_to_wire(launch))
 

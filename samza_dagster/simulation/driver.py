@@ -12,7 +12,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, PlacementAsk
 from samza_dagster.simulation import happenings
-from samza_dagster.simulation.coverage import COLUMNS, RARE, Pair, column_of, rows_of
+from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
 from samza_dagster.simulation.fingerprint import state_digest
 from samza_dagster.simulation.invariants import Judge
 from samza_dagster.simulation.moves import Move
@@ -27,11 +27,12 @@ from samza_dagster.simulation.world import Reducer, World
 class Profile:
     """How likely each kind of move is; what is left of 1 is what is due to happen.
 
-    `rare` multiplies `fault` while a rare transition is under way.
+    `rare` and `rarest` multiply `fault` while a transition of that kind is under way.
     """
 
     fault: float = 0.035
     rare: float = 4.0
+    rarest: float = 12.0
     heal: float = 0.05
     wish: float = 0.05
     time: float = 0.06
@@ -122,9 +123,11 @@ class _Driver:
         """The next move; it was possible when it was chosen."""
         lots, profile = self.lots, self.profile
         draw_ = lots.random()
-        most = profile.fault * profile.rare
+        most = profile.fault * profile.rarest
         if draw_ < most:
-            if draw_ < profile.fault or rows_of(world.committed) & RARE:
+            rows = rows_of(world.committed)
+            times = profile.rarest if rows & RAREST else profile.rare if rows & RARE else 1.0
+            if draw_ < profile.fault * times:
                 return self._fault(world)
             draw_ = lots.uniform(most, 1.0)
         draw_ -= most
@@ -225,6 +228,8 @@ class _Driver:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
         destination = lots.choice((*_DESTINATIONS, *self.setup.host_names))
+        if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:
+            pid = naming.group_of(pid)
         if odd > 0.99:
             destination = "host-99"
         return label(

@@ -6,6 +6,8 @@ stopped by the process ids that were started here.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import signal
@@ -23,6 +25,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+COMMAND = "samza_dagster.cli.main"
 STUB = Path(__file__).with_name("stub_container.py")
 Value = TypeVar("Value")
 
@@ -64,6 +67,7 @@ class Job:
     lease_ms: int = 30_000
     host_timeout_ms: int = 30_000
     options: tuple[str, ...] = ()
+    coordinator_module: str = COMMAND
     environment: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -124,8 +128,8 @@ class Job:
         self.wait_until_running()
         return self
 
-    def start_agent(self, host: str) -> None:
-        """The agent of one simulated host."""
+    def start_agent(self, host: str, *, memory_mb: int | None = None) -> None:
+        """The agent of one simulated host; it adopts what runs there."""
         directory = self.directory / host
         self.state_dir(host).mkdir(parents=True, exist_ok=True)
         with (directory / "agent.log").open("ab") as output:
@@ -136,7 +140,7 @@ class Job:
                     str(ROOT / "samza_dagster" / "agent" / "main.py"),
                     *("--host", host, "--directory", str(directory)),
                     *("--state-dir", str(self.state_dir(host))),
-                    *("--memory-mb", str(self.memory_mb), "--cores", "8"),
+                    *("--memory-mb", str(memory_mb or self.memory_mb), "--cores", "8"),
                     *("--coordinator-url-file", str(self.directory / "coordinator.url")),
                     *("--token-file", str(self.directory / "token")),
                 ],
@@ -145,8 +149,8 @@ class Job:
                 start_new_session=True,
             )
 
-    def start_coordinator(self, *options: str, kill_at: str | None = None) -> None:
-        """A coordinator process; `kill_at` as `crashing_coordinator` reads it."""
+    def start_coordinator(self, *options: str) -> subprocess.Popen[bytes]:
+        """A coordinator process: the command's, or a module of the rig in its place."""
         arguments = [
             *self.options,
             *options,
@@ -155,15 +159,14 @@ class Job:
             *("--token-file", str(self.directory / "token")),
             *("--url-file", str(self.directory / "coordinator.url")),
         ]
-        environment = {**os.environ, **self.environment}
-        if kill_at is None:
-            command = [sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"]
-        else:
-            command = [sys.executable, "-m", "tests.rig.crashing_coordinator"]
-            environment |= {
-                "SAMZA_DAGSTER_KILL_AT": kill_at,
-                "SAMZA_DAGSTER_KILL_ARMED": str(self.directory / "armed"),
-            }
+        environment = {
+            **os.environ,
+            **self.environment,
+            "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file),
+        }
+        command = [sys.executable, "-m", self.coordinator_module]
+        if self.coordinator_module == COMMAND:
+            command += ["coordinator", "run"]
         with (self.directory / "coordinator.log").open("ab") as output:
             self.coordinator = subprocess.Popen(
                 [*command, *arguments],
@@ -173,16 +176,30 @@ class Job:
                 stderr=output,
                 start_new_session=True,
             )
-
         self._coordinators.append(self.coordinator)
+        return self.coordinator
 
-    def arm(self) -> None:
-        """From now on the crashing coordinator counts."""
-        (self.directory / "armed").touch()
+    @property
+    def kill_file(self) -> Path:
+        """What arms `crashing_coordinator`."""
+        return self.directory / "kill.json"
 
-    def disarm(self) -> None:
-        """A coordinator started after this doesn't count."""
-        (self.directory / "armed").unlink(missing_ok=True)
+    def kill_agent(self, host: str) -> None:
+        """SIGKILL, and its death awaited; its containers run on."""
+        self.agents[host].kill()
+        self.agents[host].wait(timeout=10)
+
+    def kill_host(self, host: str) -> None:
+        """SIGKILL of all processes of a host: agent, wardens, containers."""
+        self.kill_agent(host)
+        pids = [p["pid"] for p in self.processors().values() if p["host"] == host and p["pid"]]
+        wardens = [
+            int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in pids
+        ]
+        for pid in (*wardens, *pids):
+            with contextlib.suppress(ProcessLookupError):  # a container dies with its warden
+                os.kill(pid, signal.SIGKILL)
+        until(f"the death of {host}", lambda: not [p for p in (*wardens, *pids) if alive(p)])
 
     def kill_coordinator(self) -> None:
         """SIGKILL, and its death awaited."""
@@ -196,7 +213,7 @@ class Job:
             url = (self.directory / "coordinator.url").read_text().strip()
             with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=2) as answer:
                 return json.loads(answer.read())
-        except (OSError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):
             return None
 
     def metrics(self) -> str:

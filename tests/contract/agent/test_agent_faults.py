@@ -21,6 +21,22 @@ pytestmark = pytest.mark.contract
 Waiting = dict[Callable[[Rig], None], "Future[None]"]
 
 
+def test_a_report_that_did_not_arrive_is_sent_again(job: Rig) -> None:
+    """A death goes out on a connection to a coordinator that is gone: the next one hears of it
+    at once, and not when its long poll is over.
+    """
+    cluster, seen = job.cluster(lease_s=120.0)
+    job.agent("host-1")
+    pid = start(cluster, seen, "host-1", launch("e1"))
+    seen.wait("on_container_checked_in", "e1")
+    cluster.close()
+    later, seen = job.cluster(epoch=2, lease_s=120.0)
+    seen.wait("on_container_checked_in", "e1")
+    eventually(later.hosts, "the host has registered")
+    os.kill(pid, signal.SIGKILL)
+    assert seen.wait("on_container_stopped", "e1", within_s=4)[2] == 137
+
+
 def warden_is_stopped(job: Rig) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1")

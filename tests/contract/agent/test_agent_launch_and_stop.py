@@ -168,6 +168,31 @@ def test_a_start_delivered_twice_runs_once(job: Rig) -> None:
     assert (job.root / "runs").read_text() == "x"
 
 
+def test_a_start_for_a_host_that_has_not_registered_is_dropped(job: Rig) -> None:
+    """It may come when something else runs in its stead; said again after that, it is carried out."""
+    cluster, seen = job.cluster()
+    agent = job.agent("host-1")
+    seen.wait("on_host_registered")
+    cluster.request_resource(
+        "r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5
+    )
+    seen.wait("on_resource_allocated", "r-e1")
+    cluster.close()
+    agent.kill_9()
+    later, seen = job.cluster(epoch=2)
+    later.start_container("r-e1", "host-1", launch("e1"))
+    agent.restart()
+    # Held since before; the answer to the second comes behind all that was sent earlier.
+    for request_id in ("r-e1", "after"):
+        later.request_resource(
+            request_id, host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
+        )
+        seen.wait("on_resource_allocated", request_id)
+    assert not agent.incarnation("e1").exists()
+    later.start_container("r-e1", "host-1", launch("e1"))
+    seen.wait("on_container_checked_in", "e1")
+
+
 def test_a_job_model_is_held_until_its_store_directories_are_free(job: Rig) -> None:
     """The standby's store: its successor's JVM may start, but owns nothing before the other is dead."""
     cluster, seen = job.cluster()
