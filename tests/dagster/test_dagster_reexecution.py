@@ -64,6 +64,36 @@ def from_failure(
     return execute(instance, again, job, config)[0]
 
 
+def from_failure(
+    instance: dg.DagsterInstance,
+    first: str,
+    job: Callable[[], dg.JobDefinition] = fake_move_with_standby,
+    config: dict[str, Any] | None = None,
+) -> bool:
+    again = dg.ReexecutionOptions.from_failure(first, instance)
+    return execute(instance, again, job, config)[0]
+
+
+def from_failure(
+    instance: dg.DagsterInstance,
+    first: str,
+    job: Callable[[], dg.JobDefinition] = fake_move_with_standby,
+    config: dict[str, Any] | None = None,
+) -> bool:
+    again = dg.ReexecutionOptions.from_failure(first, instance)
+    return execute(instance, again, job, config)[0]
+
+
+def from_failure(
+    instance: dg.DagsterInstance,
+    first: str,
+    job: Callable[[], dg.JobDefinition] = fake_move_with_standby,
+    config: dict[str, Any] | None = None,
+) -> bool:
+    again = dg.ReexecutionOptions.from_failure(first, instance)
+    return execute(instance, again, job, config)[0]
+
+
 def test_after_a_failure_only_the_failed_step_is_asked_again(
     world: World, instance: dg.DagsterInstance
 ) -> None:

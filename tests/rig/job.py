@@ -52,6 +52,19 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+def kill(*pids: int) -> None:
+    """SIGKILL of each, and their deaths awaited."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # one may die with the one before
+            os.kill(pid, signal.SIGKILL)
+    until(f"the death of {pids}", lambda: not [pid for pid in pids if alive(pid)])
+
+
+def parent_of(pid: int) -> int:
+    """By the kernel's word."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 @dataclass
 class Job:
     """One job; `start` brings it up, `close` leaves nothing behind."""
@@ -193,13 +206,7 @@ class Job:
         """SIGKILL of all processes of a host: agent, wardens, containers."""
         self.kill_agent(host)
         pids = [p["pid"] for p in self.processors().values() if p["host"] == host and p["pid"]]
-        wardens = [
-            int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in pids
-        ]
-        for pid in (*wardens, *pids):
-            with contextlib.suppress(ProcessLookupError):  # a container dies with its warden
-                os.kill(pid, signal.SIGKILL)
-        until(f"the death of {host}", lambda: not [p for p in (*wardens, *pids) if alive(p)])
+        kill(*map(parent_of, pids), *pids)
 
     def kill_coordinator(self) -> None:
         """SIGKILL, and its death awaited."""

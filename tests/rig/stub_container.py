@@ -53,7 +53,8 @@ def main() -> int:
         return 9
     if not hold(os.path.join(base, "groups", group), two_members_of=group):
         return 9
-    if os.path.exists(os.path.join(base, "refuse-starts")):
+    refused = ("refuse-starts", "refuse-starts-" + processor)
+    if any(os.path.exists(os.path.join(base, name)) for name in refused):
         note("refused")
         return 3
     with urllib.request.urlopen(url, timeout=60) as answer:

@@ -1,73 +1,96 @@
-"""SIGKILL of the coordinator at every commit and every command of a move.
+"""SIGKILL of the coordinator at every commit, effect and acknowledgement of what it does.
 
-For each point: containers that aren't moved keep their processes, the move ends
-exactly once with one true outcome, and no store ever had two owners.
+For each kill point, whoever leads next comes to the one right end: the request succeeds
+once and truly, or the active runs in its standby's place; whoever isn't concerned keeps
+its process; no processor had two processes and no group two members on a host, by the
+kernel's locks; nothing is held for nobody; the audit history is whole.
+
+A spread sample is in the contract level; `python -m pytest -m killmatrix` is the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-from tests.rig.job import Job, alive, until
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
+from tests.rig.job import Job
+from tests.rig.kill_points import CRASHING, SCENARIOS, SETTINGS, KilledJob, KillPoint, Scenario
 
-pytestmark = pytest.mark.contract
+SAMPLE = {"move": 3, "swap": 4, "spin-up": 1, "stop-standby": 1, "failover-refused": 3}
+"""So many points of each scenario in the contract level: those that take a second or two."""
+TRIES = 3
 
-POINTS = [
-    *(f"before-commit:{n}" for n in range(1, 5)),
-    *(f"after-commit:{n}" for n in range(1, 5)),
-    *(f"after-effect:{n}" for n in range(1, 6)),
-]
+Make = Callable[..., KilledJob]
 
 
-def test_a_coordinator_killed_at_any_point_of_a_move_ends_it_once(
-    job_of: Callable[..., Job],
+@pytest.fixture
+def killed_job(bootstrap_servers: str, tmp_path: Path) -> Iterator[Make]:
+    """Jobs whose coordinators can be killed at any point, one more waiting beside each."""
+    made: list[Job] = []
+
+    def make(name: str, **options: int) -> KilledJob:
+        name = f"killed-{name}"
+        job = Job(
+            tmp_path / name,
+            bootstrap_servers,
+            name,
+            input_topic="killed-input",
+            coordinator_module=CRASHING,
+            settings=SETTINGS,
+            **options,
+        )
+        made.append(job)
+        ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)
+        killed = KilledJob(job.start())
+        killed.wait_beside()
+        return killed
+
+    yield make
+    for job in made:
+        job.close()
+
+
+def spread(points: Sequence[KillPoint], number: int) -> list[KillPoint]:
+    """`number` of them at equal distances, from the first quarter of a distance on."""
+    return [points[(4 * place + 1) * len(points) // (4 * number)] for place in range(number)]
+
+
+def unreached(killed: KilledJob, scenario: Scenario, points: Sequence[KillPoint]) -> list[str]:
+    """Kills at each; those that weren't come to though tried again, which order of arrival allows."""
+    left: list[str] = []
+    for point in points:
+        try:
+            if not any(killed.run(scenario, point) for _ in range(TRIES)):
+                left.append(str(point))
+        except AssertionError as error:
+            raise AssertionError(f"{scenario.name}, killed at {point}: {error}") from error
+    return left
+
+
+@pytest.mark.contract
+def test_a_coordinator_killed_at_some_points_comes_to_the_right_end(killed_job: Make) -> None:
+    """One job goes through the sample of all scenarios that wait for no timeout."""
+    killed = killed_job("sample")
+    for scenario in SCENARIOS:
+        if number := SAMPLE.get(scenario.name, 0):
+            points = spread(killed.points_of(scenario), number)
+            assert unreached(killed, scenario, points) == []
+    killed.judge()
+
+
+@pytest.mark.killmatrix
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_coordinator_killed_at_any_point_comes_to_the_right_end(
+    killed_job: Make, scenario: Scenario
 ) -> None:
-    """Each successor recovers what its predecessor left, and is then killed itself."""
-    job = job_of("killed")
-    client = job.client()
-    reached: list[str] = []
-    before = job.processors()
-    moves = 0
-    try:
-        job.kill_coordinator()
-        job.start_coordinator(kill_at=POINTS[0])
-        job.wait_until_running()
-        for point, following in zip(POINTS, [*POINTS[1:], "never:1"], strict=True):
-            group = (before["0"]["host"], before["0-0"]["host"])
-            destination = next(host for host in job.host_names if host not in group)
-            job.arm()
-            request = client.place("0", destination)
-            moves += 1
-
-            def dead_or_done(uuid: str = request.uuid) -> bool:
-                assert job.coordinator is not None
-                answer = client.response(uuid)
-                ended = answer is not None and answer.status_code.is_terminal
-                return job.coordinator.poll() is not None or ended
-
-            until(f"death at {point}, or the end of the move", dead_or_done)
-            assert job.coordinator is not None
-            if job.coordinator.poll() is not None:
-                reached.append(point)
-                others = [p["pid"] for name, p in before.items() if name != "0"]
-                assert all(alive(pid) for pid in others), point
-            else:
-                job.kill_coordinator()
-            job.disarm()
-            job.start_coordinator(kill_at=following)
-            after = job.wait_until_running()
-            answer = client.wait(request.uuid, timeout_s=20)
-            assert answer.status_code == "SUCCEEDED", (point, answer)
-            assert after["0"]["host"] == destination, point
-            for processor in ("0-0", "1", "1-0"):
-                assert after[processor]["pid"] == before[processor]["pid"], (point, processor)
-            journal = job.journal()
-            starts = [e for e in journal if e["processor"] == "0" and e["what"] == "started"]
-            assert len(starts) == moves + 1, (point, starts)
-            assert not [e for e in journal if e["what"] == "VIOLATION"], point
-            before = after
-        assert reached == POINTS
-    finally:
-        client.close()
+    """Every point of the scenario, one after the other on one job."""
+    killed = killed_job(scenario.name, **scenario.options)
+    points = killed.points_of(scenario)
+    assert {point.point for point in points} >= {"before-commit", "after-commit", "after-effect"}
+    assert unreached(killed, scenario, points) == []
+    killed.judge()
+    print(f"\n{scenario.name}: {len(points)} kill points")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement.state import Phase
+from samza_dagster.simulation.hosts import Trouble
 from tests.unit.placement.scenes import Scene, running
 
 pytestmark = pytest.mark.unit
@@ -74,3 +75,20 @@ def test_no_standbys_place_is_sought_twice_for_one_failure() -> None:
         world.fill(host)
     world.until(lambda: None in world.asked_for("0"))
     assert world.asked_for("0") == ["host-1", "host-2", "host-3", None]
+
+
+def test_a_standby_where_the_active_failed_to_start_does_not_qualify() -> None:
+    """It came back to that host, and would be stopped for another failure."""
+    world = running()
+    world.trouble("host-2", Trouble.NO_START)
+    world.fill("host-3")
+    world.fill("host-4")
+    world.evict("0")
+    world.until(lambda: world.processor("0").avoid_hosts == ("host-2",))
+    world.calm("host-2")
+    world.until_phase("0-0", Phase.RUNNING)
+    assert world.placed("0-0") == "host-2"
+    world.make_room("host-4")
+    world.until_all_run()
+    assert (world.placed("0"), world.placed("0-0")) == ("host-4", "host-2")
+    assert world.counted()["failovers-to-standby"] == 1
