@@ -55,7 +55,7 @@ simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
 	  code=$$?; head -c 600 benchmarks/results/simulation.json; exit $$code
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
-	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m tests.mutants --json benchmarks/results/mutants.json
 
 lock: ## the locked requirements anew
 	@for extra in base all dev; do \

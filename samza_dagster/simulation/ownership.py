@@ -122,6 +122,19 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
             ONE_OWNER, f"epoch {record.epoch} of {record.execution_id} isn't above all before it"
         )
     chronicle.epoch = record.epoch
+    for process in truth.processes():
+        neighbour = (process.processor_id, process.host)
+        if (
+            process.group_id == record.group_id
+            and process.processor_id != record.processor_id
+            and chronicle.is_current(process.processor_id, process.execution_id)
+            and neighbour not in record.others
+        ):
+            raise InvariantViolated(
+                ONE_OWNER,
+                f"the start of {record.execution_id} doesn't say that {process.execution_id} "
+                f"of its group is on {process.host}",
+            )
     before = chronicle.newest.get(record.processor_id)
     predecessor = record.predecessor
     added_anew = predecessor is None and record.processor_id in chronicle.removed

@@ -126,6 +126,7 @@ def main() -> int:
         _tell_catalogue(console, catches)
     survivors = [catch for catch in catches if catch.invariant is None]
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
     return 1 if survivors and not options.operators else 0
 

@@ -196,7 +196,9 @@ class History:
             if end is not None
             else None
         )
-        return self.chained(replace(self._record(pid, epoch, host), predecessor=predecessor))
+        others = {(p.processor_id, p.host) for p in self.truth.live if p.processor_id != pid}
+        record = replace(self._record(pid, epoch, host), others=tuple(sorted(others)))
+        return self.chained(replace(record, predecessor=predecessor))
 
     def end_record(self, pid: str, epoch: int, host: str, how: str) -> AuditRecord:
         record = self.chained(replace(self._record(pid, epoch, host), kind="end", how=how))

@@ -232,6 +232,14 @@ def test_a_record_that_was_altered_is_found(history: History) -> None:
         history.take(ev.TimePassed(2_000), cmd.RecordCertificate(record))
 
 
+def test_a_start_that_hides_its_neighbours_is_found(history: History) -> None:
+    """The certificate lists the group's other live processes."""
+    history.dies("0", 1, "host-1")
+    record = replace(history._record("0", 3, "host-3"), others=())
+    with violated("one-owner", "doesn't say"):
+        history.take(ev.TimePassed(2_000), cmd.RecordCertificate(history.chained(record)))
+
+
 def test_a_start_without_a_record_is_found(history: History) -> None:
     """No certificate, no start."""
     history.dies("0", 1, "host-1")
