@@ -39,6 +39,20 @@ def judge_quiet(
                 )
 
 
+def only_waits(state: JobState) -> bool:
+    """Nothing is under way but processors that ask for a host again and again."""
+    return all(
+        group.action is None
+        and group.failover is None
+        and all(
+            processor.phase is Phase.RUNNING
+            or (processor.incarnation is None and processor.attempts > 3)
+            for processor in group.processors.values()
+        )
+        for group in state.groups.values()
+    )
+
+
 def _judge_processors(
     state: JobState, live: list[Process], room: Mapping[str, int] | None
 ) -> frozenset[str]:
