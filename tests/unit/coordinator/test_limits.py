@@ -52,7 +52,7 @@ def test_a_config_without_any_has_the_defaults() -> None:
         300_000,
     )
     assert (limits.lease_ms, limits.fencing, limits.host_affinity) == (
-        30_000,
+        120_000,
         Fencing.LEASE,
         False,
     )
