@@ -162,6 +162,7 @@ class KilledJob:
         """Once, with a kill at `point`; whether it was reached. Raises what isn't as it has to be."""
         job, coordinator = self.job, self.job.coordinator
         assert coordinator is not None
+        self.settle()
         scenario.prepare(job)
         before = self.settle(scenario.extra[0])
         journalled = len(job.journal())
