@@ -19,9 +19,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.cluster import local
 from samza_dagster.cluster.agent_messages import Sync
 from samza_dagster.cluster.host_book import HostBook
-from samza_dagster.cluster.local import LocalCluster
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.coordinator.effects import EffectRunner
@@ -54,7 +54,7 @@ def reached(point: str, what: str) -> None:
 
 real_commit = KafkaLog.commit
 real_run = EffectRunner.run
-real_acknowledge = LocalCluster._acknowledge
+real_acknowledge = local.acknowledge
 
 
 def commit(self: KafkaLog, records: Any, projections: Any, stream_records: Any = ()) -> None:
@@ -75,16 +75,16 @@ def run(self: EffectRunner, effect: commands.Effect) -> None:
         reached("after-effect", f"{type(effect).__name__} {about}".strip())
 
 
-def acknowledge(self: LocalCluster, book: HostBook, sync: Sync) -> None:
+def acknowledge(book: HostBook, sync: Sync, *rest: Any, **named: Any) -> None:
     for done in sync.acknowledged:
         if done.id in book.commands:
             reached("before-acknowledgement", f"{book.commands[done.id]['kind']} {sync.host}")
-    real_acknowledge(self, book, sync)
+    real_acknowledge(book, sync, *rest, **named)
 
 
 KafkaLog.commit = commit  # type: ignore[method-assign]
 EffectRunner.run = run  # type: ignore[method-assign]
-LocalCluster._acknowledge = acknowledge  # type: ignore[method-assign]
+local.acknowledge = acknowledge
 
 if __name__ == "__main__":
     run_command()
