@@ -148,6 +148,12 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
     draft.emit(StopContainer(processor_id, incarnation.execution_id, incarnation.host))
 
 
+def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
+    """The stop of any incarnation; its processor id is read from its execution id."""
+    name, _, _ = execution_id.rpartition("-")
+    return StopContainer(name.removeprefix(f"{draft.safe_job}-"), execution_id, host)
+
+
 def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:
     """The stop failed: the container lives on, as before it was asked."""
     processor = draft.processor(group_id, processor_id)

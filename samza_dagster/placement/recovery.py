@@ -10,7 +10,7 @@ from samza_dagster.placement import (
     actions,
     containers,
     failures,
-    hosts,
+    ghosts,
     leases,
     ownership,
     requests,
@@ -61,7 +61,7 @@ def _renew_ghosts(draft: Draft, group: Group) -> None:
     )
     for ghost in group.ghosts:
         if ghost.fencing and ghost.ended is None:
-            draft.emit(hosts.fence_command(ghost))
+            draft.emit(ghosts.fence_command(ghost))
 
 
 def _request_reservations_again(draft: Draft, group: Group) -> None:

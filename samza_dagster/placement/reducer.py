@@ -14,6 +14,7 @@ from samza_dagster.placement import (
     deploy,
     ends,
     failover,
+    ghosts,
     hosts,
     ownership,
     recovery,
@@ -101,7 +102,7 @@ def _handle(draft: Draft, event: Event) -> None:
         case HostLost():
             hosts.lost(draft, event.host, event.last_grant_ms)
         case PrincipalFenced():
-            hosts.fenced(draft, event.execution_id)
+            ghosts.fenced(draft, event.execution_id)
         case JobDeployed():
             deploy.deployed(draft, event)
         case CoordinatorRestarted():
@@ -241,12 +242,12 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
     group = draft.group_of_id(event.execution_id)
     checked_in = isinstance(event, ContainerCheckedIn)
     if group is not None:
-        ghost = hosts.ghost_of(group, event.execution_id)
+        ghost = ghosts.ghost_of(group, event.execution_id)
         if ghost is not None:
-            hosts.ghost_alive(draft, group, ghost, checked_in=checked_in)
+            ghosts.alive(draft, group, ghost, checked_in=checked_in)
             return
     if group is None:
-        draft.emit(hosts.stop_command(draft, event.execution_id, event.host))
+        draft.emit(containers.stop_command(draft, event.execution_id, event.host))
         return
     for processor in group.processors.values():
         incarnation = processor.incarnation
@@ -276,9 +277,9 @@ def _dead(draft: Draft, execution_id: str, host: str, evidence: str) -> None:
     if group is None:
         draft.emit(containers.forget(execution_id, host))
         return
-    ghost = hosts.ghost_of(group, execution_id)
+    ghost = ghosts.ghost_of(group, execution_id)
     if ghost is not None:
-        hosts.ghost_dead(draft, group, ghost, evidence)
+        ghosts.dead(draft, group, ghost, evidence)
         return
     for processor in group.processors.values():
         incarnation = processor.incarnation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from samza_dagster.placement import actions, containers, hosts
+from samza_dagster.placement import actions, containers, ghosts, hosts
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Group, Phase, ResourceRequest, Stage
 
@@ -42,7 +42,7 @@ def _group_due(draft: Draft, group: Group, expired: Expired) -> None:
             containers.start_overdue(draft, group_id, processor_id)
         elif processor.phase is Phase.STOPPING:
             containers.stop(draft, group_id, processor_id)
-    hosts.leases_over(draft, group_id)
+    ghosts.leases_over(draft, group_id)
 
 
 def _open_requests(group: Group) -> Iterator[ResourceRequest]:

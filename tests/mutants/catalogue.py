@@ -76,10 +76,11 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "what a host's books lack is dead, though its start may be on its way",
         "hosts.py",
-        "            if processor.phase is Phase.STOPPING:\n                draft.emit(stop_command(",
+        "            if processor.phase is Phase.STOPPING:\n"
+        "                draft.emit(containers.stop_command(",
         "            if processor.phase is Phase.STOPPING and (\n"
         "                incarnation.execution_id in event.execution_ids\n"
-        "            ):\n                draft.emit(stop_command(",
+        "            ):\n                draft.emit(containers.stop_command(",
         ONE_OWNER,
     ),
     Mutant(

@@ -1,0 +1,202 @@
+"""Ghosts: incarnations on hosts that fell silent, alive or dead, nobody knows.
+
+Their processors go on as after a death, but are released nowhere until the ghost was
+seen dead, is fenced, or is past its lease (invariant 3), and no member of the group
+starts on a ghost's host until it was seen dead (invariants 1 and 2).
+"""
+
+from __future__ import annotations
+
+from samza_dagster.placement import audit, containers, ends, failover, ownership, responses, texts
+from samza_dagster.placement.commands import (
+    FencePrincipal,
+    ForgetContainer,
+    ReleaseResource,
+    WriteLocality,
+)
+from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.evolve import evolve
+from samza_dagster.placement.state import Ended, Fencing, Ghost, Group, Phase, Processor, Stage
+
+
+def haunt(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int) -> None:
+    """An incarnation on a host that fell silent: a ghost from now on, and what follows an end."""
+    incarnation = processor.incarnation
+    assert incarnation is not None
+    fencing = draft.limits.fencing is Fencing.BROKER
+    ghost = Ghost(
+        processor.processor_id,
+        incarnation,
+        draft.now_ms,
+        lease_ends_ms,
+        ran=processor.phase is Phase.RUNNING,
+        fencing=fencing,
+    )
+    if fencing:
+        draft.emit(fence_command(ghost))
+    draft.put_ghosts(group_id, (*draft.group(group_id).ghosts, ghost))
+    draft.put_processor(group_id, containers.without_process(draft, processor))
+    ends.after_end(draft, group_id, processor, lost=True)
+
+
+def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -> set[str]:
+    """The host's ghosts have leases again: each is taken back or stopped. Returns their ids."""
+    back: set[str] = set()
+    for ghost in group.ghosts:
+        execution_id = ghost.incarnation.execution_id
+        if ghost.incarnation.host != host:
+            continue
+        back.add(execution_id)
+        on_books = execution_id in execution_ids
+        if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
+            _take_back(draft, group.group_id, ghost)
+            continue
+        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))
+        draft.emit(containers.stop_command(draft, execution_id, host))
+    return back
+
+
+def lost_again(draft: Draft, group: Group, host: str, lease_ends_ms: int) -> None:
+    """Ghosts on a host that fell silent once more: their leases end now too."""
+    for ghost in group.ghosts:
+        if ghost.incarnation.host == host and ghost.lease_ends_ms is None:
+            _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=lease_ends_ms))
+
+
+def ghost_of(group: Group, execution_id: str) -> Ghost | None:
+    """The group's ghost that is this incarnation."""
+    for ghost in group.ghosts:
+        if ghost.incarnation.execution_id == execution_id:
+            return ghost
+    return None
+
+
+def may_be_taken_back(draft: Draft, group: Group, ghost: Ghost) -> bool:
+    """It ran, still owns its tasks, and nothing was started in its stead."""
+    processor = group.processors.get(ghost.processor_id)
+    return (
+        ghost.ran
+        and not ghost.fencing
+        and ghost.ended is None
+        and (ghost.lease_ends_ms is None or draft.now_ms < ghost.lease_ends_ms)
+        and processor is not None
+        and processor.wanted
+        and processor.incarnation is None
+    )
+
+
+def alive(draft: Draft, group: Group, ghost: Ghost, *, checked_in: bool) -> None:
+    """Its host is back and says that it runs: taken back if it may be, else stopped."""
+    host = ghost.incarnation.host
+    known = draft.hosts.get(host)
+    back = known is not None and known.alive and known.registered
+    if not (back and may_be_taken_back(draft, group, ghost)):
+        draft.emit(containers.stop_command(draft, ghost.incarnation.execution_id, host))
+        return
+    if checked_in:
+        _take_back(draft, group.group_id, ghost)
+
+
+def dead(draft: Draft, group: Group, ghost: Ghost, evidence: str) -> None:
+    """It was seen dead: its host is free for its group, its processor for any host."""
+    incarnation = ghost.incarnation
+    if ghost.ended is None:
+        end(draft, group.group_id, ghost, Ended.DEAD, evidence)
+    else:
+        # Its tasks went with its fence or lease; its death is what frees its host, and is
+        # on record for whoever asks why a member of the group could start there.
+        audit.end(draft, group.group_id, ghost.processor_id, incarnation, Ended.DEAD, evidence)
+    left = tuple(
+        other
+        for other in draft.group(group.group_id).ghosts
+        if other.incarnation.execution_id != incarnation.execution_id
+    )
+    draft.put_ghosts(group.group_id, left)
+    draft.emit(
+        ReleaseResource(incarnation.request_id),
+        ForgetContainer(incarnation.execution_id, incarnation.host),
+    )
+
+
+def fenced(draft: Draft, execution_id: str) -> None:
+    """The brokers refuse it: it owns nothing any more, alive or not."""
+    group = draft.group_of_id(execution_id)
+    ghost = None if group is None else ghost_of(group, execution_id)
+    if group is not None and ghost is not None and ghost.fencing and ghost.ended is None:
+        end(draft, group.group_id, ghost, Ended.FENCED, "the brokers refuse its principal")
+
+
+def leases_over(draft: Draft, group_id: str) -> None:
+    """Ends the group's ghosts whose lease has run out.
+
+    A lease bounds the overlap with a host that was frozen but can't exclude it. A fence
+    can, so one that was commanded is waited for, and commanded again.
+    """
+    group = draft.find_group(group_id)
+    for ghost in () if group is None else group.ghosts:
+        ends_ms = ghost.lease_ends_ms
+        if ghost.ended is not None or ends_ms is None or ends_ms > draft.now_ms:
+            continue
+        if ghost.fencing:
+            again_ms = draft.now_ms + draft.limits.lease_ms
+            _put_ghost(draft, group_id, evolve(ghost, lease_ends_ms=again_ms))
+            draft.emit(fence_command(ghost))
+        else:
+            evidence = f"its lease ended at {ends_ms}, it is {draft.now_ms}"
+            end(draft, group_id, ghost, Ended.LEASE, evidence)
+
+
+def end(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: str) -> None:
+    """It owns its tasks no more."""
+    last = audit.end(draft, group_id, ghost.processor_id, ghost.incarnation, how, evidence)
+    group = draft.group(group_id)
+    _put_ghost(draft, group_id, evolve(ghost, ended=how, end=last))
+    processor = group.processors.get(ghost.processor_id)
+    if processor is not None:
+        draft.put_processor(group_id, evolve(processor, last_end=last))
+
+
+def fence_command(ghost: Ghost) -> FencePrincipal:
+    """The fence of a ghost; the same for each repetition."""
+    return FencePrincipal(ghost.processor_id, ghost.incarnation.execution_id)
+
+
+def _put_ghost(draft: Draft, group_id: str, ghost: Ghost) -> None:
+    execution_id = ghost.incarnation.execution_id
+    draft.put_ghosts(
+        group_id,
+        tuple(
+            ghost if other.incarnation.execution_id == execution_id else other
+            for other in draft.group(group_id).ghosts
+        ),
+    )
+
+
+def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
+    """It runs as if nothing had been: what was begun in its stead is called off."""
+    group = draft.group(group_id)
+    execution_id = ghost.incarnation.execution_id
+    left = tuple(g for g in group.ghosts if g.incarnation.execution_id != execution_id)
+    draft.put_ghosts(group_id, left)
+    containers.drop_request(draft, group_id, ghost.processor_id)
+    processor = draft.processor(group_id, ghost.processor_id)
+    host = ghost.incarnation.host
+    draft.put_processor(
+        group_id,
+        evolve(
+            processor,
+            phase=Phase.RUNNING,
+            incarnation=ghost.incarnation,
+            last_seen_host=host,
+            attempts=0,
+            avoid_hosts=(),
+        ),
+    )
+    draft.emit(WriteLocality(ghost.processor_id, host))
+    failing_over = draft.group(group_id).failover
+    if failing_over is not None and failing_over.active_id == ghost.processor_id:
+        failover.call_off(draft, group_id)
+    action = ownership.owner(draft.group(group_id), ghost.processor_id, Stage.STARTING)
+    if action is not None:
+        responses.fail(draft, group_id, action, texts.came_back(host))
+        draft.put_action(group_id, None)
