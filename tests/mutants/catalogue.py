@@ -60,7 +60,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a ghost is forgotten once its host is back",
-        "hosts.py",
+        "ghosts.py",
         "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
         "        others = draft.group(group.group_id).ghosts\n"
         "        draft.put_ghosts(group.group_id, tuple(g for g in others if g != ghost))\n",
@@ -68,7 +68,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a ghost's lease runs on although its host is back",
-        "hosts.py",
+        "ghosts.py",
         "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
         "        pass\n",
         ONE_OWNER,
