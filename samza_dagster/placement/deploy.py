@@ -88,14 +88,14 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
 
 def _add(draft: Draft, group_id: str, processor_id: str, role: Role, event: JobDeployed) -> None:
     # One that an earlier deployment had may have left a ghost, which it then follows.
-    ends = [g.end for g in draft.group(group_id).ghosts if g.processor_id == processor_id and g.end]
+    ghosts = [g for g in draft.group(group_id).ghosts if g.processor_id == processor_id]
     draft.put_processor(
         group_id,
         Processor(
             processor_id,
             role,
             Phase.WAITING,
-            last_end=max(ends, key=lambda end: end.epoch, default=None),
+            last_end=ownership.newest_end(*(ghost.end for ghost in ghosts)),
             last_seen_host=event.last_seen_hosts.get(processor_id),
             waiting_since_ms=draft.now_ms,
             not_before_ms=draft.now_ms,

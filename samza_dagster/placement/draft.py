@@ -8,7 +8,7 @@ from functools import cache
 
 from immutables import Map
 
-from samza_dagster.placement import rules
+from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
 from samza_dagster.placement.evolve import evolve
@@ -110,10 +110,20 @@ class Draft:
         self.put_group(evolve(group, processors=processors))
 
     def remove_processor(self, group_id: str, processor_id: str) -> None:
-        """Drops a processor, and its group when nothing is left of it."""
+        """Drops a processor, and its group when nothing is left of it.
+
+        Its ghosts keep how it ended last, should a later deployment have it again.
+        """
         group = self.group(group_id)
+        last_end = group.processors[processor_id].last_end
+        ghosts = tuple(
+            evolve(ghost, end=ownership.newest_end(ghost.end, last_end))
+            if ghost.processor_id == processor_id
+            else ghost
+            for ghost in group.ghosts
+        )
         left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
-        self._put_or_drop(evolve(group, processors=left))
+        self._put_or_drop(evolve(group, processors=left, ghosts=ghosts))
 
     def put_ghosts(self, group_id: str, ghosts: tuple[Ghost, ...]) -> None:
         """Replaces the ghosts of a group."""

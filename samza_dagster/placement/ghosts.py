@@ -106,12 +106,7 @@ def dead(draft: Draft, group: Group, ghost: Ghost, evidence: str) -> None:
         # Its tasks went with its fence or lease; its death is what frees its host, and is
         # on record for whoever asks why a member of the group could start there.
         audit.end(draft, group.group_id, ghost.processor_id, incarnation, Ended.DEAD, evidence)
-    left = tuple(
-        other
-        for other in draft.group(group.group_id).ghosts
-        if other.incarnation.execution_id != incarnation.execution_id
-    )
-    draft.put_ghosts(group.group_id, left)
+    draft.put_ghosts(group.group_id, _without(draft.group(group.group_id), ghost))
     draft.emit(
         ReleaseResource(incarnation.request_id),
         ForgetContainer(incarnation.execution_id, incarnation.host),
@@ -150,15 +145,28 @@ def end(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: str) ->
     """It owns its tasks no more."""
     last = audit.end(draft, group_id, ghost.processor_id, ghost.incarnation, how, evidence)
     group = draft.group(group_id)
-    _put_ghost(draft, group_id, evolve(ghost, ended=how, end=last))
+    _put_ghost(draft, group_id, evolve(ghost, ended=how, end=ownership.newest_end(ghost.end, last)))
     processor = group.processors.get(ghost.processor_id)
     if processor is not None:
-        draft.put_processor(group_id, evolve(processor, last_end=last))
+        newest = ownership.newest_end(processor.last_end, last)
+        draft.put_processor(group_id, evolve(processor, last_end=newest))
 
 
 def fence_command(ghost: Ghost) -> FencePrincipal:
     """The fence of a ghost; the same for each repetition."""
     return FencePrincipal(ghost.processor_id, ghost.incarnation.execution_id)
+
+
+def _without(group: Group, gone: Ghost) -> tuple[Ghost, ...]:
+    """The group's other ghosts; those of the same processor remember how it ended last."""
+    ghosts = {ghost.incarnation.execution_id: ghost for ghost in group.ghosts}
+    last = ghosts.pop(gone.incarnation.execution_id, gone).end
+    return tuple(
+        evolve(ghost, end=ownership.newest_end(ghost.end, last))
+        if ghost.processor_id == gone.processor_id
+        else ghost
+        for ghost in ghosts.values()
+    )
 
 
 def _put_ghost(draft: Draft, group_id: str, ghost: Ghost) -> None:

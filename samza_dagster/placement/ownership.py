@@ -5,6 +5,7 @@ from __future__ import annotations
 from samza_dagster.placement.state import (
     Action,
     AskKind,
+    End,
     Ghost,
     Group,
     Phase,
@@ -88,3 +89,8 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
     if ask.kind is AskKind.FAIL_OVER:
         return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
     return processor.phase is Phase.RUNNING
+
+
+def newest_end(*ends: End | None) -> End | None:
+    """How the newest incarnation among these ended; None when none of them is known."""
+    return max((end for end in ends if end is not None), key=lambda e: e.epoch, default=None)

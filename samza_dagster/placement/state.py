@@ -124,8 +124,10 @@ class Ghost:
 
     Until it is seen dead, no member of its group starts on that host. Until it `ended`
     (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere. Once its
-    host registers again it has leases anew, so `lease_ends_ms` is None. `ran` is whether it had checked in; `fencing` that its fence was commanded, after
-    which it can't be taken back.
+    host registers again it has leases anew, so `lease_ends_ms` is None. `ran` is whether
+    it had checked in; `fencing` that its fence was commanded, after which it can't be taken
+    back. `end` is how its processor's newest incarnation ended, as far as it is known, for
+    a start that comes after the processor was removed.
     """
 
     processor_id: str
