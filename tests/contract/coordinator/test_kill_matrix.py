@@ -20,7 +20,7 @@ from samza_dagster.metadata.topics import ensure_topic
 from tests.rig.job import Job
 from tests.rig.kill_points import CRASHING, SCENARIOS, SETTINGS, KilledJob, KillPoint, Scenario
 
-SAMPLE = {"move": 3, "swap": 4, "spin-up": 1, "stop-standby": 1, "failover-refused": 3}
+SAMPLE = {"move": 2, "swap": 3, "spin-up": 1, "stop-standby": 1, "failover-refused": 2}
 """So many points of each scenario in the contract level: those that take a second or two."""
 TRIES = 3
 

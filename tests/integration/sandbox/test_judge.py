@@ -16,7 +16,7 @@ from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.topics import create_topics
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.integration
 
 PLAN = LoadPlan(keys=400, partitions=4)
 
