@@ -29,6 +29,34 @@ def _show_plan(client: PlacementClient, kind: RequestKind, request: str, as_json
     _print_action(f"Would {kind.value} request {request}", action)
 
 
+def _end(
+    target: Target,
+    kind: RequestKind,
+    request: str,
+    *,
+    uuid: str | None,
+    wait: bool,
+    timeout: float,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Cancels or releases a request; returns the exit code."""
+    asked = uuid or str(uuid_module.uuid4())
+    with target.client() as client:
+        if dry_run:
+            _show_plan(client, kind, request, as_json)
+            return 0
+        end = client.cancel if kind is RequestKind.CANCEL else client.release
+        return ask_and_watch(
+            client,
+            lambda: end(request, uuid=asked),
+            uuid=asked,
+            wait=wait,
+            timeout=timeout,
+            as_json=as_json,
+        )
+
+
 def _print_action(title: str, action: ActionView | None) -> None:
     rows = []
     if action is not None:
@@ -65,19 +93,16 @@ def cancel(
     Example:
       samza-dagster cancel 88b0d30c-d518-4307-9e8e-c8529eb30f04
     """
-    asked = uuid or str(uuid_module.uuid4())
-    with target.client() as client:
-        if dry_run:
-            _show_plan(client, RequestKind.CANCEL, request, as_json)
-            ctx.exit(0)
-        code = ask_and_watch(
-            client,
-            lambda: client.cancel(request, uuid=asked),
-            uuid=asked,
-            wait=wait,
-            timeout=timeout,
-            as_json=as_json,
-        )
+    code = _end(
+        target,
+        RequestKind.CANCEL,
+        request,
+        uuid=uuid,
+        wait=wait,
+        timeout=timeout,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
     ctx.exit(code)
 
 
@@ -107,19 +132,16 @@ def release(
     Example:
       samza-dagster release 88b0d30c-d518-4307-9e8e-c8529eb30f04
     """
-    asked = uuid or str(uuid_module.uuid4())
-    with target.client() as client:
-        if dry_run:
-            _show_plan(client, RequestKind.RELEASE, request, as_json)
-            ctx.exit(0)
-        code = ask_and_watch(
-            client,
-            lambda: client.release(request, uuid=asked),
-            uuid=asked,
-            wait=wait,
-            timeout=timeout,
-            as_json=as_json,
-        )
+    code = _end(
+        target,
+        RequestKind.RELEASE,
+        request,
+        uuid=uuid,
+        wait=wait,
+        timeout=timeout,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
     ctx.exit(code)
 
 
