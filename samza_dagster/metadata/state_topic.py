@@ -21,6 +21,8 @@ from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicReco
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
 
 VERSION = 2
+TAKE_OVER = "take-over"
+"""Key of the mark that each take-over begins with; whoever leads has a record after it."""
 _READABLE = (1, VERSION)
 _PATIENCE_S = 1.0
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
@@ -96,7 +98,7 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
 
 
 def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: float) -> Snapshot:
-    """The committed records before `end` (no transaction spans it), the newest of each key.
+    """The committed records before `end` (none later of its transactions), the newest of each key.
 
     Raises `MalformedRecord` for a current record that can't be read (one that was
     overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import Fenced, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
-from samza_dagster.metadata.state_topic import Snapshot, read_snapshot
+from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, encode_record, read_snapshot
 from samza_dagster.metadata.topic_reader import TopicEnd
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class StateWriter:
         self._in_transaction = False
         self._all_sent = False
         self._refused: KafkaError | None = None
+        self._last_offset = -1  # of the record that was acknowledged last
         self._known_topics: set[str] = set()
         self._lock = threading.Lock()
 
@@ -63,43 +65,39 @@ class StateWriter:
         """A commit passed its deadline and its outcome isn't known yet."""
         return self._pending is not None
 
-    def take_over(self, timeout_s: float = 30.0) -> Snapshot:
+    def take_over(
+        self, timeout_s: float = 30.0, *, claim: Mapping[str, Any] | None = None
+    ) -> Snapshot:
         """Leads from now on: fences the writer before, then reads all current records.
 
-        What the older writer left open is aborted; the snapshot reaches the end of the
-        topic as it stood after that. Raises `InvalidInput` when the state topic doesn't
-        exist, `MalformedRecord` for a state that can't be read (this writer then leads
-        and must not go on), `Unreachable` (who leads isn't known: call it again).
-        """
-        from confluent_kafka import KafkaException
+        What the older writer left open is aborted. Then a mark is committed, with `claim`
+        in it (who takes over), and everything before it is read: a broker that has just
+        restarted may tell an end of the topic below what was committed, but can't append
+        there. Marks are left out of the snapshot. Tried again until `timeout_s`.
 
-        asked = f"lead by the transactional id {self._transactional_id}"
+        Raises `InvalidInput` when the state topic doesn't exist, `Fenced` when another
+        writer took over meanwhile, `MalformedRecord` for a state that can't be read (this
+        writer then leads and must not go on), `Unreachable` (who leads isn't known: call
+        it again).
+        """
         deadline = time.monotonic() + timeout_s
         with self._lock:
             self._end.offset(timeout_s)  # refuses before anybody is fenced
-            producer = self._cluster.producer(
-                transactional_id=self._transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
-            )
-            while True:
-                try:
-                    producer.init_transactions(max(remaining_s(deadline), 0.1))
-                    break
-                except KafkaException as error:
-                    reason = error.args[0]
-                    if not reason.retriable() or remaining_s(deadline) <= 0:
-                        raise self._failure(asked, reason, timeout_s) from error
-            self._producer = producer
-            self._fenced = ""
-            self._pending = None
-            self._in_transaction = False
-            # Uncommitted end: a foreign open transaction must not hide our own records.
-            end = self._end.offset(max(remaining_s(deadline), 1.0))
-            return read_snapshot(
-                self._cluster,
-                self._state_topic,
-                end=end,
-                timeout_s=max(remaining_s(deadline), 1.0),
-            )
+            try:
+                self._fence_the_older(deadline, timeout_s)
+                mark = self._mark(claim or {}, deadline)
+                snapshot = read_snapshot(
+                    self._cluster,
+                    self._state_topic,
+                    end=mark + 1,
+                    timeout_s=max(remaining_s(deadline), 1.0),
+                )
+            except Unreachable:
+                self._producer = None
+                self._pending = None
+                raise
+        records = {key: r for key, r in snapshot.records.items() if key != TAKE_OVER}
+        return replace(snapshot, records=records)
 
     def commit(self, records: Records) -> None:
         """Writes all records or none; returns when they are committed.
@@ -142,6 +140,36 @@ class StateWriter:
             self._producer = None
             self._pending = None
             self._end.close()
+
+    def _fence_the_older(self, deadline: float, timeout_s: float) -> None:
+        from confluent_kafka import KafkaException
+
+        producer = self._cluster.producer(
+            transactional_id=self._transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
+        )
+        while True:
+            try:
+                producer.init_transactions(max(remaining_s(deadline), 0.1))
+                break
+            except KafkaException as error:
+                reason = error.args[0]
+                if not reason.retriable() or remaining_s(deadline) <= 0:
+                    asked = f"lead by the transactional id {self._transactional_id}"
+                    raise self._failure(asked, reason, timeout_s) from error
+        self._producer = producer
+        self._fenced = ""
+        self._pending = None
+        self._in_transaction = False
+
+    def _mark(self, claim: Mapping[str, Any], deadline: float) -> int:
+        """Commits the mark of this take-over; returns its offset."""
+        while True:
+            self._last_offset = -1
+            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, claim)),)
+            self._finish(deadline)
+            if self._last_offset >= 0:
+                return self._last_offset
+            # Sent twice and known to the broker, which didn't say from where: once more.
 
     def _require_leading(self) -> None:
         if self._fenced:
@@ -193,8 +221,11 @@ class StateWriter:
             )
         self._all_sent = True
 
-    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None and self._refused is None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            offset = message.offset()
+            self._last_offset = -1 if offset is None else offset
+        elif self._refused is None:
             self._refused = error
 
     def _after_error(self, producer: Producer, error: KafkaError, deadline: float) -> None:

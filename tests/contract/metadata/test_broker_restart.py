@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
+import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from samza_dagster.metadata import (
     StateWriter,
     ensure_topic,
 )
+from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.sandbox.broker import start_broker
 
 pytestmark = pytest.mark.contract
@@ -58,13 +62,64 @@ def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
         assert not writer.pending
         writer.commit([("state", b"other", b'{"version":1,"n":3}')])
         records = StateReader(servers, "state").snapshot().records
-        assert {key: record.value["n"] for key, record in records.items()} == {"job": 2, "other": 3}
+        found = {key: r.value["n"] for key, r in records.items() if key != "take-over"}
+        assert found == {"job": 2, "other": 3}
         watch.close()
         assert seen.empty()
     finally:
         store.close()
         writer.close()
         broker.close()
+
+
+def test_whoever_takes_over_as_the_broker_comes_back_reads_all_that_was_committed(
+    tmp_path: Path,
+) -> None:
+    """SIGKILL in the midst of commits; the take-over is tried from before the broker is back,
+    and knows the last one that was acknowledged.
+    """
+    broker = start_broker(tmp_path / "broker")
+    servers = broker.bootstrap_servers
+    ensure_topic(KafkaCluster(servers), "state")
+    transactional_id = uuid.uuid4().hex
+    try:
+        for epoch in range(2):
+            old = StateWriter(servers, "state", transactional_id, timeout_s=1)
+            old.take_over()
+            acknowledged = threading.Event()
+            last = [-1]
+            thread = threading.Thread(
+                target=_commit_until_refused, args=(old, epoch, last, acknowledged)
+            )
+            thread.start()
+            assert acknowledged.wait(30)
+            broker.close(grace_s=0.0)
+            thread.join(30)
+            young = StateWriter(servers, "state", transactional_id, timeout_s=1)
+            with ThreadPoolExecutor(1) as pool:
+                taken = pool.submit(young.take_over, 60.0)
+                broker.start()
+                record = taken.result(90).records["job"].value
+            assert record is not None
+            # The one whose acknowledgement was lost may be there, or not.
+            assert (record["epoch"], record["n"] in (last[0], last[0] + 1)) == (epoch, True)
+            old.close()
+            young.close()
+    finally:
+        broker.close()
+
+
+def _commit_until_refused(
+    writer: StateWriter, epoch: int, last: list[int], enough: threading.Event
+) -> None:
+    for n in itertools.count():
+        try:
+            writer.commit([("state", b"job", encode_record("", {"epoch": epoch, "n": n})[1])])
+        except Unreachable:
+            return
+        last[0] = n
+        if n == 50:
+            enough.set()
 
 
 def _until_reachable(call: Callable[[], object]) -> None:

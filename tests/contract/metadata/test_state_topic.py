@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: TID253 - the outside judge
@@ -22,8 +23,10 @@ from samza_dagster.metadata import (
     StateWriter,
     ensure_topic,
 )
+from samza_dagster.metadata.topic_reader import TopicEnd
 
 pytestmark = pytest.mark.contract
+MARK = b"take-over"
 
 
 @pytest.fixture
@@ -59,7 +62,14 @@ def state(**fields: object) -> bytes:
 
 
 def committed(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """All that a plain read-committed consumer gets once no transaction is open."""
+    """All but the marks of take-overs that a plain read-committed consumer gets once no
+    transaction is open.
+    """
+    return [(key, value) for key, value in in_the_topic(bootstrap_servers, topic) if key != MARK]
+
+
+def in_the_topic(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes | None]]:
+    """All that such a consumer gets."""
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap_servers,
         "group.id": "outsider",
@@ -98,10 +108,76 @@ def test_a_new_leader_reads_what_the_one_before_committed(
     first.commit([(topic, b"gone", None)])
     snapshot = new_writer().take_over()
     assert [(r.key, r.value, r.offset) for r in snapshot.records.values()] == [
-        ("group/0", {"version": 2, "n": 2}, 1),
-        ("job", {"version": 2, "n": 3}, 3),
+        ("group/0", {"version": 2, "n": 2}, 3),
+        ("job", {"version": 2, "n": 3}, 5),
     ]
-    assert snapshot.end == 8  # five records and three markers
+    # A mark, five records, four markers, and up to the second mark, which is read, too.
+    assert snapshot.end == 11
+
+
+def test_a_take_over_marks_what_it_has_read(
+    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
+) -> None:
+    """One record before anything else, which says who takes over; nothing of it is state."""
+    first, second = new_writer(), new_writer()
+    assert first.take_over(claim={"host": "a"}).end == 1
+    first.commit([(topic, b"leader", state(epoch=1))])
+    snapshot = second.take_over(claim={"host": "b"})
+    assert (list(snapshot.records), snapshot.end) == (["leader"], 5)
+    found = in_the_topic(bootstrap_servers, topic)
+    assert found == [
+        (MARK, b'{"version":2,"host":"a"}'),
+        (b"leader", state(epoch=1)),
+        (MARK, b'{"version":2,"host":"b"}'),
+    ]
+    assert StateReader(bootstrap_servers, topic).snapshot().records["take-over"].offset == 4
+
+
+def test_an_end_that_the_broker_tells_too_low_hides_nothing_from_a_leader(
+    new_writer: Callable[[], StateWriter], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a broker's restart, before its high watermark is back."""
+    first = new_writer()
+    first.take_over()
+    for n in range(5):
+        first.commit([(topic, b"job", state(n=n))])
+    answers = {"asked": 0}
+
+    def too_low(*_: object, **__: object) -> int:
+        answers["asked"] += 1
+        return 4
+
+    monkeypatch.setattr(TopicEnd, "offset", too_low)
+    snapshot = new_writer().take_over()
+    assert answers["asked"] > 0
+    assert snapshot.records["job"].value == {"version": 2, "n": 4}
+
+
+def test_a_take_over_that_lost_against_another_leads_nowhere(
+    new_writer: Callable[[], StateWriter],
+    bootstrap_servers: str,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fenced before its mark: it is told so, has written nothing and may try again later."""
+    slow, quick = new_writer(), new_writer()
+    mark = StateWriter._mark
+
+    def after_the_other(self: StateWriter, *arguments: Any) -> int:
+        if self is slow:
+            monkeypatch.setattr(StateWriter, "_mark", mark)
+            quick.take_over(claim={"host": "quick"})
+            quick.commit([(topic, b"leader", state(epoch=1))])
+        return mark(self, *arguments)
+
+    monkeypatch.setattr(StateWriter, "_mark", after_the_other)
+    with pytest.raises(Fenced):
+        slow.take_over(claim={"host": "slow"})
+    with pytest.raises(Fenced):
+        slow.commit([(topic, b"leader", state(epoch=1))])
+    quick.commit([(topic, b"job", state())])
+    assert in_the_topic(bootstrap_servers, topic)[0] == (MARK, b'{"version":2,"host":"quick"}')
+    assert set(slow.take_over().records) == {"leader", "job"}
 
 
 def test_the_older_writer_is_fenced_and_nothing_of_it_is_visible(
@@ -215,7 +291,8 @@ def test_readers_never_see_half_a_commit(
     deadline = time.monotonic() + 20
     try:
         while len(seen) < 5 and time.monotonic() < deadline:
-            records = reader.snapshot().records.values()
+            found = reader.snapshot().records
+            records = [record for key, record in found.items() if key != "take-over"]
             assert len(records) == 5
             numbers = {record.value["n"] for record in records if record.value is not None}
             assert len(numbers) == 1
@@ -242,7 +319,7 @@ def test_a_watch_sees_committed_records_only_and_reports_bad_ones(
         ("a", {"version": 2, "n": 1}),
         ("a", None),
     ]
-    assert f"topic {topic}, offset 1: key b, field version: 3" in told.get(timeout=10).seen
+    assert f"topic {topic}, offset 3: key b, field version: 3" in told.get(timeout=10).seen
     reader.close()
 
 
@@ -264,7 +341,7 @@ def test_nobody_leads_on_a_state_that_cannot_be_read(
     writer.commit([(topic, b"job", state()), (topic, b"group/0", value)])
     with pytest.raises(MalformedRecord, match=what) as raised:
         new_writer().take_over()
-    assert f"topic {topic}, offset 1" in raised.value.seen
+    assert f"topic {topic}, offset 3" in raised.value.seen
     repair = new_writer()
     with pytest.raises(MalformedRecord):
         repair.take_over()

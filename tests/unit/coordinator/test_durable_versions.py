@@ -44,6 +44,13 @@ def test_a_state_of_version_1_is_led_on() -> None:
     assert held.state.groups["0"].processors["0"].phase is Phase.STOPPING
 
 
+def test_the_mark_of_a_take_over_is_no_state() -> None:
+    """A leader, of this release or the one before, passes over a key that it doesn't know."""
+    records = version_1()
+    marked = {**records, "take-over": {"version": 2, "host": "h"}}
+    assert durable.restore(marked, "demo") == durable.restore(records, "demo")
+
+
 def test_requests_that_version_1_remembered_are_known() -> None:
     """A duplicate of one changes nothing."""
     state = durable.restore(version_1(), "demo")
