@@ -2,7 +2,8 @@
 
 Whoever leads writes a record into the state topic at least every third of the lease, so
 silence tells. To take over is safe at any time, since the broker refuses the older
-leader's writes; waiting only spares a healthy leader (`docs/coordinator.md`).
+leader's writes; waiting only spares a healthy leader (`docs/coordinator.md`). Whoever
+takes over writes a mark first, and who waits then waits for that one.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
 from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.durable import DEPLOYMENT, LEADER
 from samza_dagster.errors import Refused
-from samza_dagster.metadata.state_topic import Snapshot, StateReader, StateRecord
+from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, StateRecord
 
 log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
 _SHORTEST_PATIENCE_S = 1.0
+_TURNS_S = 0.5
+SETTLE_S = 1.0
+"""How long one that waited holds back after its mark: another's take-over may be on its way."""
+_CLAIM_BEAT_MS = 2_500
 _OLD_LEASE_MS = 120_000
 
 
@@ -77,6 +82,21 @@ class Leader:
             "ended": self.ended,
         }
 
+    def claimed_by(self, claim: Mapping[str, Any]) -> Leader:
+        """Whoever is taking over from this one, by its mark (`claim_of_this_process`).
+
+        It has a few seconds at least to begin. An empty claim is somebody's unknown.
+        """
+        return replace(
+            self,
+            host=str(claim.get("host", "")),
+            url="",
+            beat_every_ms=max(self.beat_every_ms, _CLAIM_BEAT_MS),
+            process=ProcessName.from_json(claim.get("process")),
+            pid_namespace=str(claim.get("pid_namespace", "")),
+            ended=False,
+        )
+
     @property
     def patience_s(self) -> float:
         """Silence after which it is taken for gone: two of its beats are missing then.
@@ -92,6 +112,16 @@ def this_process() -> tuple[ProcessName | None, str]:
         return name_of(os.getpid()), os.readlink("/proc/self/ns/pid")  # noqa: PTH115
     except OSError:
         return None, ""
+
+
+def claim_of_this_process() -> dict[str, Any]:
+    """What the mark of this process's take-over says."""
+    process, namespace = this_process()
+    return {
+        "host": socket.gethostname(),
+        "process": None if process is None else process.to_json(),
+        "pid_namespace": namespace,
+    }
 
 
 def is_gone(leader: Leader) -> bool:
@@ -111,7 +141,9 @@ class Candidacy:
     """One wait for a job's leadership. `seconds` is an elapsed clock.
 
     `fingerprint` is of the config that this coordinator would lead with: one that waits
-    behind a leader must be ready to go on with what that one runs.
+    behind a leader must be ready to go on with what that one runs. `was_fenced`: another
+    has just taken over from this one, and may not have written anything yet. `waited`
+    tells afterwards whether there was anybody to wait for.
     """
 
     def __init__(
@@ -121,6 +153,7 @@ class Candidacy:
         fingerprint: str,
         seconds: Callable[[], float],
         stopped: threading.Event,
+        was_fenced: bool = False,
         jitter: Callable[[], float] = random.random,
         wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
@@ -130,6 +163,8 @@ class Candidacy:
         self._reader = reader
         self._seconds = seconds
         self._stopped = stopped
+        self.waited = False
+        self._was_fenced = was_fenced
         self._jitter = jitter
         self._leader = Leader()
         self._heard_at = 0.0
@@ -137,40 +172,51 @@ class Candidacy:
     def wait(self, *, on_connected: Callable[[], None] = lambda: None) -> str:
         """Returns why it is time to lead, or "" when it was stopped.
 
-        `on_connected` is called when the state topic has been read once. Raises `MalformedRecord` for a state that can't be read, `Unreachable`.
+        `on_connected` is called when the state topic has been read once. Raises
+        `MalformedRecord` for a state that can't be read, `Unreachable`.
         """
         snapshot = self._reader.snapshot()
         on_connected()
-        record = snapshot.records.get(LEADER)
-        self._leader = Leader.of(None if record is None else record.value)
+        self._leader = _leader_or_claimant(snapshot)
         if is_gone(self._leader):
-            return "nobody leads"
+            if not self._was_fenced:
+                return "nobody leads"
+            self._leader = self._leader.claimed_by({})
         deployment = snapshot.records.get(DEPLOYMENT)
         self._deployment = (deployment.value if deployment is not None else None) or {}
         self._require_the_same_config()
         log.info(
             "%s leads in epoch %d: this coordinator waits until it is gone, or silent for %.1f s",
-            self._leader.url or self._leader.host,
+            self._leader.url or self._leader.host or "another coordinator",
             self._leader.epoch,
             self._leader.patience_s,
         )
         self._heard_at = self._seconds() - self._age_s(snapshot)
         watch = self._reader.watch(self._note, from_position=snapshot.end)
-        # Of several that wait, one is first.
-        extra_s = self._jitter() * min(1.0, self._leader.patience_s / 8)
+        self.waited = True
         try:
-            while not self._stopped.wait(_LOOK_EVERY_S):
-                self._require_the_same_config()
-                leader = self._leader
-                if is_gone(leader):
-                    return f"the leader of epoch {leader.epoch} is gone"
-                silent_s = self._seconds() - self._heard_at
-                if silent_s > leader.patience_s + extra_s:
+            return self._wait_for_its_end()
+        finally:
+            watch.close()
+
+    def _wait_for_its_end(self) -> str:
+        # Of several that wait one is first, and the others see its mark before their turn.
+        turn = self._jitter()
+        gone: tuple[Leader, float] | None = None
+        while not self._stopped.wait(_LOOK_EVERY_S):
+            self._require_the_same_config()
+            leader, now = self._leader, self._seconds()
+            if not is_gone(leader):
+                silent_s = now - self._heard_at
+                if silent_s > leader.patience_s + turn * min(1.0, leader.patience_s / 8):
                     return (
                         f"the leader of epoch {leader.epoch} has been silent for {silent_s:.1f} s"
                     )
-        finally:
-            watch.close()
+                continue
+            if gone is None or gone[0] != leader:
+                gone = (leader, now)
+            if now - gone[1] >= turn * _TURNS_S:
+                return f"the leader of epoch {leader.epoch} is gone"
         return ""
 
     def _require_the_same_config(self) -> None:
@@ -188,13 +234,25 @@ class Candidacy:
 
         Who lives writes at every beat, so no more than that can be true of it.
         """
-        newest_ms = max(record.timestamp_ms for record in snapshot.records.values())
-        age_s = (self._wall_ms() - newest_ms) / 1000
+        now_ms = self._wall_ms()
+        newest_ms = max((r.timestamp_ms for r in snapshot.records.values()), default=now_ms)
+        age_s = (now_ms - newest_ms) / 1000
         return max(0.0, min(age_s, self._leader.beat_every_ms / 1000 * 3 / 4))
 
     def _note(self, record: StateRecord) -> None:
         self._heard_at = self._seconds()
         if record.key == LEADER:
             self._leader = Leader.of(record.value)
+        elif record.key == TAKE_OVER:
+            self._leader = self._leader.claimed_by(record.value or {})
         elif record.key == DEPLOYMENT:
             self._deployment = record.value or {}
+
+
+def _leader_or_claimant(snapshot: Snapshot) -> Leader:
+    """The leader, or whoever has begun to take over from it and doesn't lead yet."""
+    record, mark = snapshot.records.get(LEADER), snapshot.records.get(TAKE_OVER)
+    leader = Leader.of(None if record is None else record.value)
+    if mark is None or (record is not None and record.offset > mark.offset):
+        return leader
+    return leader.claimed_by(mark.value or {})

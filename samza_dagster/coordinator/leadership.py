@@ -20,7 +20,13 @@ from samza_dagster.coordinator.announcement import (
     deployment_to_lead,
     last_seen_hosts,
 )
-from samza_dagster.coordinator.candidacy import Candidacy, Leader, this_process
+from samza_dagster.coordinator.candidacy import (
+    SETTLE_S,
+    Candidacy,
+    Leader,
+    claim_of_this_process,
+    this_process,
+)
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.extra_standbys import extra_standbys
@@ -95,6 +101,9 @@ class Leadership:
         self._recorder = recorder
         self._stopped = threading.Event()
         self._term: Term | None = None
+        self._leads = False
+        self._take_over_now = settings.take_over_now
+        self._was_fenced = self._waited = False
         self._counters: Counter[str] = Counter()
         self._connected = False
 
@@ -107,10 +116,12 @@ class Leadership:
     def run(self) -> None:
         """Leads until stopped; a broker that is away is waited for.
 
-        Raises `Fenced` when another coordinator took over, and `InvalidInput` for a
-        config or a state that can't be led on.
+        One that another was quicker than goes on waiting. Raises `Fenced` when another
+        took over from this one after it had led, and `InvalidInput` for a config or a
+        state that can't be led on.
         """
         while not self._stopped.is_set():
+            self._leads = False
             try:
                 self._lead_one_term()
             except Unreachable as error:
@@ -119,9 +130,11 @@ class Leadership:
                 log.warning("the broker is away, containers run on: %s", error)
                 self._stopped.wait(1.0)
             except Fenced as error:
-                if self._term is not None:
+                if self._leads:
                     raise
                 log.info("another coordinator was first: %s", error.seen)
+                self._take_over_now = False
+                self._was_fenced = True
 
     def _lead_one_term(self) -> None:
         settings, connection = self._settings, self._settings.connection
@@ -151,7 +164,9 @@ class Leadership:
                 client_config=connection.client_config,
             )
             stack.callback(writer.close)
-            snapshot = writer.take_over()
+            snapshot = writer.take_over(claim=claim_of_this_process())
+            if self._waited and self._stopped.wait(SETTLE_S):
+                return
             clock = self._clock()
             began_ms = clock.now_ms()
             records = _values(snapshot)
@@ -234,6 +249,8 @@ class Leadership:
             cluster.add_route("/status", term.status)
             cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
+            self._leads = True
+            self._take_over_now = self._was_fenced = False
             if self._stopped.is_set():
                 return
             observer = LagObserver.over_kafka(
@@ -260,11 +277,14 @@ class Leadership:
             fingerprint=deployments.fingerprint(self._settings.config),
             seconds=clock.seconds,
             stopped=self._stopped,
+            was_fenced=self._was_fenced,
         )
-        if self._settings.take_over_now and self._term is None:
+        self._waited = False
+        if self._take_over_now:
             self._connected = True
             return True
         why = candidacy.wait(on_connected=self._note_connected)
+        self._waited = candidacy.waited
         if why:
             log.info("taking over: %s", why)
         return bool(why)

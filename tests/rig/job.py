@@ -162,6 +162,11 @@ class Job:
                 start_new_session=True,
             )
 
+    @property
+    def coordinators(self) -> list[subprocess.Popen[bytes]]:
+        """All that were started and haven't ended."""
+        return [process for process in self._coordinators if process.poll() is None]
+
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes]:
         """A coordinator process: the command's, or a module of the rig in its place."""
         arguments = [

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.sandbox.broker import start_broker
 from tests.rig.job import Job, alive, until
 
 pytestmark = pytest.mark.contract
+
+
+def leader_of(job: Job) -> Mapping[str, Any]:
+    """The `leader` record of the state topic."""
+    reader = StateReader(job.bootstrap_servers, job.connection.state_topic)
+    try:
+        value = reader.snapshot().records["leader"].value
+    finally:
+        reader.close()
+    assert value is not None
+    return value
 
 
 def log_of(job: Job) -> str:
@@ -49,6 +62,33 @@ def test_a_second_coordinator_waits_until_the_first_is_gone(job_of: Callable[...
     after = job.wait_until_running()
     for processor in ("0", "1"):
         assert after[processor]["pid"] == before[processor]["pid"]
+
+
+def test_of_several_that_wait_one_leads_and_the_others_wait_on(job_of: Callable[..., Job]) -> None:
+    """The leader is killed, and its successor, too: each time one leads, in the next epoch, and
+    no coordinator ends that wasn't killed. Containers keep their process ids.
+    """
+    job = job_of("three-leaders")
+    before = job.processors()
+    for waiting in (1, 2):
+        job.start_coordinator()
+        until("it waits", lambda n=waiting: log_of(job).count("this coordinator waits") == n)
+    left = list(job.coordinators)
+    for epoch in (2, 3):
+        leader = next(c for c in left if c.pid == leader_of(job)["process"]["pid"])
+        leader.kill()
+        leader.wait(timeout=10)
+        left.remove(leader)
+        until(
+            "one of the others leads",
+            lambda n=epoch: (now := job.status()) is not None and now["leader_epoch"] == n,
+            seconds=20,
+        )
+        after = job.wait_until_running(seconds=20)
+        assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+        assert [c.poll() for c in left] == [None] * len(left)
+        assert leader_of(job)["process"]["pid"] in [c.pid for c in left]
+    assert log_of(job).count("leading ") == 3
 
 
 def test_a_coordinator_that_is_told_so_ends_the_one_that_leads(job_of: Callable[..., Job]) -> None:

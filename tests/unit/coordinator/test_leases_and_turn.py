@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.coordinator.candidacy import Candidacy, Leader, is_gone, this_process
+from samza_dagster.coordinator.candidacy import (
+    Candidacy,
+    Leader,
+    claim_of_this_process,
+    is_gone,
+    this_process,
+)
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.errors import Refused
@@ -77,20 +83,27 @@ class FakeTopic:
     leader: Leader | None
     age_ms: int = 0
     config: str = "mine"
+    mark: dict[str, Any] | None = None
     watching: Any = None
     closed: list[str] = field(default_factory=list)
+    then: list[StateRecord] = field(default_factory=list)
 
     def snapshot(self) -> Snapshot:
         if self.leader is None:
-            return Snapshot({}, 0)
+            return Snapshot({}, 1)
         at_ms = 1_000_000 - self.age_ms
         record = StateRecord("leader", self.leader.to_json(), 0, at_ms)
         deployment = StateRecord("deployment", {"fingerprint": self.config}, 0, at_ms)
-        return Snapshot({"leader": record, "deployment": deployment}, 1)
+        records = {"leader": record, "deployment": deployment}
+        if self.mark is not None:
+            records["take-over"] = StateRecord("take-over", self.mark, 1, at_ms)
+        return Snapshot(records, 1)
 
     def watch(self, on_record: Any, *, from_position: int) -> FakeTopic:
         assert from_position == 1
         self.watching = on_record
+        for record in self.then:
+            on_record(record)
         return self
 
     def close(self) -> None:
@@ -100,8 +113,15 @@ class FakeTopic:
 ELSEWHERE = Leader(epoch=3, host="elsewhere", lease_ms=9_000, beat_every_ms=1_000, ended=False)
 
 
-def candidacy(topic: FakeTopic, stopped: threading.Event, times: list[float]) -> Candidacy:
-    """A clock that goes through `times`, then stays; jitter of a half."""
+def candidacy(
+    topic: FakeTopic,
+    stopped: threading.Event,
+    times: list[float],
+    *,
+    jitter: float = 0.0,
+    was_fenced: bool = False,
+) -> Candidacy:
+    """A clock that goes through `times`, then stays."""
 
     def seconds() -> float:
         return times.pop(0) if len(times) > 1 else times[0]
@@ -111,7 +131,8 @@ def candidacy(topic: FakeTopic, stopped: threading.Event, times: list[float]) ->
         fingerprint="mine",
         seconds=seconds,
         stopped=stopped,
-        jitter=lambda: 0.0,
+        jitter=lambda: jitter,
+        was_fenced=was_fenced,
         wall_ms=lambda: 1_000_000,
     )
 
@@ -167,6 +188,50 @@ def test_whoever_waits_must_go_on_with_what_the_leader_runs() -> None:
         watcher.wait()
     nobody = FakeTopic(replace(ELSEWHERE, ended=True), config="other")
     assert candidacy(nobody, threading.Event(), [0.0]).wait() == "nobody leads"
+
+
+def claim(pid: int, host: str | None = None) -> dict[str, Any]:
+    """The mark of a take-over by a process of this machine, or of another."""
+    mine = claim_of_this_process()
+    return {**mine, "process": {**mine["process"], "pid": pid}, "host": host or mine["host"]}
+
+
+NOBODY = 2**22 + 1
+
+
+def test_who_takes_over_is_waited_for_although_the_leader_before_is_gone() -> None:
+    """Its mark is newer than the leader's record, which counts again once it is newer."""
+    ended = replace(ELSEWHERE, ended=True)
+    topic = FakeTopic(ended, mark=claim(1, "elsewhere"))
+    assert "silent for 5.1 s" in candidacy(topic, threading.Event(), [0.0, 2.1, 5.1]).wait()
+    topic = FakeTopic(ended, mark=claim(NOBODY))
+    assert candidacy(topic, threading.Event(), [0.0]).wait() == "nobody leads"
+
+
+def test_of_several_that_wait_each_has_its_turn() -> None:
+    """The leader is gone; whoever sees another's mark before its own turn goes on waiting."""
+    gone = replace(ELSEWHERE, ended=True)
+    topic = FakeTopic(ELSEWHERE)
+    watcher = candidacy(topic, threading.Event(), [0.0, 0.1, 0.4, 0.6, 0.9], jitter=0.6)
+    topic.then = [StateRecord("leader", gone.to_json(), 2, 0)]
+    assert watcher.wait() == "the leader of epoch 3 is gone"
+    assert watcher._seconds() == 0.9
+    topic = FakeTopic(ELSEWHERE)
+    watcher = candidacy(topic, threading.Event(), [0.0, 0.1, 1.0, 6.3, 6.5], jitter=0.6)
+    topic.then = [
+        StateRecord("leader", gone.to_json(), 2, 0),
+        StateRecord("take-over", claim(1, "elsewhere"), 3, 0),
+    ]
+    assert "silent for 5.5 s" in watcher.wait()
+
+
+def test_who_was_fenced_waits_for_whoever_did_it() -> None:
+    """Before that one has written anything, else the two would push each other out for ever."""
+    gone = replace(ELSEWHERE, ended=True)
+    mine = claim_of_this_process()
+    for topic in (FakeTopic(gone), FakeTopic(gone, mark=mine), FakeTopic(None)):
+        watcher = candidacy(topic, threading.Event(), [0.0, 4.9, 5.1], was_fenced=True)
+        assert "silent for 5.1 s" in watcher.wait()
 
 
 def test_a_stop_ends_the_wait() -> None:
