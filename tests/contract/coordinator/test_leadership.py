@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.placement.leases import shortest_left_ms
+from samza_dagster.placement.state import Limits
 from samza_dagster.sandbox.broker import start_broker
 from tests.rig.job import Job, alive, until
 
@@ -153,6 +157,28 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
         assert len(starts) == 2
     finally:
         client.close()
+
+
+def test_a_lease_bounds_the_absence_of_a_coordinator(job_of: Callable[..., Job]) -> None:
+    """Nobody renews: every container outlives what is left of a lease at least, and none the
+    lease. The next coordinator starts each of them once.
+    """
+    job = job_of("absence", lease_ms=12_000, host_timeout_ms=4_000)
+    before = job.processors()
+    pids = [container["pid"] for container in before.values()]
+    left_ms = shortest_left_ms(Limits(lease_ms=12_000, host_timeout_ms=4_000))
+    job.kill_coordinator()
+    killed = time.monotonic()
+    until("the first end", lambda: not all(map(alive, pids)), seconds=20)
+    assert time.monotonic() - killed > left_ms / 1000
+    until("the last end", lambda: not any(map(alive, pids)), seconds=20)
+    assert time.monotonic() - killed < 12 + 4  # the wardens' grace, and what the kernel takes
+    job.start_coordinator()
+    after = job.wait_until_running()
+    assert not {c["pid"] for c in after.values()} & set(pids)
+    starts = Counter(e["processor"] for e in job.journal() if e["what"] == "started")
+    assert starts == dict.fromkeys(after, 2)
+    assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
 
 
 def test_a_broker_that_goes_away_in_mid_move_delays_it_and_kills_nobody(tmp_path: Path) -> None:

@@ -21,9 +21,13 @@ from samza_dagster.coordinator.limits import (
     limits_of,
 )
 from samza_dagster.errors import InvalidInput
+from samza_dagster.placement.leases import shortest_left_ms
 from samza_dagster.placement.state import Fencing
 
 pytestmark = pytest.mark.unit
+
+OUTAGE_MS = 60_000
+"""For so long nobody may miss a coordinator, or the brokers, with the default settings."""
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
@@ -106,3 +110,11 @@ def test_what_no_container_reads_makes_no_new_deployment() -> None:
     same = {**config, "app.run.id": "x", "samza.dagster.lease.ms": "9000"}
     assert fingerprint(config) == fingerprint(same)
     assert fingerprint(config) != fingerprint({**config, "a": "2"})
+
+
+def test_a_minute_without_a_coordinator_ends_no_container() -> None:
+    """By the default lease, at the worst moment; 102 s is the shortest that does."""
+    assert shortest_left_ms(limits_of({})) == 72_500
+    for lease_ms, enough in ((102_000, True), (101_000, False)):
+        limits = limits_of({"samza.dagster.lease.ms": str(lease_ms)})
+        assert (shortest_left_ms(limits) >= OUTAGE_MS) is enough
