@@ -13,10 +13,11 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor
-from samza_dagster.simulation import answers, ownership, upkeep
+from samza_dagster.simulation import answers, laws, ownership, upkeep
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.quiescence import judge_quiet
 from samza_dagster.simulation.recovery_equivalence import judge_restart
+from samza_dagster.simulation.taken import Taken
 from samza_dagster.simulation.truth import Truth
 from samza_dagster.simulation.violation import ONE_OWNER, InvariantViolated
 
@@ -68,6 +69,7 @@ class Judge:
         for command in commands:
             chronicle.lay_down(command)
         self._judge_progress(changed, after)
+        laws.judge_step(chronicle, Taken(before, event, after, commands, changed), truth)
 
     def world_changed(self, truth: Truth) -> None:
         """Processes began, were released, were refused or ended; hosts froze or thawed."""
@@ -81,6 +83,7 @@ class Judge:
         `room`: how many more containers each host that answers could take.
         """
         judge_quiet(self._chronicle, state, truth, room)
+        laws.judge_end(self._chronicle, state)
 
     def _rename(self, old: Group | None, group: Group | None) -> None:
         """Keeps up which processors there are. One that was removed begins anew."""
@@ -90,6 +93,7 @@ class Judge:
             for pid in old.processors:
                 if pid not in now:
                     chronicle.removed.add(pid)
+                    chronicle.ever_removed.add(pid)
                     chronicle.falling_back.pop(pid, None)
         if group is not None:
             for pid, processor in now.items():
