@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest
+from samza_dagster.placement.state import Fencing, Phase, ResourceRequest
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import requests_of
-from samza_dagster.simulation.taken import Both, Taken, request_ids
+from samza_dagster.simulation.taken import Taken, request_ids
 from samza_dagster.simulation.violation import BOOKS_BALANCE
 
 
@@ -48,7 +48,7 @@ def _judge_sums(taken: Taken) -> None:
     if records and after.certificate_hash != records[-1].record.digest:
         raise taken.broken(BOOKS_BALANCE, "the state names another last record")
     fresh = {r.request_id for r in taken.every(cmd.RequestResource)} & {
-        f"{after.job}-request-{n:06d}" for n in range(before.next_request, after.next_request)
+        f"{safe(after.job)}-request-{n:06d}" for n in range(before.next_request, after.next_request)
     }
     if len(fresh) != after.next_request - before.next_request:
         raise taken.broken(BOOKS_BALANCE, f"next request {after.next_request}, new {fresh}")
@@ -148,7 +148,7 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
         if begun.execution_id in chronicle.checked_in and both.now.phase is Phase.RUNNING:
             continue  # a ghost that was taken back
         request = both.was.request if both.was is not None else None
-        expected = f"{taken.after.job}-{both.processor_id}-{begun.epoch:06d}"
+        expected = f"{safe(taken.after.job)}-{both.processor_id}-{begun.epoch:06d}"
         if begun.execution_id not in certified or begun.execution_id != expected:
             raise taken.broken(BOOKS_BALANCE, f"{begun} has no certificate")
         if begun.execution_id not in started:
@@ -264,4 +264,6 @@ def _judge_fences(taken: Taken) -> None:
             raise taken.broken(BOOKS_BALANCE, f"{command}, the ghost is {ghost}")
 
 
-__all__ = ["Both", "Group", "judge_books"]
+def safe(name: str) -> str:
+    """A job's name as ids begin with it: what isn't a letter, a digit or one of `._-` is `_`."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.arrivals import judge_arrivals, judge_same_without_index
 from samza_dagster.simulation.audit_trail import judge_tampering, judge_trail
 from samza_dagster.simulation.books import judge_books
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.durability import judge_records
 from samza_dagster.simulation.explaining import judge_explanations
+from samza_dagster.simulation.phrases import judge_words
 from samza_dagster.simulation.rungs import judge_places
 from samza_dagster.simulation.shape import judge_shape
+from samza_dagster.simulation.starts import judge_certificates
 from samza_dagster.simulation.taken import Taken
 from samza_dagster.simulation.tally import judge_tallies
 from samza_dagster.simulation.timing import judge_take_over, judge_timing
@@ -23,6 +26,7 @@ from samza_dagster.simulation.violation import (
 )
 
 EXPLAIN_EVERY = 3
+AGAIN_EVERY = 17
 RECORDS_AT = frozenset({45, 110, 300})
 TAMPER_EVERY = 12
 
@@ -38,9 +42,14 @@ def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
     judge_places(chronicle, taken)
+    judge_words(chronicle, taken)
+    judge_arrivals(chronicle, taken)
+    judge_certificates(chronicle, taken)
     if taken.restarted:
         judge_take_over(taken)
         chronicle.premises[RECORDS_RESTORE] += 1
+    if chronicle.steps % AGAIN_EVERY == 0:
+        judge_same_without_index(taken)
     if chronicle.steps % EXPLAIN_EVERY == 0:
         chronicle.premises[EXPLAINS_ITSELF] += 1
         judge_explanations(taken.after, chronicle.steps // EXPLAIN_EVERY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
@@ -14,7 +16,13 @@ from samza_dagster.placement.state import (
     Stage,
 )
 from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import is_forced_restart, reasons, requests_of, subject_of
+from samza_dagster.simulation.legality import (
+    holders,
+    is_forced_restart,
+    reasons,
+    requests_of,
+    subject_of,
+)
 from samza_dagster.simulation.taken import Both, Taken
 from samza_dagster.simulation.violation import RIGHT_PLACE
 
@@ -44,6 +52,7 @@ def _judge_excluded(taken: Taken, group: Group, processor_id: str, request: Reso
     if request.host is not None or request.allocated_host is not None:
         return
     state = taken.after
+    group = _before_younger(group, request)
     processor = group.processors.get(processor_id)
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
     expected |= {reason_host for reason_host in _held_elsewhere(group, processor_id)}
@@ -63,10 +72,18 @@ def _judge_excluded(taken: Taken, group: Group, processor_id: str, request: Reso
         )
 
 
+def _before_younger(group: Group, request: ResourceRequest) -> Group:
+    """The group without what was asked for after this request, in the same step."""
+    younger = {
+        pid: replace(processor, request=None)
+        for pid, processor in group.processors.items()
+        if processor.request is not None and processor.request.request_id > request.request_id
+    }
+    return replace(group, processors={**group.processors, **younger}) if younger else group
+
+
 def _held_elsewhere(group: Group, processor_id: str) -> set[str]:
     """Hosts that the job doesn't know (yet), and that the group holds."""
-    from samza_dagster.simulation.legality import holders
-
     return {reason.host for reason in holders(group, processor_id)}
 
 
@@ -138,12 +155,13 @@ def qualified(taken: Taken, both: Both) -> list[str]:
         return []
     found: list[str] = []
     for pid, standby in group.processors.items():
-        if _may_give_way(state, group, both.now, standby):
+        if may_give_way(state, group, both.now, standby):
             found.append(pid)
     return sorted(found, key=lambda pid: rank(state, pid))
 
 
-def _may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
+def may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
+    """Whether the active could take this standby's place now."""
     incarnation = standby.incarnation
     if standby.role is not Role.STANDBY or standby.phase is not Phase.RUNNING:
         return False
@@ -205,7 +223,7 @@ def _judge_failovers(taken: Taken) -> None:
             pid
             for pid, standby in new.processors.items()
             if pid not in failover.tried
-            and _may_give_way(taken.after, new, active, standby)
+            and may_give_way(taken.after, new, active, standby)
             and rank(taken.after, pid) < rank(taken.after, failover.standby_id)
         ]
         if better and not isinstance(taken.event, ev.LagObserved):

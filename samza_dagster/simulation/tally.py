@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import End, JobState, Phase, Processor, Role
+from samza_dagster.placement.state import AskKind, End, JobState, Phase, Processor, Role
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import (
     awaits_its_place,
@@ -170,6 +170,9 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     if now.waiting_since_ms != now_ms:
         raise taken.broken(TALLIES, f"{now} waits since this step")
     expected = now_ms
+    old = both.old.action if both.old is not None else None
+    if old is not None and old.ask.kind is AskKind.STOP_STANDBY:
+        ours = ours or old.ask.processor_id == both.processor_id  # nobody asked it to wait
     if both.ended is not None and not ours:
         expected += pause_ms(now, taken.after)
         if was.phase is Phase.RUNNING and expected == now_ms:

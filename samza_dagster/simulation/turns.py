@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from samza_dagster.model import naming
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
     AskKind,
@@ -90,7 +91,9 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
         if group.action is not None and group.action.stage not in _FALLBACK
     ]
     limits = state.limits
-    if len(acting) < limits.max_concurrent_actions:
+    # One that was given up for a failover may have been the last to take a turn in this step.
+    given_up = any("is needed" in r.message for r in taken.every(cmd.WriteResponse))
+    if len(acting) < limits.max_concurrent_actions and not given_up:
         for group in state.groups.values():
             ask = first_ready(group)
             if ask is None or _is_swap(ask):
