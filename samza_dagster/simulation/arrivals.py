@@ -95,12 +95,15 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
                 _judge_ghost(taken, ghost, books, stopped)
         action = group.action
         held = None if action is None else action.reservation
-        if held is not None and held.allocated_host == host and held.request_id not in asked:
-            if now is None or now.action is None or now.action.reservation is not None:
-                raise taken.broken(BOOKS_BALANCE, f"{host} may have lost {held}")
+        if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
+            now is None or now.action is None or now.action.reservation is not None
+        ):
+            raise taken.broken(BOOKS_BALANCE, f"{host} may have lost {held}")
     orphans = books - mine
     if not orphans <= stopped or any(name in books and name in started for name in mine):
-        raise taken.broken(BOOKS_BALANCE, f"of {sorted(orphans)} only {sorted(stopped)} are stopped")
+        raise taken.broken(
+            BOOKS_BALANCE, f"of {sorted(orphans)} only {sorted(stopped)} are stopped"
+        )
 
 
 def _judge_ghost(taken: Taken, ghost: Ghost, books: frozenset[str], stopped: set[str]) -> None:
@@ -169,9 +172,10 @@ def _judge_places(taken: Taken) -> None:
         if now is None and was is not None and both.group is not None and both.old is not None:
             action = both.old.action
             stops = action is not None and action.ask.kind.value == "stop-standby"
-            if stops and action is not None and action.ask.processor_id == both.processor_id:
-                if both.processor_id not in gone and action.stage.value == "stopping":
-                    raise taken.broken(BOOKS_BALANCE, f"{both.processor_id} keeps its locality")
+            if (stops and action is not None and action.ask.processor_id == both.processor_id) and (
+                both.processor_id not in gone and action.stage.value == "stopping"
+            ):
+                raise taken.broken(BOOKS_BALANCE, f"{both.processor_id} keeps its locality")
     for pid, host in said.items():
         for both in taken.both:
             failover = None if both.group is None else both.group.failover

@@ -17,7 +17,7 @@ from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import JobState
 from samza_dagster.placement.verification import Head, Verdict, verify
-from samza_dagster.simulation.forgeries import Forgery, forgeries, forged_records
+from samza_dagster.simulation.forgeries import Forgery, forged_records, forgeries
 from samza_dagster.simulation.violation import AUDIT_VERIFIES, InvariantViolated
 
 _ODD: tuple[Any, ...] = (None, 1, True, "text", 2.5, {"no": 1}, [["one"]], [[1, "two"]], "ab")
@@ -81,9 +81,11 @@ def _judge_verdict(records: Sequence[AuditRecord], head: Head) -> None:
         starts=dict(sorted(starts.items())),
         ways=dict(sorted(ways.items())),
     )
-    if verdict != expected or list(verdict.starts) != sorted(starts) or list(
-        verdict.ways
-    ) != sorted(ways):
+    if (
+        verdict != expected
+        or list(verdict.starts) != sorted(starts)
+        or list(verdict.ways) != sorted(ways)
+    ):
         raise InvariantViolated(AUDIT_VERIFIES, f"{verdict}, by count {expected}")
     if verdict.complete != (bool(records) and records[0].number == 1):
         raise InvariantViolated(AUDIT_VERIFIES, f"complete is {verdict.complete}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Fencing, Phase, ResourceRequest
+from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import requests_of
 from samza_dagster.simulation.taken import Taken, request_ids
@@ -33,7 +33,7 @@ def judge_books(chronicle: Chronicle, taken: Taken) -> None:
     _judge_requests(taken, known)
     _judge_releases(taken, known, kept)
     if taken.changed or taken.commands:
-        _judge_starts(chronicle, taken)
+        _judge_starts(taken)
         _judge_stops(chronicle, taken)
         _judge_ends(taken)
         _judge_fences(taken)
@@ -123,6 +123,7 @@ def _judge_orphan(taken: Taken, event: ev.ResourceAllocated, released: bool) -> 
     """What nobody asks for is given back; what is used stays, and isn't held a second time."""
     for group in taken.before.groups.values():
         if event.request_id in request_ids(group):
+            _judge_allocated(taken, event, group)
             return
         for processor in group.processors.values():
             incarnation = processor.incarnation
@@ -134,18 +135,33 @@ def _judge_orphan(taken: Taken, event: ev.ResourceAllocated, released: bool) -> 
         raise taken.broken(BOOKS_BALANCE, f"{event.request_id} is held for nobody")
 
 
-def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
+def _judge_allocated(taken: Taken, event: ev.ResourceAllocated, old: Group) -> None:
+    """What is held is counted upon, there and from now on; else it was given back."""
+    group = taken.after.groups.get(old.group_id)
+    for _, request in requests_of(group) if group is not None else ():
+        if request.request_id != event.request_id:
+            continue
+        was = next(r for _, r in requests_of(old) if r.request_id == event.request_id)
+        host = event.host if was.allocated_host is None else was.allocated_host
+        action = None if group is None else group.action
+        ours = action is not None and action.reservation is request
+        if request.allocated_host != host or (ours and not request.confirmed):
+            raise taken.broken(BOOKS_BALANCE, f"{request} is held on {host}")
+
+
+def _judge_starts(taken: Taken) -> None:
     started = {command.execution_id: command for command in taken.every(cmd.StartContainer)}
     certified = {
         command.record.execution_id
         for command in taken.every(cmd.RecordCertificate)
         if command.record.kind == "start"
     }
+    back = {was.incarnation.execution_id for was, _ in taken.ghosts if was is not None}
     for both in taken.both:
         begun = both.begun
         if begun is None or both.now is None:
             continue
-        if begun.execution_id in chronicle.checked_in and both.now.phase is Phase.RUNNING:
+        if begun.execution_id in back and both.now.phase is Phase.RUNNING:
             continue  # a ghost that was taken back
         request = both.was.request if both.was is not None else None
         expected = f"{safe(taken.after.job)}-{both.processor_id}-{begun.epoch:06d}"
@@ -238,9 +254,10 @@ def _judge_ends(taken: Taken) -> None:
         if execution_id in ghosts or execution_id in alive:
             raise taken.broken(BOOKS_BALANCE, f"{host} is to forget {execution_id}")
     event = taken.event
-    if isinstance(event, ev.ContainerStopped | ev.StartFailed):
-        if (event.execution_id, event.host) not in forgotten:
-            raise taken.broken(BOOKS_BALANCE, f"{event.host} still keeps {event.execution_id}")
+    if (isinstance(event, ev.ContainerStopped | ev.StartFailed)) and (
+        (event.execution_id, event.host) not in forgotten
+    ):
+        raise taken.broken(BOOKS_BALANCE, f"{event.host} still keeps {event.execution_id}")
 
 
 def _judge_fences(taken: Taken) -> None:

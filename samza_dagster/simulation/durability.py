@@ -74,7 +74,9 @@ def passed_on(state: JobState) -> JobState:
         raise InvariantViolated(RECORDS_RESTORE, f"read back: {found}\nwritten: {state}")
     if next_deadline_ms(found) != next_deadline_ms(rebuilt(state)):
         raise InvariantViolated(RECORDS_RESTORE, "read back, it waits for something else")
-    hosts = {h.host: Host(h.host, h.alive, fault_domain=h.fault_domain) for h in found.hosts.values()}
+    hosts = {
+        h.host: Host(h.host, h.alive, fault_domain=h.fault_domain) for h in found.hosts.values()
+    }
     return rebuilt(replace(found, hosts=Map(hosts)))
 
 
@@ -106,7 +108,7 @@ def _judge_in_flight(state: JobState) -> None:
         uuids.update(ask.uuid for ask in group.queue)
         if group.action is not None:
             uuids.add(group.action.ask.uuid)
-    if in_flight(state.groups.values()) != uuids:
+    if set(in_flight(state.groups.values())) != uuids:
         raise InvariantViolated(RECORDS_RESTORE, f"{sorted(uuids)} are in flight, told otherwise")
 
 

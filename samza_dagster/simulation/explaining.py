@@ -92,7 +92,9 @@ def _judge_candidate(
     if not fitting or candidate.host not in candidate.seen:
         raise _wrong(candidate, f"not what was seen: {told}")
     if not candidate.change or not any(
-        word in candidate.change for r in fitting for word in (r.who or r.host, "LAST_SEEN", "domain")
+        word in candidate.change
+        for r in fitting
+        for word in (r.who or r.host, "LAST_SEEN", "domain")
     ):
         raise _wrong(candidate, "no change is proposed")
     if candidate.rule in ("another-host", "standby-runs"):
@@ -109,14 +111,21 @@ def _judge_way_out(
     """After what was proposed the reason is gone, and the host legal if it was the only one."""
     after = explain(changed, processor_id, candidate.host)
     again = after.candidates[0] if after.candidates else None
-    if again is not None and not again.legal and (again.rule, again.seen) == (
-        candidate.rule,
-        candidate.seen,
+    if (
+        again is not None
+        and not again.legal
+        and (again.rule, again.seen)
+        == (
+            candidate.rule,
+            candidate.seen,
+        )
     ):
         raise _wrong(candidate, f"the change is no way out: {again}")
-    if only and not after.legal and reasons(
-        changed, changed.groups[group_id], processor_id, candidate.host
-    ) == []:
+    if (
+        only
+        and not after.legal
+        and reasons(changed, changed.groups[group_id], processor_id, candidate.host) == []
+    ):
         raise _wrong(candidate, f"after the change it still isn't legal: {after}")
 
 
@@ -171,9 +180,7 @@ def _judge_unknown(state: JobState, destination: str) -> None:
     for processor_id in ("9-9", "99"):
         said = explain(state, processor_id, destination)
         _must_refuse(said, "processor-known", processor_id)
-        known = [
-            pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted
-        ]
+        known = [pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted]
         if any(pid not in said.candidates[0].change for pid in known) or (
             not known and "deploy" not in said.candidates[0].change
         ):

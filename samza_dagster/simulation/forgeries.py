@@ -59,10 +59,10 @@ def _chained(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]:
     number = made[-1].number + 1 if made else records[0].number
     before = made[-1].digest if made else records[0].previous_hash
     for record in records[first:]:
-        record = replace(record, number=number, previous_hash=before)
-        record = replace(record, digest=hash_of(record))
-        made.append(record)
-        number, before = number + 1, record.digest
+        placed = replace(record, number=number, previous_hash=before)
+        placed = replace(placed, digest=hash_of(placed))
+        made.append(placed)
+        number, before = number + 1, placed.digest
     return made
 
 
@@ -188,7 +188,9 @@ def _false_start(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery
     yield Forgery("one invented", forged, at, _rules("others"), ("9-9", "host-99"))
     forged = _with(records, place, others=(*record.others, ("9-9", host)))
     yield Forgery("one on its host", forged, at, _rules("same-host"), ("9-9", host))
-    forged = _chained([*records[: place + 1], replace(record, epoch=10**6), *records[place + 1 :]], at)
+    forged = _chained(
+        [*records[: place + 1], replace(record, epoch=10**6), *records[place + 1 :]], at
+    )
     yield Forgery("twice", forged, at + 1, _rules("execution"), (record.execution_id,))
     alike = replace(record, epoch=10**6, execution_id="demo-x-1000000", host="host-98")
     forged = _chained([*records[: place + 1], alike], at)
@@ -250,7 +252,18 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
 
 
 _ODD: dict[str, tuple[Any, ...]] = {
-    "others": (None, "ab", 7, {}, [["one"]], [["a", "b", "c"]], [[1, "b"]], [["a", 2]], [7], ["ab"]),
+    "others": (
+        None,
+        "ab",
+        7,
+        {},
+        [["one"]],
+        [["a", "b", "c"]],
+        [[1, "b"]],
+        [["a", 2]],
+        [7],
+        ["ab"],
+    ),
     "predecessor": (7, "none", [], True, {}),
     "lag_records": ("1", True, 2.5, []),
     "ready_in_ms": ("1", True, 2.5, []),
@@ -259,18 +272,27 @@ _ODD: dict[str, tuple[Any, ...]] = {
 
 def forged_records(value: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     """JSON that is no record of this release, and the field that a refusal must name."""
-    for odd in (None, [], "text", 7):
+    nothing: tuple[Any, ...] = (None, [], "text", 7)
+    for odd in nothing:
         yield odd, "no JSON object"
     for version in (0, 2, "1", None, True, 1.0):
         yield {**value, "version": version}, "version"
     yield {k: v for k, v in value.items() if k != "version"}, "version"
     yield {**value, "later": 1}, "later"
-    named = {"execution_id": "e", "epoch": 1, "host": "h", "how": "dead", "at_ms": 1, "evidence": ""}
+    named = {
+        "execution_id": "e",
+        "epoch": 1,
+        "host": "h",
+        "how": "dead",
+        "at_ms": 1,
+        "evidence": "",
+    }
     yield {**value, "predecessor": {**named, "later": 1}}, "predecessor.later"
     for name, kept in named.items():
         left = {k: v for k, v in named.items() if k != name}
         yield {**value, "predecessor": left}, f"predecessor.{name}"
-        for odd in (None, True, 2.5, [], "1" if isinstance(kept, int) else 1):
+        others: tuple[Any, ...] = (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
+        for odd in others:
             wrong = {**named, name: odd}
             yield {**value, "predecessor": wrong}, f"predecessor.{name}"
     for name, kept in value.items():

@@ -30,8 +30,10 @@ class Judge:
     world after each change of its processes.
     """
 
-    def __init__(self, chronicle: Chronicle | None = None) -> None:
+    def __init__(self, chronicle: Chronicle | None = None, *, by_law: bool = True) -> None:
+        """Without `by_law` it is the ten invariants alone, for steps that are made up."""
         self._chronicle = Chronicle() if chronicle is None else chronicle
+        self._by_law = by_law
 
     @property
     def premises(self) -> Counter[str]:
@@ -40,7 +42,7 @@ class Judge:
 
     def fork(self) -> Judge:
         """A judge with the same memory that goes its own way."""
-        return Judge(self._chronicle.fork())
+        return Judge(self._chronicle.fork(), by_law=self._by_law)
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
         """One committed step of the heart. Costs about what changed."""
@@ -69,7 +71,8 @@ class Judge:
         for command in commands:
             chronicle.lay_down(command)
         self._judge_progress(changed, after)
-        laws.judge_step(chronicle, Taken(before, event, after, commands, changed), truth)
+        if self._by_law:
+            laws.judge_step(chronicle, Taken(before, event, after, commands, changed), truth)
 
     def world_changed(self, truth: Truth) -> None:
         """Processes began, were released, were refused or ended; hosts froze or thawed."""
@@ -83,7 +86,8 @@ class Judge:
         `room`: how many more containers each host that answers could take.
         """
         judge_quiet(self._chronicle, state, truth, room)
-        laws.judge_end(self._chronicle, state)
+        if self._by_law:
+            laws.judge_end(self._chronicle, state)
 
     def _rename(self, old: Group | None, group: Group | None) -> None:
         """Keeps up which processors there are. One that was removed begins anew."""

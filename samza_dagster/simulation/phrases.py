@@ -108,17 +108,19 @@ def _judge_answered(
             action.response_ms,
         ):
             raise taken.broken(TRUE_WORDS, f"{said}, by the state {action}")
-        if said is None and before is not None and not fresh:
-            if (before.status, before.message, before.response_ms) != (
+        if (said is None and before is not None and not fresh) and (
+            (before.status, before.message, before.response_ms)
+            != (
                 action.status,
                 action.message,
                 action.response_ms,
-            ):
-                raise taken.broken(TRUE_WORDS, f"{action} was told otherwise")
+            )
+        ):
+            raise taken.broken(TRUE_WORDS, f"{action} was told otherwise")
         if action.status == "IN_PROGRESS" and new is not None:
             _judge_progress(taken, action)
     known = [] if old is None else [*old.queue, *([old.action.ask] if old.action else ())]
-    left = set() if new is None else {ask.uuid for ask in new.queue}
+    left = set[str]() if new is None else {ask.uuid for ask in new.queue}
     if action is not None:
         left.add(action.ask.uuid)
     for ask in known:
@@ -220,9 +222,10 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
         action = None
     if isinstance(event, ev.JobDeployed):
         return message == f"{_FAILED}deployment {event.deployment_id} began"
-    if isinstance(event, ev.RequestArrived) and event.ask.refers_to == ask.uuid:
-        if event.ask.kind.value in CONTROLS:
-            return _is_given_up(taken, event.ask, action, message)
+    if (isinstance(event, ev.RequestArrived) and event.ask.refers_to == ask.uuid) and (
+        event.ask.kind.value in CONTROLS
+    ):
+        return _is_given_up(taken, event.ask, action, message)
     if action is None:
         # It was refused when its turn came, or ended in the step in which it began.
         return bool(message)
@@ -246,6 +249,7 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
         for both in taken.both
         if both.processor_id == subject and both.was is not None and both.was.request
     ]
+    reached += [held] if held else []
     home = source if taken.after.limits.host_affinity and source else "ANY_HOST"
     alone = "ended by itself"
     fine = {

@@ -37,7 +37,7 @@ def judge_places(chronicle: Chronicle, taken: Taken) -> None:
     for old, new in taken.changed:
         if new is None:
             continue
-        known = set() if old is None else {r.request_id for _, r in requests_of(old)}
+        known = set[str]() if old is None else {r.request_id for _, r in requests_of(old)}
         for pid, request in requests_of(new):
             if request.request_id not in known:
                 chronicle.premises[RIGHT_PLACE] += 1
@@ -47,7 +47,9 @@ def judge_places(chronicle: Chronicle, taken: Taken) -> None:
     _judge_failovers(taken)
 
 
-def _judge_excluded(taken: Taken, group: Group, processor_id: str, request: ResourceRequest) -> None:
+def _judge_excluded(
+    taken: Taken, group: Group, processor_id: str, request: ResourceRequest
+) -> None:
     """A request for any host excludes every host that is forbidden, and no other without reason."""
     if request.host is not None or request.allocated_host is not None:
         return
@@ -55,7 +57,7 @@ def _judge_excluded(taken: Taken, group: Group, processor_id: str, request: Reso
     group = _before_younger(group, request)
     processor = group.processors.get(processor_id)
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
-    expected |= {reason_host for reason_host in _held_elsewhere(group, processor_id)}
+    expected |= _held_elsewhere(group, processor_id)
     action = group.action
     reserves = action is not None and request in (action.reservation, action.standby_reservation)
     if reserves and action is not None:
@@ -97,6 +99,8 @@ def _judge_rung(taken: Taken, both: Both) -> None:
         return
     if is_forced_restart(both.old, group) is not None:
         return
+    if taken.counted("failed-standby-allocations"):
+        return  # what it had reserved became illegal: any other host
     state, failover = taken.after, group.failover
     failing_over = failover is not None and failover.active_id == both.processor_id
     if failing_over:
@@ -168,9 +172,10 @@ def may_give_way(state: JobState, group: Group, active: Processor, standby: Proc
     if incarnation is None or incarnation.host in active.avoid_hosts:
         return False
     action = group.action
-    if action is not None and action.stage in _REVOCABLE and action.standby_id:
-        if action.standby_id == standby.processor_id and action.ask.kind.value != "start-standby":
-            return False
+    if (action is not None and action.stage in _REVOCABLE and action.standby_id) and (
+        action.standby_id == standby.processor_id and action.ask.kind.value != "start-standby"
+    ):
+        return False
     host = incarnation.host
     in_its_way = [
         reason
@@ -210,9 +215,10 @@ def _judge_failovers(taken: Taken) -> None:
             raise taken.broken(RIGHT_PLACE, f"{failover} begins now")
         active = new.processors[failover.active_id]
         was = None if old is None else old.processors.get(failover.standby_id)
-        if was is not None and was.phase is Phase.RUNNING and was.incarnation is not None:
-            if was.incarnation.host != failover.host:
-                raise taken.broken(RIGHT_PLACE, f"{failover}, and {was}")
+        if (was is not None and was.phase is Phase.RUNNING and was.incarnation is not None) and (
+            was.incarnation.host != failover.host
+        ):
+            raise taken.broken(RIGHT_PLACE, f"{failover}, and {was}")
         if cmd.DeleteLocality(failover.standby_id) not in taken.commands or (
             cmd.WriteLocality(failover.active_id, failover.host) not in taken.commands
         ):

@@ -23,12 +23,30 @@ _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
 
 def judge_shape(taken: Taken) -> None:
     """Every group that changed, and the job."""
-    for _, group in taken.changed:
+    for old, group in taken.changed:
         if group is not None:
             judge_group_shape(group, taken.after)
+            _judge_way_back(taken, old, group)
     state = taken.after
     if len(state.uuids) > max(0, state.limits.remembered_uuids):
         raise _wrong("job", f"{len(state.uuids)} requests are remembered")
+
+
+def _judge_way_back(taken: Taken, old: Group | None, group: Group) -> None:
+    """It goes back to its source while that is asked for by name; else it says so."""
+    action = group.action
+    before = None if old is None else old.action
+    if action is None or action.stage not in _FALLBACK:
+        return
+    if before is not None and before.ask.uuid == action.ask.uuid and before.stage in _FALLBACK:
+        if before.stage is Stage.FALLBACK_ANY and action.stage is Stage.FALLBACK_SOURCE:
+            raise _wrong(group.group_id, f"{action.ask.uuid} tries its source again")
+        return
+    subject = group.processors[subject_of(action)]
+    named = subject.incarnation or (subject.request and subject.request.host)
+    home = taken.after.limits.host_affinity and action.source_host and group.failover is None
+    if (action.stage is Stage.FALLBACK_SOURCE) != bool(home and named):
+        raise _wrong(group.group_id, f"{action.ask.uuid} is {action.stage}: {subject}")
 
 
 def judge_group_shape(group: Group, state: JobState) -> None:
@@ -76,9 +94,10 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
             raise _wrong(pid, f"names a host and excludes some: {request}")
     if (processor.deadline_ms is not None) != (phase in (Phase.STARTING, Phase.STOPPING)):
         raise _wrong(pid, f"is {phase} until {processor.deadline_ms}")
-    if phase is Phase.RUNNING and incarnation is not None:
-        if processor.last_seen_host != incarnation.host:
-            raise _wrong(pid, f"runs on {incarnation.host}, last seen {processor.last_seen_host}")
+    if (phase is Phase.RUNNING and incarnation is not None) and (
+        processor.last_seen_host != incarnation.host
+    ):
+        raise _wrong(pid, f"runs on {incarnation.host}, last seen {processor.last_seen_host}")
     if not processor.wanted and phase is not Phase.STOPPING:
         raise _wrong(pid, f"isn't wanted, and is {phase}")
     if processor.extra and processor.role is not Role.STANDBY:
@@ -101,6 +120,8 @@ def _judge_action(group: Group, action: Action) -> None:
         raise _wrong(name, f"{ask.uuid} reserves {reservation}")
     if stage in (Stage.HELD, Stage.STOPPING) and open_:
         raise _wrong(name, f"{ask.uuid} is {stage} with {reservation}")
+    if stage is Stage.STOPPING and ask.hold and not action.committed:
+        raise _wrong(name, f"{ask.uuid} is to be held, and nobody said go")
     if stage is Stage.HELD and (reservation is None or not ask.hold):
         raise _wrong(name, f"{ask.uuid} holds {reservation}")
     if stage is Stage.HELD and action.committed and reservation and reservation.confirmed:
@@ -157,7 +178,9 @@ def _judge_failover(group: Group) -> None:
         raise _wrong(group.group_id, f"{failover}, and {active}")
     if active.phase is Phase.WAITING:
         raise _wrong(group.group_id, f"{failover}, and its active waits")
-    where = active.incarnation.host if active.incarnation else active.request and active.request.host
+    where = (
+        active.incarnation.host if active.incarnation else active.request and active.request.host
+    )
     if where != failover.host or failover.tried[-1:] != (failover.standby_id,):
         raise _wrong(group.group_id, f"{failover}, and its active goes to {where}")
     if len(set(failover.tried)) != len(failover.tried) or not failover.why:

@@ -42,10 +42,14 @@ def _judge_common(taken: Taken, record: AuditRecord, both: Both | None) -> None:
     if record.fencing not in (taken.before.limits.fencing.value, taken.after.limits.fencing.value):
         raise taken.broken(TRUE_CERTIFICATES, f"{record} is fenced otherwise")
     begun = None if both is None else both.begun
-    if record.kind == "start" and begun is not None and (
-        begun.execution_id != record.execution_id
-        or begun.epoch != record.epoch
-        or begun.host != record.host
+    if (
+        record.kind == "start"
+        and begun is not None
+        and (
+            begun.execution_id != record.execution_id
+            or begun.epoch != record.epoch
+            or begun.host != record.host
+        )
     ):
         raise taken.broken(TRUE_CERTIFICATES, f"{record}, in the state {begun}")
 
@@ -66,11 +70,11 @@ def _judge_end(taken: Taken, record: AuditRecord) -> None:
             seen = "the brokers refuse its principal"
         case _:
             seen = f"its lease ended at {_lease_of(taken, record)}, it is {taken.now_ms}"
-    how = {
-        ev.PrincipalFenced: "fenced",
-        ev.TimePassed: "lease",
-        ev.HostLost: "lease",
-    }.get(type(event), "dead")
+    how = "dead"
+    if isinstance(event, ev.PrincipalFenced):
+        how = "fenced"
+    elif isinstance(event, ev.TimePassed | ev.HostLost):
+        how = "lease"
     if (record.evidence, record.how) != (seen, how):
         raise taken.broken(TRUE_CERTIFICATES, f"{record} instead of {how}: {seen}")
 

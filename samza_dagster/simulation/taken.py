@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -113,8 +113,8 @@ class Taken:
 
 def _both(changed: list[tuple[Group | None, Group | None]]) -> Iterator[Both]:
     for old, new in changed:
-        was = old.processors if old is not None else {}
-        now = new.processors if new is not None else {}
+        was: Mapping[str, Processor] = old.processors if old is not None else {}
+        now: Mapping[str, Processor] = new.processors if new is not None else {}
         for pid in {**was, **now}:
             yield Both(pid, was.get(pid), now.get(pid), old, new)
 

@@ -29,7 +29,7 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
         if now is None:
             continue
         if was is None:
-            _judge_new(taken, now)
+            _judge_new(taken, both, now)
             continue
         failures = int(_ended_unasked(both) or _overdue(taken, both))
         failed[now.role] += failures
@@ -58,9 +58,7 @@ def _ended_unasked(both: Both) -> bool:
     """It ran or was starting, nobody had told it to stop, and it has no process any more."""
     was = both.was
     return (
-        both.ended is not None
-        and was is not None
-        and was.phase in (Phase.RUNNING, Phase.STARTING)
+        both.ended is not None and was is not None and was.phase in (Phase.RUNNING, Phase.STARTING)
     )
 
 
@@ -92,12 +90,21 @@ def _no_place(taken: Taken, both: Both) -> bool:
     return due and was.phase is Phase.REQUESTING and now.phase is not Phase.RUNNING
 
 
-def _judge_new(taken: Taken, now: Processor) -> None:
+def _judge_new(taken: Taken, both: Both, now: Processor) -> None:
+    ends = (
+        [g.end for g in both.old.ghosts if g.processor_id == now.processor_id and g.end]
+        if both.old
+        else []
+    )
+    newest = max(ends, key=lambda end: end.epoch, default=None)
+    if isinstance(taken.event, ev.JobDeployed) and now.last_end != newest:
+        raise taken.broken(TALLIES, f"{now} is new, its ghost ended as {newest}")
     if (now.failures, now.attempts, now.failed_at_ms, now.avoid_hosts) != (0, 0, (), ()):
         raise taken.broken(TALLIES, f"{now} is new")
-    if now.phase is Phase.WAITING:
-        if (now.waiting_since_ms, now.not_before_ms) != (taken.now_ms, taken.now_ms):
-            raise taken.broken(TALLIES, f"{now} is new and waits from now on")
+    if (now.phase is Phase.WAITING) and (
+        (now.waiting_since_ms, now.not_before_ms) != (taken.now_ms, taken.now_ms)
+    ):
+        raise taken.broken(TALLIES, f"{now} is new and waits from now on")
     if now.extra != (not isinstance(taken.event, ev.JobDeployed)) or not now.wanted:
         raise taken.broken(TALLIES, f"{now} is new, extra or not")
     if isinstance(taken.event, ev.JobDeployed):
@@ -143,9 +150,10 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     now_ms = taken.now_ms
     if taken.restarted or taken.redeployed:
         latest = now_ms + _LONGEST_PAUSE_MS
-        if both.ended is None and was.phase is Phase.WAITING and now.phase is Phase.WAITING:
-            if now.not_before_ms != min(was.not_before_ms, latest):
-                raise taken.broken(TALLIES, f"{now} waited until {was.not_before_ms}")
+        if (both.ended is None and was.phase is Phase.WAITING and now.phase is Phase.WAITING) and (
+            now.not_before_ms != min(was.not_before_ms, latest)
+        ):
+            raise taken.broken(TALLIES, f"{now} waited until {was.not_before_ms}")
         return
     action = both.group.action if both.group is not None else None
     ours = both.group is not None and awaits_its_place(both.group, both.processor_id)

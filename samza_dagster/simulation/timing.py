@@ -48,9 +48,10 @@ def deadlines(group: Group, now_ms: int) -> Iterator[int]:
         if processor.deadline_ms is not None:
             yield processor.deadline_ms
         waits = processor.phase is Phase.WAITING
-        if waits and not awaits_its_place(group, processor.processor_id):
-            if processor.not_before_ms > now_ms:
-                yield processor.not_before_ms
+        if (waits and not awaits_its_place(group, processor.processor_id)) and (
+            processor.not_before_ms > now_ms
+        ):
+            yield processor.not_before_ms
     for _, request in requests_of(group):
         if request.allocated_host is None:
             yield request.deadline_ms
@@ -76,6 +77,7 @@ def _judge_processor(taken: Taken, both: Both) -> None:
         expected = now_ms + _STOP_AGAIN_MS
         if not fresh and was is not None and was.deadline_ms is not None:
             due = isinstance(taken.event, ev.TimePassed) and was.deadline_ms <= now_ms
+            due = due or (isinstance(taken.event, ev.StopFailed) and now.deadline_ms == expected)
             expected = expected if due else was.deadline_ms
     if now.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
@@ -155,9 +157,10 @@ def _judge_ghosts(taken: Taken) -> None:
         if was is None:
             if now.lost_at_ms != taken.now_ms:
                 raise taken.broken(ON_TIME, f"{now} was lost now")
-            if now.ended is None and (last is None or now.lease_ends_ms != last + lease):
-                if not (now.fencing and now.lease_ends_ms == taken.now_ms + limits.lease_ms):
-                    raise taken.broken(ON_TIME, f"{now} had its last grant at {last}")
+            if (now.ended is None and (last is None or now.lease_ends_ms != last + lease)) and (
+                not (now.fencing and now.lease_ends_ms == taken.now_ms + limits.lease_ms)
+            ):
+                raise taken.broken(ON_TIME, f"{now} had its last grant at {last}")
             continue
         if was is now or was.ended is not None or now.ended is not None:
             continue
@@ -200,9 +203,10 @@ def _judge_passing(taken: Taken) -> None:
             if gone and request.deadline_ms > now_ms and not due:
                 raise taken.broken(ON_TIME, f"{request} of {pid} is given up before its time")
     for was, now in taken.ghosts:
-        if was is not None and now is not None and now.ended is Ended.LEASE and not was.ended:
-            if was.lease_ends_ms is None or was.lease_ends_ms > now_ms:
-                raise taken.broken(ON_TIME, f"{was} is taken for ended before its time")
+        if (
+            was is not None and now is not None and now.ended is Ended.LEASE and not was.ended
+        ) and (was.lease_ends_ms is None or was.lease_ends_ms > now_ms):
+            raise taken.broken(ON_TIME, f"{was} is taken for ended before its time")
 
 
 def _judge_hosts(taken: Taken) -> None:
@@ -256,9 +260,9 @@ def _judge_next(chronicle: Chronicle, state: JobState, taken: Taken) -> None:
             if soonest is None or due < soonest:
                 soonest = due
     told = next_deadline_ms(state)
-    if told != soonest and (told is None or told not in chronicle.host_dues or (
-        soonest is not None and told > soonest
-    )):
+    if told != soonest and (
+        told is None or told not in chronicle.host_dues or (soonest is not None and told > soonest)
+    ):
         raise taken.broken(ON_TIME, f"the next deadline is {soonest}, told {told}")
 
 

@@ -40,9 +40,10 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
     waiting: list[tuple[Any, ...]] = []
     for group in taken.after.groups.values():
         for pid, processor in group.processors.items():
-            if processor.phase is Phase.WAITING and processor.not_before_ms <= now_ms:
-                if not awaits_its_place(group, pid):
-                    waiting.append(_key(group, processor))
+            if (processor.phase is Phase.WAITING and processor.not_before_ms <= now_ms) and (
+                not awaits_its_place(group, pid)
+            ):
+                waiting.append(_key(group, processor))
     if waiting and starting < limit:
         raise taken.broken(FAIR_TURNS, f"{min(waiting)} waits, {starting} of {limit} start")
     if isinstance(taken.event, ev.RequestArrived | ev.HostRegistered | ev.HostLost):
@@ -98,7 +99,9 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             ask = first_ready(group)
             if ask is None or _is_swap(ask):
                 continue
-            if not any(_touching(state, h) >= limits.max_actions_per_host for h in _hosts(group, ask)):
+            if not any(
+                _touching(state, h) >= limits.max_actions_per_host for h in _hosts(group, ask)
+            ):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
     for old, new in taken.changed:
         action = None if new is None else new.action
