@@ -118,7 +118,7 @@ def simulate(
 
 def _search(seed: int, events: int, workers: int, as_json: bool, quiet: bool) -> int:
     from samza_dagster.simulation.campaign import run
-    from samza_dagster.simulation.violation import INVARIANTS
+    from samza_dagster.simulation.violation import JUDGES
 
     shows = sys.stderr.isatty() and not quiet
 
@@ -136,11 +136,11 @@ def _search(seed: int, events: int, workers: int, as_json: bool, quiet: bool) ->
     result = run(seed, events, workers=workers, progress=progress, clock=time.monotonic)
     if shows:
         click.echo(err=True)
-    idle = [name for name in INVARIANTS if not result.premises[name]]
+    idle = [name for name in JUDGES if not result.premises[name]]
     if as_json:
-        print_json(result.to_json(INVARIANTS, AT_LEAST))
+        print_json(result.to_json(JUDGES, AT_LEAST))
     else:
-        _show(result, INVARIANTS)
+        _show(result, JUDGES)
     for broken in result.broken[:3]:
         _tell(broken, quiet or as_json)
     if idle:

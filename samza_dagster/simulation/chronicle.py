@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.certificates import FIRST_HASH
+from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
 from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
 from samza_dagster.simulation.twins import twin
 from samza_dagster.simulation.violation import InvariantViolated
@@ -68,7 +68,8 @@ class Chronicle:
     the cluster said it holds and nothing has used or released. `left` is the group that
     last lost a process on a host. `grants` is the last grant of each host lost in this
     term. `falling_back` has the source host of each container that a failed action
-    left down.
+    left down. `first_ends` is how each incarnation's end was first recorded, `last_ends` that of
+    each processor's newest; `host_dues` is until when hosts may take to register.
     """
 
     premises: Counter[str] = field(default_factory=Counter[str])
@@ -91,7 +92,12 @@ class Chronicle:
     grants: dict[str, int] = field(default_factory=dict[str, int])
     term_began_ms: int = 0
     epoch: int = 0
-    records: int = 0
+    trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
+    first_ends: dict[str, AuditRecord] = field(default_factory=dict[str, AuditRecord])
+    last_ends: dict[str, AuditRecord] = field(default_factory=dict[str, AuditRecord])
+    ever_removed: set[str] = field(default_factory=set[str])
+    host_dues: set[int] = field(default_factory=set[int])
+    steps: int = 0
     digest: str = FIRST_HASH
     limits: Limits = field(default_factory=Limits)
 
@@ -117,6 +123,11 @@ class Chronicle:
             registered=set(self.registered),
             domains=dict(self.domains),
             grants=dict(self.grants),
+            trail=list(self.trail),
+            first_ends=dict(self.first_ends),
+            last_ends=dict(self.last_ends),
+            ever_removed=set(self.ever_removed),
+            host_dues=set(self.host_dues),
         )
 
     def lease_over_ms(self, host: str) -> int:

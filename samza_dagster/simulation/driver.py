@@ -37,6 +37,7 @@ class Profile:
     wish: float = 0.05
     time: float = 0.06
     tidy: float = 0.5
+    closed: float = 0.04
     longest_wait_ms: int = 70_000
 
 
@@ -145,7 +146,10 @@ class _Driver:
             return self._wish(world) if lots.random() < 0.4 else self._time()
         if draw_ < profile.time:
             return self._time()
-        return moves[0] if lots.random() < profile.tidy else lots.choice(moves)
+        move = moves[0] if lots.random() < profile.tidy else lots.choice(moves)
+        if move.kind == "read" and lots.random() < profile.closed:
+            return Move("read", (*move.ids, "the coordinator stream can't be read"))
+        return move
 
     def count(self, world: World, move: Move, history: History) -> None:
         """Enters a fault in the table, under all that is under way when it comes."""

@@ -198,13 +198,13 @@ def notice(world: World, place: int) -> bool:
     return True
 
 
-def read(world: World, place: int) -> bool:
-    """The leader reads a request off the stream."""
+def read(world: World, place: int, no_start_because: str = "") -> bool:
+    """The leader reads a request off the stream, while a container could start, or none could."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.unread):
         return False
     ask = world.brokers.asked[leader.unread.pop(place)]
-    world.handle(ev.RequestArrived(world.now_ms, ask))
+    world.handle(ev.RequestArrived(world.now_ms, ask, no_start_because))
     return True
 
 

@@ -13,10 +13,11 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor
-from samza_dagster.simulation import answers, ownership, upkeep
+from samza_dagster.simulation import answers, laws, ownership, upkeep
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.quiescence import judge_quiet
 from samza_dagster.simulation.recovery_equivalence import judge_restart
+from samza_dagster.simulation.taken import Taken
 from samza_dagster.simulation.truth import Truth
 from samza_dagster.simulation.violation import ONE_OWNER, InvariantViolated
 
@@ -29,8 +30,10 @@ class Judge:
     world after each change of its processes.
     """
 
-    def __init__(self, chronicle: Chronicle | None = None) -> None:
+    def __init__(self, chronicle: Chronicle | None = None, *, by_law: bool = True) -> None:
+        """Without `by_law` it is the ten invariants alone, for steps that are made up."""
         self._chronicle = Chronicle() if chronicle is None else chronicle
+        self._by_law = by_law
 
     @property
     def premises(self) -> Counter[str]:
@@ -39,7 +42,7 @@ class Judge:
 
     def fork(self) -> Judge:
         """A judge with the same memory that goes its own way."""
-        return Judge(self._chronicle.fork())
+        return Judge(self._chronicle.fork(), by_law=self._by_law)
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
         """One committed step of the heart. Costs about what changed."""
@@ -68,6 +71,8 @@ class Judge:
         for command in commands:
             chronicle.lay_down(command)
         self._judge_progress(changed, after)
+        if self._by_law:
+            laws.judge_step(chronicle, Taken(before, event, after, commands, changed), truth)
 
     def world_changed(self, truth: Truth) -> None:
         """Processes began, were released, were refused or ended; hosts froze or thawed."""
@@ -81,6 +86,8 @@ class Judge:
         `room`: how many more containers each host that answers could take.
         """
         judge_quiet(self._chronicle, state, truth, room)
+        if self._by_law:
+            laws.judge_end(self._chronicle, state)
 
     def _rename(self, old: Group | None, group: Group | None) -> None:
         """Keeps up which processors there are. One that was removed begins anew."""
@@ -90,6 +97,7 @@ class Judge:
             for pid in old.processors:
                 if pid not in now:
                     chronicle.removed.add(pid)
+                    chronicle.ever_removed.add(pid)
                     chronicle.falling_back.pop(pid, None)
         if group is not None:
             for pid, processor in now.items():

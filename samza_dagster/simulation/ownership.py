@@ -59,15 +59,16 @@ def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth)
 
 def judge_record(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
     """The chain is whole, and what the record says is so in the world."""
-    if record.number != chronicle.records + 1 or record.previous_hash != chronicle.digest:
+    if record.number != len(chronicle.trail) + 1 or record.previous_hash != chronicle.digest:
         raise InvariantViolated(
             ONE_OWNER,
             f"audit record {record.number} of {record.execution_id} doesn't follow "
-            f"record {chronicle.records}",
+            f"record {len(chronicle.trail)}",
         )
     if record.digest != digest_of(record):
         raise InvariantViolated(ONE_OWNER, f"audit record {record.number}: digest is wrong")
-    chronicle.records, chronicle.digest = record.number, record.digest
+    chronicle.trail.append(record)
+    chronicle.digest = record.digest
     if record.kind == "end":
         _judge_end(chronicle, record, truth)
     else:

@@ -25,6 +25,7 @@ class Setup:
     domains: tuple[str, ...] = ()
     limits: tuple[tuple[str, int | str], ...] = ()
     affinity: bool = True
+    job: str = "demo"
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -43,6 +44,7 @@ class Setup:
             self.host_names,
             slots=self.slots,
             domains=dict(zip(self.host_names, self.domains, strict=False)),
+            job=self.job,
             judge=judge,
             heart=heart,
         )
@@ -101,6 +103,11 @@ def draw(lots: random.Random) -> Setup:
             ("retry_count", lots.choice((1, 8))),
             # More members than places could never all run at once.
             ("max_standbys", places - 1),
+            ("container_memory_mb", lots.choice((384, 384, 256))),
+            ("request_timeout_ms", lots.choice((5_000, 5_000, 2_000, 12_000))),
+            ("retry_window_ms", lots.choice((300_000, 300_000, 20_000))),
+            ("remembered_uuids", lots.choice((20_000, 20_000, 4))),
         ),
         affinity=lots.random() < 0.85,
+        job=lots.choice(("demo", "demo", "demo", "we:ird job")),
     )

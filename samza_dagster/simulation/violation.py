@@ -27,6 +27,35 @@ INVARIANTS = (
 )
 """Every invariant by its name, in the order in which the docs number them."""
 
+BOOKS_BALANCE = "books-balance"
+WELL_FORMED = "well-formed"
+TALLIES = "tallies"
+ON_TIME = "on-time"
+FAIR_TURNS = "fair-turns"
+RIGHT_PLACE = "right-place"
+TRUE_WORDS = "true-words"
+TRUE_CERTIFICATES = "true-certificates"
+EXPLAINS_ITSELF = "explains-itself"
+RECORDS_RESTORE = "records-restore"
+AUDIT_VERIFIES = "audit-verifies"
+
+LAWS = (
+    BOOKS_BALANCE,
+    WELL_FORMED,
+    TALLIES,
+    ON_TIME,
+    FAIR_TURNS,
+    RIGHT_PLACE,
+    TRUE_WORDS,
+    TRUE_CERTIFICATES,
+    EXPLAINS_ITSELF,
+    RECORDS_RESTORE,
+    AUDIT_VERIFIES,
+)
+"""What holds of every step besides: that it says what it does, in time, and counts right."""
+
+JUDGES = INVARIANTS + LAWS
+
 
 class InvariantViolated(Exception):
     """`invariant` doesn't hold any more; `what` says what was seen, for a person."""

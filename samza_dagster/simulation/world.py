@@ -17,6 +17,7 @@ from samza_dagster.simulation import faults, fingerprint, happenings, passing, q
 from samza_dagster.simulation.brokers import Brokers
 from samza_dagster.simulation.clocks import Clock, HostClock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.durability import passed_on
 from samza_dagster.simulation.effects import act, forget_lost
 from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
 from samza_dagster.simulation.moves import Move
@@ -172,13 +173,14 @@ class World:
         return book is not None and book.talks and not host.restarted
 
     def take_over(self, wall_jump_ms: int = 0) -> None:
-        """Another coordinator leads from the committed state; the one before ends or is a zombie."""
+        """Another coordinator leads from what the records hold; the one before ends or is a zombie."""
         before = self.leader
         self.old = None if before.standing is Standing.DEAD else before
         if self.old is not None and self.old.standing is Standing.LEADING:
             self.old.standing = Standing.PAUSED
         now = before.clock.read(self.true_ms) + wall_jump_ms
         clock = Clock(self.true_ms, now, before.clock.ppm)
+        self.committed = passed_on(self.committed)
         self.leader = Coordinator(before.epoch + 1, self.committed, clock)
         self.leader.last_commit_ms = now
         self.leader.unread = list(self.brokers.topic)

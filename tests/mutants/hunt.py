@@ -19,6 +19,9 @@ from types import FrameType
 from typing import Any
 
 LONGEST_HISTORY_S = 20
+# Many short and diverse histories first: most bugs show at once, or only after long.
+SHORT_HISTORIES = 16
+SHORT_STEPS = 90
 NEVER_ENDS = "never-ends"
 DOES_NOT_LOAD = "does-not-load"
 
@@ -42,7 +45,7 @@ def hunt(first: int, steps: int, most: int) -> dict[str, Any]:
     while events < most:
         signal.setitimer(signal.ITIMER_PROF, LONGEST_HISTORY_S)
         try:
-            history = simulate(seed, steps)
+            history = simulate(seed, _steps(seed - first, steps))
         except Endless:
             return {"invariant": NEVER_ENDS, "what": "", "seed": seed, "events": events}
         finally:
@@ -60,6 +63,10 @@ def hunt(first: int, steps: int, most: int) -> dict[str, Any]:
             }
         seed += 1
     return {"invariant": None, "events": events, "seeds": seed - first, "premises": premises}
+
+
+def _steps(number: int, steps: int) -> int:
+    return min(steps, SHORT_STEPS) if number < SHORT_HISTORIES else steps
 
 
 def reached(first: int, steps: int, most: int) -> dict[str, list[int]]:
@@ -85,7 +92,7 @@ def reached(first: int, steps: int, most: int) -> dict[str, list[int]]:
     sys.settrace(trace)
     seed, events = first, 0
     while events < most:
-        events += max(1, simulate(seed, steps).events)
+        events += max(1, simulate(seed, _steps(seed - first, steps)).events)
         seed += 1
     sys.settrace(None)
     return {name: sorted(ran) for name, ran in lines.items()}

@@ -9,7 +9,7 @@ import pytest
 from samza_dagster.simulation import campaign
 from samza_dagster.simulation.campaign import Result
 from samza_dagster.simulation.coverage import COLUMNS, ROWS, missing
-from samza_dagster.simulation.violation import INVARIANTS
+from samza_dagster.simulation.violation import JUDGES
 
 pytestmark = pytest.mark.simulator
 
@@ -30,7 +30,7 @@ def test_no_history_breaks_a_rule(result: Result) -> None:
 
 def test_every_invariant_was_put_to_the_test(result: Result) -> None:
     """A judge that is never asked proves nothing."""
-    assert [name for name in INVARIANTS if not result.premises[name]] == []
+    assert [name for name in JUDGES if not result.premises[name]] == []
 
 
 def test_faults_come_often(result: Result) -> None:

@@ -14,7 +14,7 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import line_of
-from samza_dagster.simulation.violation import INVARIANTS
+from samza_dagster.simulation.violation import JUDGES
 
 pytestmark = pytest.mark.unit
 
@@ -29,7 +29,7 @@ def test_a_search_reports_every_invariant_and_the_table(runner: CliRunner) -> No
     """One JSON document; the exit code follows from it."""
     result = runner.invoke(cli, ["simulate", "--events", "3000", "--json"])
     document = json.loads(result.stdout)
-    assert set(document["premises"]) == set(INVARIANTS)
+    assert set(document["premises"]) == set(JUDGES)
     assert document["events"] >= 3000
     assert document["coverage"]["running"]["death"] > 0
     bad = document["violations"] or not all(document["premises"].values())

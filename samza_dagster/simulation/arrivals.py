@@ -1,0 +1,186 @@
+"""What a deployment, a host's books, a sample of lag and a uuid change, and nothing besides."""
+
+from __future__ import annotations
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import Ghost, Phase
+from samza_dagster.simulation.chronicle import Chronicle
+from samza_dagster.simulation.taken import Taken
+from samza_dagster.simulation.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
+
+
+def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
+    """By the kind of event."""
+    event = taken.event
+    if isinstance(event, ev.JobDeployed):
+        _judge_deployment(taken, event)
+    elif taken.before.deployment_id != taken.after.deployment_id:
+        raise taken.broken(WELL_FORMED, "another deployment without one")
+    if isinstance(event, ev.HostRegistered):
+        _judge_books(taken, event)
+    _judge_lags(taken)
+    _judge_memory(chronicle, taken)
+    _judge_places(taken)
+
+
+def judge_same_without_index(taken: Taken) -> None:
+    """A coordinator that read the state back takes the same step. Dear: for some steps alone."""
+    again = step(rebuilt(taken.before), taken.event)
+    if again.commands != taken.commands or again.state != taken.after:
+        raise taken.broken(RECORDS_RESTORE, "read back, it takes another step")
+
+
+def _judge_deployment(taken: Taken, event: ev.JobDeployed) -> None:
+    """Whoever is in it is wanted and begins anew; whoever isn't goes; all requests are over."""
+    if not taken.redeployed:
+        if taken.before.groups is not taken.after.groups:
+            for old, new in taken.changed:
+                if old is not None and (new is None or set(old.processors) != set(new.processors)):
+                    raise taken.broken(WELL_FORMED, "the same deployment again changes it")
+        return
+    if taken.after.deployment_id != event.deployment_id:
+        raise taken.broken(WELL_FORMED, f"it is {taken.after.deployment_id}")
+    wanted = {pid for members in event.groups.values() for pid in members}
+    found: set[str] = set()
+    for group in taken.after.groups.values():
+        if group.action is not None or group.queue or group.failover is not None:
+            raise taken.broken(WELL_FORMED, f"{group.group_id} goes on from before")
+        for pid, processor in group.processors.items():
+            if processor.wanted != (pid in wanted):
+                raise taken.broken(WELL_FORMED, f"{pid} is wanted {processor.wanted}")
+            if processor.phase in (Phase.RUNNING, Phase.STARTING):
+                raise taken.broken(WELL_FORMED, f"{pid} is {processor.phase}, from before")
+            found.add(pid)
+    if wanted - found:
+        raise taken.broken(WELL_FORMED, f"{wanted - found} isn't there")
+
+
+def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
+    """What is on the books and in the state, what in one of them alone."""
+    host, books = event.host, event.execution_ids
+    known = taken.after.hosts.get(host)
+    if known is None or not (known.alive and known.registered):
+        raise taken.broken(BOOKS_BALANCE, f"{host} has registered: {known}")
+    if known.fault_domain != event.fault_domain:
+        raise taken.broken(BOOKS_BALANCE, f"{host} is in {event.fault_domain!r}: {known}")
+    stopped = {c.execution_id for c in taken.every(cmd.StopContainer) if c.host == host}
+    started = {c.execution_id for c in taken.every(cmd.StartContainer)}
+    asked = {c.request_id for c in taken.every(cmd.RequestResource)}
+    mine: set[str] = set()
+    for group in taken.before.groups.values():
+        now = taken.after.groups.get(group.group_id)
+        for pid, processor in group.processors.items():
+            incarnation = processor.incarnation
+            if incarnation is None or incarnation.host != host:
+                continue
+            name = incarnation.execution_id
+            mine.add(name)
+            after = None if now is None else now.processors.get(pid)
+            kept = after is not None and after.incarnation == incarnation
+            match processor.phase:
+                case Phase.STOPPING:
+                    fine = name in stopped and kept
+                case Phase.STARTING:
+                    fine = kept and (name in started) == (name not in books)
+                case _:
+                    fine = kept == (name in books)
+            if not fine:
+                raise taken.broken(BOOKS_BALANCE, f"{processor} with books {sorted(books)}")
+        for ghost in group.ghosts:
+            if ghost.incarnation.host == host:
+                mine.add(ghost.incarnation.execution_id)
+                _judge_ghost(taken, ghost, books, stopped)
+        action = group.action
+        held = None if action is None else action.reservation
+        if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
+            now is None or now.action is None or now.action.reservation is not None
+        ):
+            raise taken.broken(BOOKS_BALANCE, f"{host} may have lost {held}")
+    orphans = books - mine
+    if not orphans <= stopped or any(name in books and name in started for name in mine):
+        raise taken.broken(
+            BOOKS_BALANCE, f"of {sorted(orphans)} only {sorted(stopped)} are stopped"
+        )
+
+
+def _judge_ghost(taken: Taken, ghost: Ghost, books: frozenset[str], stopped: set[str]) -> None:
+    """Taken back if it ran, still owns its tasks and nothing took its place; else stopped."""
+    name = ghost.incarnation.execution_id
+    before = taken.before.groups[ghost.processor_id.split("-")[0]]
+    was = before.processors.get(ghost.processor_id)
+    in_time = ghost.lease_ends_ms is None or taken.now_ms < ghost.lease_ends_ms
+    may = (
+        name in books
+        and ghost.ran
+        and not ghost.fencing
+        and ghost.ended is None
+        and in_time
+        and was is not None
+        and was.wanted
+        and was.incarnation is None
+    )
+    group = taken.after.groups.get(before.group_id)
+    now = None if group is None else group.processors.get(ghost.processor_id)
+    back = now is not None and now.incarnation == ghost.incarnation
+    if back != may and not (may and len(before.ghosts) > 1):
+        raise taken.broken(BOOKS_BALANCE, f"{ghost} may be taken back: {may}, is: {back}")
+    if not back and name not in stopped:
+        raise taken.broken(BOOKS_BALANCE, f"{ghost} isn't stopped")
+
+
+def _judge_lags(taken: Taken) -> None:
+    """The newest sample of each, and nothing else changes them."""
+    expected = taken.before.lags
+    if isinstance(taken.event, ev.LagObserved):
+        for lag in taken.event.lags:
+            expected = expected.set(lag.processor_id, lag)
+    if taken.after.lags is not taken.before.lags and taken.after.lags != expected:
+        raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}")
+    if expected is not taken.before.lags and taken.after.lags != expected:
+        raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}, measured {expected}")
+
+
+def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
+    """Requests are remembered in order of arrival; beyond the limit the oldest are forgotten."""
+    before, after = taken.before, taken.after
+    if after.uuids is before.uuids and after.next_uuid == before.next_uuid:
+        return
+    event, limit = taken.event, max(0, after.limits.remembered_uuids)
+    if not isinstance(event, ev.RequestArrived):
+        raise taken.broken(WELL_FORMED, "requests are remembered or forgotten without one")
+    kept = {uuid: place for uuid, place in before.uuids.items() if place >= after.next_uuid - limit}
+    if limit:
+        kept[event.ask.uuid] = before.next_uuid
+    if after.next_uuid != before.next_uuid + 1 or dict(after.uuids) != kept:
+        raise taken.broken(WELL_FORMED, f"remembered are {dict(after.uuids)}, by count {kept}")
+
+
+def _judge_places(taken: Taken) -> None:
+    """Who has checked in is where its locality says, and that is written in the same commit."""
+    said = {c.processor_id: c.host for c in taken.every(cmd.WriteLocality)}
+    gone = {c.processor_id for c in taken.every(cmd.DeleteLocality)}
+    for both in taken.both:
+        was, now = both.was, both.now
+        if now is not None and now.phase is Phase.RUNNING and now.incarnation is not None:
+            if was is not None and was.phase is Phase.RUNNING:
+                continue
+            if said.get(both.processor_id) != now.incarnation.host:
+                raise taken.broken(BOOKS_BALANCE, f"{now} checked in, its locality isn't written")
+        if now is None and was is not None and both.group is not None and both.old is not None:
+            action = both.old.action
+            stops = action is not None and action.ask.kind.value == "stop-standby"
+            if (stops and action is not None and action.ask.processor_id == both.processor_id) and (
+                both.processor_id not in gone and action.stage.value == "stopping"
+            ):
+                raise taken.broken(BOOKS_BALANCE, f"{both.processor_id} keeps its locality")
+    for pid, host in said.items():
+        for both in taken.both:
+            failover = None if both.group is None else both.group.failover
+            if both.processor_id != pid or both.now is None:
+                continue
+            there = both.now.incarnation is not None and both.now.incarnation.host == host
+            if not there and (failover is None or failover.host != host):
+                raise taken.broken(BOOKS_BALANCE, f"{pid} is said to be on {host}: {both.now}")

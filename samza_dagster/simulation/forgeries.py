@@ -1,0 +1,304 @@
+"""Ways to tamper with an audit trail, each with the rule that finds it.
+
+A forger who can't hash breaks the chain. One who can writes all digests anew, and is
+found by what the records say of each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from samza_dagster.placement.certificates import AuditRecord, Predecessor
+
+
+@dataclass(frozen=True, slots=True)
+class Forgery:
+    """Tampered records: the `rules` any of which finds it, at which place, and what it names."""
+
+    what: str
+    records: Sequence[AuditRecord]
+    position: int
+    rules: frozenset[str]
+    names: tuple[str, ...] = ()
+
+
+def forgeries(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
+    """Forgeries of a true history, some of each kind."""
+    places = sorted({0, len(records) // 2, len(records) - 1}) if records else []
+    for place in places:
+        yield from _unhashed(records, place)
+        yield from _misshapen(records, place)
+    starts = [n for n, record in enumerate(records) if record.kind == "start"]
+    for place in _some(starts):
+        yield from _false_start(records, place)
+    ends = [n for n, record in enumerate(records) if record.kind == "end"]
+    for place in _some(ends):
+        yield from _false_end(records, place)
+    yield from _cut(records)
+
+
+def _some(places: list[int]) -> list[int]:
+    return sorted({places[0], places[len(places) // 2], places[-1]}) if places else []
+
+
+def hash_of(record: AuditRecord) -> str:
+    """The digest as docs/audit.md has it."""
+    content = asdict(record)
+    del content["digest"]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _chained(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]:
+    """The records, numbered and hashed anew from a place on."""
+    made = list(records[:first])
+    number = made[-1].number + 1 if made else records[0].number
+    before = made[-1].digest if made else records[0].previous_hash
+    for record in records[first:]:
+        placed = replace(record, number=number, previous_hash=before)
+        placed = replace(placed, digest=hash_of(placed))
+        made.append(placed)
+        number, before = number + 1, placed.digest
+    return made
+
+
+def _with(records: Sequence[AuditRecord], place: int, **changes: Any) -> list[AuditRecord]:
+    changed = [*records]
+    changed[place] = replace(changed[place], **changes)
+    return _chained(changed, place)
+
+
+def _rules(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+def _unhashed(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    record, at = records[place], place + 1
+
+    def changed(**changes: Any) -> list[AuditRecord]:
+        made = [*records]
+        made[place] = replace(record, **changes)
+        return made
+
+    for name, value in (
+        ("at_ms", record.at_ms + 1),
+        ("evidence", record.evidence + "!"),
+        ("why", record.why + "!"),
+        ("deployment_id", "run-0"),
+        ("host", "host-0"),
+        ("digest", "0" * 64),
+    ):
+        yield Forgery(f"{name} changed", changed(**{name: value}), at, _rules("digest"))
+    if place:
+        said = (f"{record.number + 1} ", f" {record.number} ")
+        yield Forgery("a number", changed(number=record.number + 1), at, _rules("number"), said)
+        yield Forgery("a link", changed(previous_hash="0" * 64), at, _rules("chain"))
+        left = [*records[:place], *records[place + 1 :]]
+        if place + 1 < len(records):
+            yield Forgery("one taken out", left, at, _rules("number"))
+            swapped = [*records]
+            swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+            yield Forgery("two swapped", swapped, at, _rules("number"))
+            yield Forgery("renumbered", _renumbered(left), at, _rules("chain"))
+        doubled = [*records[: place + 1], *records[place:]]
+        yield Forgery("one twice", doubled, at + 1, _rules("number"))
+    elif record.number == 1:
+        yield Forgery("another beginning", changed(previous_hash="1" * 64), at, _rules("chain"))
+        yield Forgery("numbered from 0", changed(number=0), at, _rules("number"))
+
+
+def _renumbered(records: Sequence[AuditRecord]) -> list[AuditRecord]:
+    first = records[0].number
+    return [replace(record, number=first + n) for n, record in enumerate(records)]
+
+
+def _misshapen(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    record, at = records[place], place + 1
+    for name, value in (
+        ("kind", "begin"),
+        ("role", "Leader"),
+        ("epoch", 0),
+        ("execution_id", ""),
+        ("host", ""),
+        ("processor_id", ""),
+        ("group_id", ""),
+        ("how", "first" if record.kind == "end" else "dead"),
+    ):
+        forged = _with(records, place, **{name: value})
+        names = (name, repr(value))
+        yield Forgery(f"{name} {value!r}", forged, at, _rules("form"), names)
+    for version in (0, 2):
+        forged = _with(records, place, rules_version=version)
+        yield Forgery(f"rules {version}", forged, at, _rules("rules-version"), (str(version), "1"))
+    if record.kind == "end":
+        named = Predecessor(record.execution_id, record.epoch, record.host, "dead", 1, "")
+        forged = _with(records, place, predecessor=named)
+        yield Forgery("an end with a predecessor", forged, at, _rules("form"), ("predecessor",))
+
+
+def _false_start(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    record, at = records[place], place + 1
+    host, named = record.host, record.predecessor
+    earlier = [r for r in records[:place] if r.kind == "start"]
+    if earlier:
+        last = earlier[-1]
+        for epoch in {last.epoch, max(1, last.epoch - 1)}:
+            forged = _with(records, place, epoch=epoch)
+            names = (f"epoch {epoch} ", f"epoch {last.epoch} ")
+            yield Forgery("an epoch again", forged, at, _rules("epoch"), names)
+        forged = _with(records, place, execution_id=last.execution_id)
+        yield Forgery("it started", forged, at, _rules("execution"), (last.execution_id,))
+    if named is None:
+        first = Predecessor("demo-0-000000", 1, host, "dead", 1, "")
+        if all(r.processor_id != record.processor_id for r in earlier):
+            forged = _with(records, place, predecessor=first)
+            names = (first.execution_id, record.processor_id)
+            yield Forgery("it never was", forged, at, _rules("predecessor"), names)
+    else:
+        for name, value in (
+            ("execution_id", "demo-0-000000"),
+            ("epoch", named.epoch + 1),
+            ("host", "host-0"),
+            ("how", "fenced" if named.how != "fenced" else "lease"),
+            ("at_ms", named.at_ms + 1),
+            ("evidence", named.evidence + "!"),
+        ):
+            false = replace(named, **{name: value})
+            forged = _with(records, place, predecessor=false)
+            yield Forgery(f"predecessor {name}", forged, at, _rules("predecessor"), (str(value),))
+        before = [r for r in earlier if r.processor_id == record.processor_id][-1]
+        if before.deployment_id == record.deployment_id and record.role == "Active":
+            forged = _with(records, place, predecessor=None)
+            names = (before.execution_id, before.host)
+            yield Forgery("no predecessor", forged, at, _rules("predecessor"), names)
+    for other_id, other in record.others:
+        left = tuple(o for o in record.others if o != (other_id, other))
+        forged = _with(records, place, others=left)
+        yield Forgery("one unnamed", forged, at, _rules("others"), (other_id, other))
+        neighbour = replace(record, host=other)
+        forged = _chained([*records[:place], neighbour, *records[place + 1 :]], place)
+        names = (other, record.execution_id)
+        yield Forgery("two on a host", forged, at, _rules("same-host"), names)
+    # Named after the others it sorts behind them.
+    forged = _with(records, place, others=(*record.others, ("9-9", "host-99")))
+    yield Forgery("one invented", forged, at, _rules("others"), ("9-9", "host-99"))
+    forged = _with(records, place, others=(*record.others, ("9-9", host)))
+    yield Forgery("one on its host", forged, at, _rules("same-host"), ("9-9", host))
+    forged = _chained(
+        [*records[: place + 1], replace(record, epoch=10**6), *records[place + 1 :]], at
+    )
+    yield Forgery("twice", forged, at + 1, _rules("execution"), (record.execution_id,))
+    alike = replace(record, epoch=10**6, execution_id="demo-x-1000000", host="host-98")
+    forged = _chained([*records[: place + 1], alike], at)
+    names = ("demo-x-1000000", record.execution_id)
+    yield Forgery("while it runs", forged, at + 1, _rules("one-owner"), names)
+
+
+def _false_end(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    record, at = records[place], place + 1
+    for name, value in (
+        ("processor_id", "9-9"),
+        ("group_id", "9"),
+        ("role", "Active" if record.role != "Active" else "Standby"),
+        ("epoch", record.epoch + 1),
+        ("host", "host-0"),
+    ):
+        forged = _with(records, place, **{name: value})
+        yield Forgery(f"an end's {name}", forged, at, _rules("ends"), (record.execution_id,))
+    forged = _with(records, place, execution_id="demo-x-000000")
+    yield Forgery("an end of nobody", forged, at, _rules("ends"), ("demo-x-000000",))
+    for how in ("dead", "lease", "fenced"):
+        if how == "dead" and record.how != "dead":
+            continue
+        again = replace(record, how=how)
+        forged = _chained([*records[:at], again, *records[at:]], at)
+        names = (record.execution_id, how, record.how)
+        yield Forgery(f"{record.how}, then {how}", forged, at + 1, _rules("ends"), names)
+
+
+def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
+    """What age left, with a record that could only follow from those that it took."""
+    for first in sorted({1, len(records) // 2}):
+        left = records[first:]
+        starts = [n for n, r in enumerate(left) if r.kind == "start"]
+        if not left or not starts or left[0].number == 1:
+            continue
+        place = starts[0]
+        record = left[place]
+        for name, value in (("how", "asleep"), ("epoch", record.epoch)):
+            named = Predecessor("demo-0-000000", 1, record.host, "dead", 1, "")
+            forged = _with(left, place, predecessor=replace(named, **{name: value}))
+            names = ("demo-0-000000", str(value))
+            yield Forgery(f"older {name}", forged, place + 1, _rules("predecessor"), names)
+        unknown = replace(
+            record, kind="end", how="dead", execution_id="demo-x-9", predecessor=None, others=()
+        )
+        for epoch in (record.epoch, record.epoch + 1):
+            forged = _chained([*left[: place + 1], replace(unknown, epoch=epoch)], place + 1)
+            yield Forgery("an end", forged, place + 2, _rules("ends"), ("demo-x-9",))
+        if record.epoch > 1:
+            older = replace(unknown, epoch=record.epoch - 1)
+            again = replace(record, execution_id="demo-x-9", epoch=10**6)
+            forged = _chained([*left[: place + 1], older, again], place + 1)
+            rules = _rules("execution")
+            yield Forgery("it ended before", forged, place + 3, rules, ("demo-x-9",))
+            twice = [*left[: place + 1], older, replace(older, evidence="again")]
+            forged = _chained(twice, place + 1)
+            yield Forgery("ends again", forged, place + 3, _rules("ends"), ("demo-x-9",))
+
+
+_ODD: dict[str, tuple[Any, ...]] = {
+    "others": (
+        None,
+        "ab",
+        7,
+        {},
+        [["one"]],
+        [["a", "b", "c"]],
+        [[1, "b"]],
+        [["a", 2]],
+        [7],
+        ["ab"],
+    ),
+    "predecessor": (7, "none", [], True, {}),
+    "lag_records": ("1", True, 2.5, []),
+    "ready_in_ms": ("1", True, 2.5, []),
+}
+
+
+def forged_records(value: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+    """JSON that is no record of this release, and the field that a refusal must name."""
+    nothing: tuple[Any, ...] = (None, [], "text", 7)
+    for odd in nothing:
+        yield odd, "no JSON object"
+    for version in (0, 2, "1", None, True, 1.0):
+        yield {**value, "version": version}, "version"
+    yield {k: v for k, v in value.items() if k != "version"}, "version"
+    yield {**value, "later": 1}, "later"
+    named = {
+        "execution_id": "e",
+        "epoch": 1,
+        "host": "h",
+        "how": "dead",
+        "at_ms": 1,
+        "evidence": "",
+    }
+    yield {**value, "predecessor": {**named, "later": 1}}, "predecessor.later"
+    for name, kept in named.items():
+        left = {k: v for k, v in named.items() if k != name}
+        yield {**value, "predecessor": left}, f"predecessor.{name}"
+        others: tuple[Any, ...] = (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
+        for odd in others:
+            wrong = {**named, name: odd}
+            yield {**value, "predecessor": wrong}, f"predecessor.{name}"
+    for name, kept in value.items():
+        if name == "version":
+            continue
+        yield {k: v for k, v in value.items() if k != name}, name
+        odd_ones = _ODD.get(name) or (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
+        for odd in odd_ones:
+            yield {**value, name: odd}, name

@@ -1,0 +1,68 @@
+"""All that holds of every step besides the invariants; what is dear is looked at now and then."""
+
+from __future__ import annotations
+
+from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.arrivals import judge_arrivals, judge_same_without_index
+from samza_dagster.simulation.audit_trail import judge_tampering, judge_trail
+from samza_dagster.simulation.books import judge_books
+from samza_dagster.simulation.chronicle import Chronicle
+from samza_dagster.simulation.durability import judge_records
+from samza_dagster.simulation.explaining import judge_explanations
+from samza_dagster.simulation.phrases import judge_words
+from samza_dagster.simulation.rungs import judge_places
+from samza_dagster.simulation.shape import judge_shape
+from samza_dagster.simulation.starts import judge_certificates
+from samza_dagster.simulation.taken import Taken
+from samza_dagster.simulation.tally import judge_tallies
+from samza_dagster.simulation.timing import judge_take_over, judge_timing
+from samza_dagster.simulation.truth import Truth
+from samza_dagster.simulation.turns import judge_turns
+from samza_dagster.simulation.violation import (
+    AUDIT_VERIFIES,
+    EXPLAINS_ITSELF,
+    RECORDS_RESTORE,
+    WELL_FORMED,
+)
+
+EXPLAIN_EVERY = 3
+AGAIN_EVERY = 17
+RECORDS_AT = frozenset({45, 110, 300})
+TAMPER_EVERY = 12
+
+
+def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
+    """One committed step; the chronicle knows its commands already."""
+    chronicle.steps += 1
+    judge_books(chronicle, taken)
+    if taken.changed:
+        chronicle.premises[WELL_FORMED] += 1
+        judge_shape(taken)
+    judge_tallies(chronicle, taken)
+    judge_timing(chronicle, taken)
+    judge_turns(chronicle, taken)
+    judge_places(chronicle, taken)
+    judge_words(chronicle, taken)
+    judge_arrivals(chronicle, taken)
+    judge_certificates(chronicle, taken)
+    if taken.restarted:
+        judge_take_over(taken)
+        chronicle.premises[RECORDS_RESTORE] += 1
+    if chronicle.steps % AGAIN_EVERY == 0:
+        judge_same_without_index(taken)
+    if chronicle.steps % EXPLAIN_EVERY == 0:
+        chronicle.premises[EXPLAINS_ITSELF] += 1
+        judge_explanations(taken.after, chronicle.steps // EXPLAIN_EVERY)
+    if chronicle.steps in RECORDS_AT and taken.after.next_request % 4 == 0:
+        judge_records(taken.after, taken.after.next_request // 4)
+
+
+def judge_end(chronicle: Chronicle, state: JobState) -> None:
+    """The whole history: its audit trail, whole and tampered with."""
+    chronicle.premises[AUDIT_VERIFIES] += 1
+    judge_trail(chronicle.trail, state)
+    if chronicle.steps % TAMPER_EVERY == 0:
+        judge_tampering(chronicle.trail[:24])
+
+
+__all__ = ["Taken", "judge_end", "judge_step"]

@@ -1,0 +1,251 @@
+"""Where a processor goes: its own host, a standby's place, any other; read from the document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.state import (
+    Group,
+    JobState,
+    Phase,
+    Processor,
+    ResourceRequest,
+    Role,
+    Stage,
+)
+from samza_dagster.simulation.chronicle import Chronicle
+from samza_dagster.simulation.legality import (
+    holders,
+    is_forced_restart,
+    reasons,
+    requests_of,
+    subject_of,
+)
+from samza_dagster.simulation.taken import Both, Taken
+from samza_dagster.simulation.violation import RIGHT_PLACE
+
+_REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
+_STALE_MS = 60_000
+
+
+def judge_places(chronicle: Chronicle, taken: Taken) -> None:
+    """Every request that is made, every failover that begins."""
+    if taken.restarted:
+        return
+    for old, new in taken.changed:
+        if new is None:
+            continue
+        known = set[str]() if old is None else {r.request_id for _, r in requests_of(old)}
+        for pid, request in requests_of(new):
+            if request.request_id not in known:
+                chronicle.premises[RIGHT_PLACE] += 1
+                _judge_excluded(taken, new, pid, request)
+    for both in taken.both:
+        _judge_rung(taken, both)
+    _judge_failovers(taken)
+
+
+def _judge_excluded(
+    taken: Taken, group: Group, processor_id: str, request: ResourceRequest
+) -> None:
+    """A request for any host excludes every host that is forbidden, and no other without reason."""
+    if request.host is not None or request.allocated_host is not None:
+        return
+    state = taken.after
+    group = _before_younger(group, request)
+    processor = group.processors.get(processor_id)
+    expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
+    expected |= _held_elsewhere(group, processor_id)
+    action = group.action
+    reserves = action is not None and request in (action.reservation, action.standby_reservation)
+    if reserves and action is not None:
+        own = processor.incarnation if processor is not None else None
+        if own is not None:
+            expected.add(own.host)
+        if request is action.reservation and action.source_host is not None:
+            expected.add(action.source_host)
+    elif processor is not None:
+        expected |= set(processor.avoid_hosts)
+    if set(request.excluded_hosts) != expected or list(request.excluded_hosts) != sorted(expected):
+        raise taken.broken(
+            RIGHT_PLACE, f"{request} of {processor_id}: by the rules {sorted(expected)}"
+        )
+
+
+def _before_younger(group: Group, request: ResourceRequest) -> Group:
+    """The group without what was asked for after this request, in the same step."""
+    younger = {
+        pid: replace(processor, request=None)
+        for pid, processor in group.processors.items()
+        if processor.request is not None and processor.request.request_id > request.request_id
+    }
+    return replace(group, processors={**group.processors, **younger}) if younger else group
+
+
+def _held_elsewhere(group: Group, processor_id: str) -> set[str]:
+    """Hosts that the job doesn't know (yet), and that the group holds."""
+    return {reason.host for reason in holders(group, processor_id)}
+
+
+def _judge_rung(taken: Taken, both: Both) -> None:
+    """A request of the processor's own, on its way up the ladder."""
+    was, now, group = both.was, both.now, both.group
+    if now is None or now.request is None or group is None or now.phase is not Phase.REQUESTING:
+        return
+    request = now.request
+    if was is not None and was.request is not None and was.request.request_id == request.request_id:
+        return
+    if is_forced_restart(both.old, group) is not None:
+        return
+    if taken.counted("failed-standby-allocations"):
+        return  # what it had reserved became illegal: any other host
+    state, failover = taken.after, group.failover
+    failing_over = failover is not None and failover.active_id == both.processor_id
+    if failing_over:
+        if failover is not None and request.host != failover.host:
+            raise taken.broken(RIGHT_PLACE, f"{request}, it fails over to {failover.host}")
+        return
+    home = _home(taken, both)
+    legal = home is not None and not reasons(state, group, both.processor_id, home)
+    if request.host is not None and (request.host != home or not legal):
+        raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}, its home is {home}")
+    if request.host is None and legal and not _tried_home(taken, both):
+        raise taken.broken(RIGHT_PLACE, f"{both.processor_id} could go home to {home}: {request}")
+    if request.host is None and now.role is Role.ACTIVE and now.last_seen_host is not None:
+        tried = both.old.failover.tried if both.old is not None and both.old.failover else ()
+        free = [s for s in qualified(taken, both) if s not in tried]
+        if free:
+            raise taken.broken(RIGHT_PLACE, f"{both.processor_id} could take the place of {free}")
+
+
+def _home(taken: Taken, both: Both) -> str | None:
+    """Where its state is; after a failed action, the source. None without affinity."""
+    now, group = both.now, both.group
+    if now is None or group is None or not taken.after.limits.host_affinity:
+        return None
+    action = group.action
+    before = both.old.action if both.old is not None else None
+    if (
+        action is not None
+        and action.stage in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
+        and subject_of(action) == both.processor_id
+        and (before is None or before.stage is not action.stage)
+        and (before is None or before.stage is not Stage.FALLBACK_SOURCE)
+    ):
+        return action.source_host
+    if now.avoid_hosts and now.avoid_hosts[-1] == now.last_seen_host:
+        return None
+    return now.last_seen_host
+
+
+def _tried_home(taken: Taken, both: Both) -> bool:
+    """Its host was asked for, or a standby's, and wasn't to be had; or an action's end is its own."""
+    was = both.was
+    asked = was is not None and was.request is not None
+    old = both.old
+    failing_over = old is not None and old.failover is not None
+    if asked or failing_over:
+        return True
+    action = None if old is None else old.action
+    return action is not None and both.processor_id in (action.standby_id, subject_of(action))
+
+
+def qualified(taken: Taken, both: Both) -> list[str]:
+    """Standbys whose place the active could take after this step, the soonest ready first."""
+    group, state = both.group, taken.after
+    if group is None or both.now is None:
+        return []
+    found: list[str] = []
+    for pid, standby in group.processors.items():
+        if may_give_way(state, group, both.now, standby):
+            found.append(pid)
+    return sorted(found, key=lambda pid: rank(state, pid))
+
+
+def may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
+    """Whether the active could take this standby's place now."""
+    incarnation = standby.incarnation
+    if standby.role is not Role.STANDBY or standby.phase is not Phase.RUNNING:
+        return False
+    if incarnation is None or incarnation.host in active.avoid_hosts:
+        return False
+    action = group.action
+    if (action is not None and action.stage in _REVOCABLE and action.standby_id) and (
+        action.standby_id == standby.processor_id and action.ask.kind.value != "start-standby"
+    ):
+        return False
+    host = incarnation.host
+    in_its_way = [
+        reason
+        for reason in reasons(state, group, active.processor_id, host)
+        if reason.who != standby.processor_id or reason.rule == "not-known-dead"
+    ]
+    return not in_its_way
+
+
+def rank(state: JobState, standby_id: str) -> tuple[int, int, int, int, str]:
+    """Forecast, then records behind, then id; what isn't known, or is old, comes last."""
+    lag = state.lags.get(standby_id)
+    if lag is None or abs(state.now_ms - lag.at_ms) > _STALE_MS:
+        return (1, 0, 1, 0, standby_id)
+    ready, records = lag.ready_in_ms, lag.records
+    return (
+        int(ready is None),
+        ready or 0,
+        int(records is None),
+        records or 0,
+        standby_id,
+    )
+
+
+def _judge_failovers(taken: Taken) -> None:
+    """The best of the standbys is taken, each once, and says so in one commit."""
+    for old, new in taken.changed:
+        failover = None if new is None else new.failover
+        before = None if old is None else old.failover
+        if failover is None or new is None:
+            continue
+        if before is not None and before.tried == failover.tried:
+            if before != failover:
+                raise taken.broken(RIGHT_PLACE, f"{before} is {failover}")
+            continue
+        if failover.since_ms != taken.now_ms:
+            raise taken.broken(RIGHT_PLACE, f"{failover} begins now")
+        active = new.processors[failover.active_id]
+        was = None if old is None else old.processors.get(failover.standby_id)
+        if (was is not None and was.phase is Phase.RUNNING and was.incarnation is not None) and (
+            was.incarnation.host != failover.host
+        ):
+            raise taken.broken(RIGHT_PLACE, f"{failover}, and {was}")
+        if cmd.DeleteLocality(failover.standby_id) not in taken.commands or (
+            cmd.WriteLocality(failover.active_id, failover.host) not in taken.commands
+        ):
+            raise taken.broken(RIGHT_PLACE, f"{failover} leaves localities as they were")
+        if active.request is None or active.request.host != failover.host:
+            raise taken.broken(RIGHT_PLACE, f"{failover}, and {active} asks elsewhere")
+        better = [
+            pid
+            for pid, standby in new.processors.items()
+            if pid not in failover.tried
+            and may_give_way(taken.after, new, active, standby)
+            and rank(taken.after, pid) < rank(taken.after, failover.standby_id)
+        ]
+        if better and not isinstance(taken.event, ev.LagObserved):
+            raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
+        home = active.last_seen_host
+        if before is None and taken.after.limits.host_affinity and home is not None:
+            _judge_home_first(taken, old, new, active)
+
+
+def _judge_home_first(taken: Taken, old: Group | None, new: Group, active: Processor) -> None:
+    """It fails over at once only where its own host isn't to be had."""
+    was = None if old is None else old.processors.get(active.processor_id)
+    if was is None or was.phase is not Phase.RUNNING or new.action is not None or old is None:
+        return
+    if old.action is not None or active.avoid_hosts[-1:] == (active.last_seen_host,):
+        return
+    host = active.last_seen_host or ""
+    if host and not reasons(taken.after, new, active.processor_id, host):
+        raise taken.broken(RIGHT_PLACE, f"{active.processor_id} could go home to {host}")

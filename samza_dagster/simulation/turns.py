@@ -1,0 +1,171 @@
+"""Turns: the limits are never exceeded and always used, and who waits longest goes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samza_dagster.model import naming
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.state import (
+    AskKind,
+    Group,
+    JobState,
+    Phase,
+    PlacementAsk,
+    Processor,
+    Role,
+    Stage,
+)
+from samza_dagster.simulation.chronicle import Chronicle
+from samza_dagster.simulation.legality import awaits_its_place, subject_of
+from samza_dagster.simulation.taken import Taken
+from samza_dagster.simulation.violation import FAIR_TURNS
+
+_STARTING = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING)
+_FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
+
+
+def judge_turns(chronicle: Chronicle, taken: Taken) -> None:
+    """After any step but a take-over's: nobody waits for a turn that is free."""
+    if taken.restarted:
+        return
+    _judge_starts(chronicle, taken)
+    _judge_actions(chronicle, taken)
+
+
+def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
+    limit, now_ms = taken.after.limits.max_concurrent_starts, taken.now_ms
+    starting = sum(_starting(group) for group in taken.after.groups.values())
+    waiting: list[tuple[Any, ...]] = []
+    for group in taken.after.groups.values():
+        for pid, processor in group.processors.items():
+            if (processor.phase is Phase.WAITING and processor.not_before_ms <= now_ms) and (
+                not awaits_its_place(group, pid)
+            ):
+                waiting.append(_key(group, processor))
+    if waiting and starting < limit:
+        raise taken.broken(FAIR_TURNS, f"{min(waiting)} waits, {starting} of {limit} start")
+    if isinstance(taken.event, ev.RequestArrived | ev.HostRegistered | ev.HostLost):
+        return  # what they lead to takes no turn
+    for both in taken.both:
+        was, now = both.was, both.now
+        if was is None or now is None or both.old is None or both.group is None:
+            continue
+        if was.phase is not Phase.WAITING or now.phase not in _STARTING:
+            continue
+        if awaits_its_place(both.old, both.processor_id) or both.old.action != both.group.action:
+            continue
+        chronicle.premises[FAIR_TURNS] += 1
+        if starting > limit:
+            raise taken.broken(FAIR_TURNS, f"{both.processor_id} is one too many: {starting}")
+        mine = _key(both.group, now)
+        late = [key for key in waiting if key < mine]
+        if late:
+            raise taken.broken(FAIR_TURNS, f"{mine} goes before {late}")
+
+
+def _starting(group: Group) -> int:
+    action = group.action
+    return sum(
+        processor.phase in _STARTING
+        and not (
+            action is not None and action.stage is Stage.STARTING and subject_of(action) == pid
+        )
+        for pid, processor in group.processors.items()
+    )
+
+
+def _key(group: Group, processor: Processor) -> tuple[Any, ...]:
+    """Fewest tries, actives, longest wait; then by number."""
+    pid = processor.processor_id
+    standby = processor.role is Role.STANDBY
+    return (processor.attempts, standby, processor.waiting_since_ms, len(pid), group.group_id, pid)
+
+
+def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
+    """Requests begin as soon as their group, their processor, their hosts and the job allow."""
+    state = taken.after
+    acting = [
+        group.action
+        for group in state.groups.values()
+        if group.action is not None and group.action.stage not in _FALLBACK
+    ]
+    limits = state.limits
+    # One that was given up for a failover may have been the last to take a turn in this step.
+    given_up = any("is needed" in r.message for r in taken.every(cmd.WriteResponse))
+    if len(acting) < limits.max_concurrent_actions and not given_up:
+        for group in state.groups.values():
+            ask = first_ready(group)
+            if ask is None or _is_swap(ask):
+                continue
+            if not any(
+                _touching(state, h) >= limits.max_actions_per_host for h in _hosts(group, ask)
+            ):
+                raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
+    for old, new in taken.changed:
+        action = None if new is None else new.action
+        before = None if old is None else old.action
+        if action is None or new is None or action.stage in _FALLBACK:
+            continue
+        if before is not None and before.ask.uuid == action.ask.uuid:
+            continue
+        chronicle.premises[FAIR_TURNS] += 1
+        if len(acting) > limits.max_concurrent_actions:
+            raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many: {len(acting)}")
+        for host in (action.source_host, action.target_host, action.ask.destination_host):
+            if host in state.hosts and host is not None:
+                if action.ask.kind is AskKind.STOP_STANDBY and host != action.source_host:
+                    continue
+                if _touching(state, host) > limits.max_actions_per_host and (
+                    action.source_host == host or not _is_swap(action.ask)
+                ):
+                    raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
+
+
+def first_ready(group: Group) -> PlacementAsk | None:
+    """The request of the queue whose turn it is."""
+    if group.action is not None or group.failover is not None:
+        return None
+    return next((ask for ask in group.queue if is_ready(group, ask)), None)
+
+
+def is_ready(group: Group, ask: PlacementAsk) -> bool:
+    """Its processor is in a state that it can act on."""
+    processor = group.processors.get(ask.processor_id)
+    if ask.kind is AskKind.START_STANDBY or processor is None:
+        return True
+    match ask.kind:
+        case AskKind.STOP_STANDBY:
+            return ask.processor_id not in {ghost.processor_id for ghost in group.ghosts}
+        case AskKind.FAIL_OVER:
+            return processor.phase not in (Phase.STARTING, Phase.STOPPING)
+        case _:
+            return processor.phase is Phase.RUNNING
+
+
+def _is_swap(ask: PlacementAsk) -> bool:
+    if ask.kind is AskKind.FAIL_OVER:
+        return True
+    return ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY
+
+
+def _hosts(group: Group, ask: PlacementAsk) -> set[str]:
+    hosts: set[str] = set()
+    processor = group.processors.get(ask.processor_id)
+    if processor is not None and processor.incarnation is not None:
+        hosts.add(processor.incarnation.host)
+    if ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
+        hosts.add(ask.destination_host)
+    return hosts
+
+
+def _touching(state: JobState, host: str) -> int:
+    """Actions under way that leave, take or name this host."""
+    return sum(
+        group.action is not None
+        and group.action.stage not in _FALLBACK
+        and host
+        in (group.action.source_host, group.action.target_host, group.action.ask.destination_host)
+        for group in state.groups.values()
+    )
