@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, SamzaDagsterError
 from samza_dagster.metadata.kafka_client import KafkaCluster
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AclBinding, AdminClient
 
 USER = "User:"
 ALLOW, DENY = "ALLOW", "DENY"
@@ -52,7 +49,7 @@ class Authorizer:
     def __init__(self, cluster: KafkaCluster, *, deadline_s: float = _DEADLINE_S) -> None:
         self._cluster = cluster
         self._deadline_s = deadline_s
-        self._admin: AdminClient | None = None
+        self._admin: Any = None
 
     def rules(self, principal: str | None = None) -> list[Rule]:
         """The rules for one principal, or all of the cluster, in order."""
@@ -77,21 +74,14 @@ class Authorizer:
 
     def logins(self) -> frozenset[str]:
         """Names of all users that have a SCRAM login."""
-        future: Any = self._client().describe_user_scram_credentials(
-            request_timeout=self._deadline_s
-        )
+        future = self._client().describe_user_scram_credentials(request_timeout=self._deadline_s)
         return frozenset(self._result("list SCRAM logins", future))
 
     def set_login(self, user: str, password: str, mechanism: str) -> None:
         """Creates or replaces a SCRAM login. Sessions that are open stay open."""
-        from confluent_kafka.admin import (
-            ScramCredentialInfo,
-            ScramMechanism,
-            UserScramCredentialUpsertion,
-        )
-
-        info = ScramCredentialInfo(_mechanism(ScramMechanism, mechanism), ITERATIONS)
-        wanted = UserScramCredentialUpsertion(user, info, password.encode())
+        kinds = _kinds()
+        info = kinds.ScramCredentialInfo(_mechanism(mechanism), ITERATIONS)
+        wanted = kinds.UserScramCredentialUpsertion(user, info, password.encode())
         futures = self._client().alter_user_scram_credentials(
             [wanted], request_timeout=self._deadline_s
         )
@@ -100,10 +90,9 @@ class Authorizer:
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
         """Removes SCRAM logins; a user that has none is no error."""
         from confluent_kafka import KafkaError
-        from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
 
-        kind = _mechanism(ScramMechanism, mechanism)
-        unwanted = [UserScramCredentialDeletion(user, kind) for user in users]
+        kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
+        unwanted = [deletion(user, kind) for user in users]
         if unwanted:
             futures = self._client().alter_user_scram_credentials(
                 unwanted, request_timeout=self._deadline_s
@@ -115,10 +104,10 @@ class Authorizer:
         future = self._client().describe_cluster(
             include_authorized_operations=True, request_timeout=self._deadline_s
         )
-        found: Any = self._result("read this client's own rights on the cluster", future)
+        found = self._result("read this client's own rights on the cluster", future)
         return frozenset(operation.name for operation in found.authorized_operations or ())
 
-    def _client(self) -> AdminClient:
+    def _client(self) -> Any:
         if self._admin is None:
             self._admin = self._cluster.admin()
         return self._admin
@@ -166,50 +155,41 @@ class Authorizer:
         return self._cluster.failure(asked, what, self._deadline_s)
 
 
-def _mechanism(kinds: Any, name: str) -> Any:
-    return getattr(kinds, name.replace("-", "_"))
+def _mechanism(name: str) -> Any:
+    return _kinds().ScramMechanism[name.replace("-", "_")]
 
 
-def _binding(rule: Rule) -> AclBinding:
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
+def _kinds() -> Any:
+    """The client's module of words; it re-exports what its type hints call private."""
+    from confluent_kafka import admin
 
-    kinds: Any = ResourceType
-    return AclBinding(
+    return admin
+
+
+def _binding(rule: Rule) -> Any:
+    kinds = _kinds()
+    return kinds.AclBinding(
         # Kafka's CLUSTER is this client's BROKER.
-        kinds.BROKER if rule.resource == "CLUSTER" else kinds[rule.resource],
+        kinds.ResourceType["BROKER" if rule.resource == "CLUSTER" else rule.resource],
         rule.name,
-        ResourcePatternType[rule.pattern],
+        kinds.ResourcePatternType[rule.pattern],
         rule.principal,
         rule.host,
-        AclOperation[rule.operation],
-        AclPermissionType[rule.permission],
+        kinds.AclOperation[rule.operation],
+        kinds.AclPermissionType[rule.permission],
     )
 
 
 def _filter(principal: str | None) -> Any:
-    from confluent_kafka.admin import (
-        AclBindingFilter,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    make: Any = AclBindingFilter
-    return make(
-        ResourceType.ANY,
+    kinds = _kinds()
+    return kinds.AclBindingFilter(
+        kinds.ResourceType.ANY,
         None,
-        ResourcePatternType.ANY,
+        kinds.ResourcePatternType.ANY,
         principal,
         None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
+        kinds.AclOperation.ANY,
+        kinds.AclPermissionType.ANY,
     )
 
 

@@ -47,8 +47,8 @@ class PrincipalView:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         cluster = self._cluster(self.bootstrap_servers)
-        describe: Any = cluster.admin().describe_topics
-        futures = describe(
+        admin: Any = cluster.admin()
+        futures = admin.describe_topics(
             TopicCollection(sorted(wanted)),
             include_authorized_operations=True,
             request_timeout=self.deadline_s,
