@@ -94,6 +94,7 @@ class BrokerFence:
             return
         principals = self._principals
         if self._rights is None:
+            self._authorizer.require()
             self._rights = granted_rules(principals, self._authorizer)
         self._authorizer.add_rules(principals.rights(execution_id, self._rights))
         self._set_login(execution_id)
@@ -130,11 +131,11 @@ class BrokerFence:
         return frozenset(each for each in found if each is not None)
 
     def remove_now(self, execution_ids: Iterable[str]) -> None:
-        """Removes logins, then rights, then fences: never is one let in that was shut out."""
+        """Removes all that the brokers know of dead incarnations."""
         unwanted = list(execution_ids)
         principals = self._principals
-        self._authorizer.remove_logins(map(principals.user, unwanted), principals.mechanism)
         self._authorizer.remove_rules_of(map(principals.principal, unwanted))
+        self._authorizer.remove_logins(map(principals.user, unwanted), principals.mechanism)
 
     def fence_now(self, execution_id: str) -> tuple[str, ...]:
         """Sets the rule and asks the brokers; returns those that still serve the principal.

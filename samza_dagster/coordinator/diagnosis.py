@@ -39,7 +39,6 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     )
     if principals is None:
         return
-    yield from examine(principals, cluster, config)
     apart = systems_apart(config, principals)
     yield Finding(
         "the fence covers every Kafka system of the job",
@@ -48,6 +47,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
         if apart
         else ", ".join(principals.systems),
     )
+    yield from examine(principals, cluster, config)
 
 
 def report(config: Path) -> list[Finding]:

@@ -16,14 +16,14 @@ from typing import TypeVar
 from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.deployment import input_topics
 from samza_dagster.coordinator.principals import RIGHTS_OF, Principals, systems_apart
-from samza_dagster.errors import Refused, SamzaDagsterError, Unreachable
+from samza_dagster.errors import MissingPrerequisite, Refused, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import PrincipalView
 from samza_dagster.model import naming
 from samza_dagster.model.changelogs import store_changelogs
 
-_DEADLINE_S = 10.0
+_DEADLINE_S = 3.0
 _REHEARSAL = "examination-"
 _Found = TypeVar("_Found")
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def examine(
     except Unreachable:
         raise
     except SamzaDagsterError as error:
-        yield Finding(f"what follows '{yielded}'" if yielded else _AUTHORIZER, False, str(error))
+        yield Finding(f"what follows '{yielded}'" if yielded else _MAY_CHANGE, False, str(error))
 
 
 def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]) -> None:
@@ -71,8 +71,8 @@ def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping
         log.warning("systems at other brokers, which no fence covers: %s", ", ".join(apart))
 
 
-_AUTHORIZER = "the brokers have an authorizer"
 _MAY_CHANGE = "this client may change rules and logins"
+_AUTHORIZER = "the brokers have an authorizer"
 _RIGHTS = "there are rights for the job's containers"
 _LOG_IN = "a container's principal can log in"
 _TOPICS = "a container's principal may read and write the job's topics"
@@ -86,8 +86,6 @@ def _examined(
     authorizer: Authorizer,
     config: Mapping[str, str],
 ) -> Iterator[Finding]:
-    rules = authorizer.rules()
-    yield Finding(_AUTHORIZER, True, f"{len(rules)} rules")
     missing = sorted({"ALTER", "DESCRIBE"} - authorizer.own_operations())
     yield Finding(
         _MAY_CHANGE,
@@ -97,6 +95,13 @@ def _examined(
         else "ALTER and DESCRIBE on the cluster",
         "ALLOW the coordinator's principal ALTER and DESCRIBE on the cluster",
     )
+    try:
+        authorizer.require()
+    except MissingPrerequisite as error:
+        yield Finding(_AUTHORIZER, False, error.seen, error.fix)
+        return
+    rules = authorizer.rules()
+    yield Finding(_AUTHORIZER, True, f"{len(rules)} rules")
     yield _rights(principals, rules)
     name = f"{_REHEARSAL}{secrets.token_hex(8)}"
     fence = BrokerFence.at(principals, cluster, lambda _: None)

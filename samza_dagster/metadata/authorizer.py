@@ -51,8 +51,17 @@ class Authorizer:
         self._deadline_s = deadline_s
         self._admin: Any = None
 
+    def require(self) -> None:
+        """Returns when there is one, and this client may change its rules."""
+        # librdkafka gives an empty list of rules for every error of `describe_acls`
+        # (2.16); a removal of what nobody has changes nothing and tells errors.
+        self.remove_rules_of([f"{USER}samza-dagster/nobody"])
+
     def rules(self, principal: str | None = None) -> list[Rule]:
-        """The rules for one principal, or all of the cluster, in order."""
+        """The rules for one principal, or all of the cluster, in order.
+
+        Empty too where `require` would raise.
+        """
         future = self._client().describe_acls(_filter(principal), request_timeout=self._deadline_s)
         return sorted(_rule(b) for b in self._result("read the cluster's ACLs", future))
 
@@ -78,7 +87,11 @@ class Authorizer:
         return frozenset(self._result("list SCRAM logins", future))
 
     def set_login(self, user: str, password: str, mechanism: str) -> None:
-        """Creates or replaces a SCRAM login. Sessions that are open stay open."""
+        """Creates or replaces a SCRAM login. Sessions that are open stay open.
+
+        Only after a call that shows that this client may: librdkafka (2.16) aborts the
+        process when the brokers refuse this one.
+        """
         kinds = _kinds()
         info = kinds.ScramCredentialInfo(_mechanism(mechanism), ITERATIONS)
         wanted = kinds.UserScramCredentialUpsertion(user, info, password.encode())
@@ -88,7 +101,7 @@ class Authorizer:
         self._all("create a SCRAM login", futures)
 
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
-        """Removes SCRAM logins; a user that has none is no error."""
+        """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
         from confluent_kafka import KafkaError
 
         kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
