@@ -68,6 +68,8 @@ class Incarnation:
         work.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
         write_text(directory / "job_model.json", launch.job_model_json)
+        for name, text in launch.files.items():
+            write_text(work / name, text)
         spec: Dict[str, Any] = {
             "version": 1,
             "processor_id": launch.processor_id,

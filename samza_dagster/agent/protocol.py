@@ -21,7 +21,10 @@ class ProtocolError(ValueError):
 
 
 class Launch(NamedTuple):
-    """One incarnation to start; `store_directories` are below the state directory."""
+    """One incarnation to start; `store_directories` are below the state directory.
+
+    `files` (name → text) are in its work directory, for its own user alone, when it starts.
+    """
 
     execution_id: str
     processor_id: str
@@ -30,6 +33,7 @@ class Launch(NamedTuple):
     job_model_json: str
     store_directories: Tuple[str, ...]
     stop_grace_s: float
+    files: Dict[str, str]
 
 
 class Command(NamedTuple):
@@ -125,6 +129,7 @@ def _launch(value: Any) -> Launch:
         raise ProtocolError("launch.job_model_json: a string is needed")
     if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 <= grace <= 3600:
         raise ProtocolError("launch.stop_grace_s: 0 to 3600 seconds")
+    files = _mapping(given.get("files", {}), "launch.files")
     return Launch(
         check_name(given.get("execution_id"), "launch.execution_id"),
         _text(given.get("processor_id"), "launch.processor_id"),
@@ -135,6 +140,7 @@ def _launch(value: Any) -> Launch:
             _below(p) for p in _strings(given.get("store_directories"), "launch.store_directories")
         ),
         float(grace),
+        {check_name(name, "launch.files"): text for name, text in files.items()},
     )
 
 

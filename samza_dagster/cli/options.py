@@ -35,8 +35,7 @@ class Target:
         from samza_dagster.metadata import connection as known
 
         if self.config is not None:
-            path = os.environ.get(known.CLIENT_CONFIG)
-            settings = known.read_properties(Path(path), known.CLIENT_CONFIG) if path else None
+            settings = known.client_config_of(os.environ)
             base = known.Connection.from_properties(self.config, client_config=settings)
             return replace(
                 base,

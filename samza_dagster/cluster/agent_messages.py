@@ -114,4 +114,5 @@ def launch_to_wire(launch: ContainerLaunch) -> dict[str, object]:
         "job_model_json": launch.job_model_json,
         "store_directories": list(launch.store_directories),
         "stop_grace_s": launch.stop_grace_s,
+        "files": dict(launch.files),
     }

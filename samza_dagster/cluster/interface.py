@@ -29,7 +29,8 @@ class ContainerLaunch:
 
     `command` and `environment` are literal (no shell). `job_model_json` is served to
     the container by its agent alone; `store_directories` are the paths, below the
-    host's state directory, that must be free before it is.
+    host's state directory, that must be free before it is. `files` (name, text) are laid
+    into its work directory, which it starts in; they may hold secrets.
     """
 
     execution_id: str
@@ -39,6 +40,7 @@ class ContainerLaunch:
     job_model_json: str = field(repr=False)
     store_directories: tuple[str, ...]
     stop_grace_s: float = 20.0
+    files: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings, read_token
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection, read_properties
+from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -84,7 +85,9 @@ def run_command(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     leadership = Leadership(
         Settings(
-            connection=Connection.from_properties(config),
+            connection=Connection.from_properties(
+                config, client_config=client_config_of(os.environ)
+            ),
             config=read_properties(config, "the job's config"),
             launch=LaunchTemplate.read(launch),
             token=read_token(token_file),

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from samza_dagster.cluster.interface import ClusterResourceManager
+from samza_dagster.coordinator.broker_fence import Fence
 from samza_dagster.coordinator.launch import Launcher
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.placement import commands
 
@@ -34,7 +36,8 @@ class EffectRunner:
     """Hands each effect to the cluster; every call returns at once and may be repeated.
 
     `on_start_failed` (execution id, host, why) is told of a start that can't even be asked
-    for: of a processor that no deployment of this coordinator has.
+    for: of a processor that no deployment of this coordinator has. Without a `fence`
+    leases alone take the tasks from a container that nobody has seen dead.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class EffectRunner:
         counters: Counter[str],
         *,
         on_start_failed: Callable[[str, str, str], None],
+        fence: Fence | None = None,
     ) -> None:
+        self._fence = fence
         self._cluster = cluster
         self._launcher = launcher
         self._on_start_failed = on_start_failed
@@ -70,11 +75,10 @@ class EffectRunner:
                 self._cluster.stop_container(effect.execution_id, effect.host)
             case commands.ForgetContainer():
                 self._cluster.forget_container(effect.execution_id, effect.host)
+                if self._fence is not None:
+                    self._fence.remove(effect.execution_id)
             case commands.FencePrincipal():
-                log.warning(
-                    "%s isn't fenced at the brokers: that isn't available, its lease is waited for",
-                    effect.execution_id,
-                )
+                self._shut_out(effect.execution_id)
             case commands.CountMetric():
                 self._counters[effect.name] += 1
 
@@ -85,4 +89,22 @@ class EffectRunner:
             log.warning("%s isn't started: %s", effect.execution_id, why)
             self._on_start_failed(effect.execution_id, effect.host, why)
             return
+        if self._fence is not None:
+            try:
+                self._fence.admit(effect.execution_id)
+            except SamzaDagsterError as error:
+                # It may be running since an earlier start of it: no word of a failure. The
+                # deadline of its check-in ends it.
+                log.warning("%s isn't started: %s", effect.execution_id, error)
+                return
         self._cluster.start_container(effect.request_id, effect.host, launch)
+
+    def _shut_out(self, execution_id: str) -> None:
+        if self._fence is not None:
+            self._fence.fence(execution_id)
+            return
+        log.warning(
+            "%s was to be fenced at the brokers, the config has leases now: it is waited for "
+            "until its host says that it is dead",
+            execution_id,
+        )

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.coordinator.extra_standbys import with_extras
+from samza_dagster.coordinator.principals import Principals
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
@@ -50,12 +51,16 @@ class LaunchTemplate(BaseModel):
 
 @dataclass(frozen=True)
 class Launcher:
-    """Fills the template for one incarnation of one processor of a deployment."""
+    """Fills the template for one incarnation of one processor of a deployment.
+
+    With `principals` each logs in at the brokers as itself.
+    """
 
     template: LaunchTemplate
     job_name: str
     job_id: str
     job_model: JobModel
+    principals: Principals | None = None
 
     def with_extras(self, extras: frozenset[str]) -> Launcher:
         """The launcher of the same deployment with these standbys beside the planned ones."""
@@ -82,6 +87,7 @@ class Launcher:
                 for task in container.tasks
             )
         )
+        login = () if self.principals is None else (self.principals.login_file(execution_id),)
         return ContainerLaunch(
             execution_id=execution_id,
             processor_id=processor_id,
@@ -90,4 +96,5 @@ class Launcher:
             job_model_json=self.job_model.to_json(),
             store_directories=directories,
             stop_grace_s=self.template.stop_grace_s,
+            files=login,
         )

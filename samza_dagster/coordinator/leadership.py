@@ -30,6 +30,7 @@ from samza_dagster.coordinator.candidacy import (
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.extra_standbys import extra_standbys
+from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -97,6 +98,7 @@ class Leadership:
     ) -> None:
         self._settings = settings
         self._limits = settings.limits()
+        self._fencing = JobFencing.of(settings.config)
         self._clock = clock
         self._recorder = recorder
         self._stopped = threading.Event()
@@ -142,6 +144,7 @@ class Leadership:
         topic = connection.state_topic
         kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
+        self._fencing.begin_examination(kafka)
         for name in (stream_topic, topic):
             ensure_topic(kafka, name)
         ensure_topic(
@@ -157,6 +160,7 @@ class Leadership:
             stack.callback(reader.close)
             if not self._is_my_turn(reader, clock):
                 return
+            self._fencing.require()
             writer = StateWriter(
                 connection.bootstrap_servers,
                 topic,
@@ -172,7 +176,9 @@ class Leadership:
             records = _values(snapshot)
             stored = durable.restore(records, f"{connection.job_name}-{connection.job_id}")
             before = Leader.of(records.get(durable.LEADER))
-            leases = LeaseTerms.of(self._limits, before_ms=before.lease_ms, began_ms=began_ms)
+            fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
+            limits = self._limits if fence is None else fence.limits(self._limits)
+            leases = LeaseTerms.of(limits, before_ms=before.lease_ms, began_ms=began_ms)
             health = StreamHealth(lambda: bad_keys(connection))
             store = KafkaMetadataStore(
                 connection.bootstrap_servers,
@@ -183,7 +189,7 @@ class Leadership:
             stack.callback(store.close)
             metadata = JobMetadata(store)
             deployment, new = deployment_to_lead(
-                settings.config, records, counts, metadata, now_ms=began_ms
+                self._fencing.config, records, counts, metadata, now_ms=began_ms
             )
             kafka_log = KafkaLog(
                 writer,
@@ -225,6 +231,8 @@ class Leadership:
                 stream_records = announcement(deployment, metadata, author(began_ms))
                 kafka_log.commit_stream([*state_records, new], stream_records)
             leases.committed(began_ms)
+            if fence is not None:
+                fence.clean_up()
             term = Term(
                 log=kafka_log,
                 requests=KafkaRequests(store, health),
@@ -232,7 +240,11 @@ class Leadership:
                 cluster=cluster,
                 deployment=deployment,
                 launcher=Launcher(
-                    settings.launch, connection.job_name, connection.job_id, deployment.job_model
+                    settings.launch,
+                    connection.job_name,
+                    connection.job_id,
+                    deployment.job_model,
+                    self._fencing.principals,
                 ),
                 stored=stored,
                 state=replace(stored, limits=leases.limits) if stored.deployment_id else stored,
@@ -244,6 +256,7 @@ class Leadership:
                 ),
                 heed_fault_domains=knows_fault_domains(settings.config),
                 recorder=self._recorder,
+                fence=None if fence is None else fence.fence,
                 counters=self._counters,
             )
             cluster.add_route("/status", term.status)
@@ -253,6 +266,9 @@ class Leadership:
             self._take_over_now = self._was_fenced = False
             if self._stopped.is_set():
                 return
+            if fence is not None:
+                stack.callback(fence.fence.close)
+                fence.fence.start()
             observer = LagObserver.over_kafka(
                 connection,
                 deployment.config,
@@ -270,11 +286,15 @@ class Leadership:
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
             term.lead(last_seen_hosts(metadata))
 
+    def _note_fenced(self, execution_id: str) -> None:
+        if self._term is not None:
+            self._term.fenced(execution_id)
+
     def _is_my_turn(self, reader: StateReader, clock: LeaderClock) -> bool:
         """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile."""
         candidacy = Candidacy(
             reader,
-            fingerprint=deployments.fingerprint(self._settings.config),
+            fingerprint=deployments.fingerprint(self._fencing.config),
             seconds=clock.seconds,
             stopped=self._stopped,
             was_fenced=self._was_fenced,

@@ -108,7 +108,7 @@ def limits_of(config: Mapping[str, str]) -> Limits:
         host_timeout_ms=HOST_TIMEOUT.of(config),
         lease_ms=LEASE.of(config),
         lease_bound_ms=LEASE_BOUND.of(config),
-        fencing=_fencing(config),
+        fencing=fencing_of(config),
         retry_count=UNLIMITED if retries < 0 else retries,
         retry_window_ms=RETRY_WINDOW.of(config),
         max_concurrent_starts=CONCURRENT_STARTS.of(config),
@@ -129,13 +129,14 @@ def _is_true(config: Mapping[str, str], key: str, default: str) -> bool:
     return config.get(key, default).strip().lower() == "true"
 
 
-def _fencing(config: Mapping[str, str]) -> Fencing:
+def fencing_of(config: Mapping[str, str]) -> Fencing:
+    """What takes a lost container's tasks away; raises `InvalidInput` for any other word."""
     text = config.get(FENCING, Fencing.LEASE.value).strip().lower()
-    if text == Fencing.LEASE.value:
-        return Fencing.LEASE
-    raise InvalidInput(
-        f"{FENCING} in the job's config",
-        seen=repr(text)
-        + (": the fence at the brokers isn't available" if text == Fencing.BROKER.value else ""),
-        fix=f"{FENCING}=lease",
-    )
+    try:
+        return Fencing(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{FENCING} in the job's config",
+            seen=repr(text),
+            fix=f"{FENCING}=lease, or {FENCING}=broker where the brokers have an authorizer",
+        ) from error

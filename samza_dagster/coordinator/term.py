@@ -19,6 +19,7 @@ from typing import Any
 
 from samza_dagster.cluster.interface import ClusterResourceManager
 from samza_dagster.coordinator import durable
+from samza_dagster.coordinator.broker_fence import Fence
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.coordinator.clock import LeaderClock
@@ -74,6 +75,7 @@ class Term:
     cleaner: Cleaner
     heed_fault_domains: bool = True
     recorder: EventRecorder | None = None
+    fence: Fence | None = None
     processes: Processes = field(default_factory=Processes)
     counters: Counter[str] = field(default_factory=Counter[str])
 
@@ -90,6 +92,7 @@ class Term:
             on_start_failed=lambda execution_id, host, why: self._items.put(
                 events.StartFailed(self.clock.now_ms(), execution_id, host, why)
             ),
+            fence=self.fence,
         )
 
     def stop(self) -> None:
@@ -99,6 +102,10 @@ class Term:
     def observe(self, event: events.LagObserved) -> None:
         """Takes lag samples; safe from any thread."""
         self._items.put(event)
+
+    def fenced(self, execution_id: str) -> None:
+        """Takes the brokers' word that they refuse it; safe from any thread."""
+        self._items.put(events.PrincipalFenced(self.clock.now_ms(), execution_id))
 
     def status(self) -> dict[str, Any]:
         """The document of `GET /status`."""

@@ -103,12 +103,11 @@ class Connection:
                     seen=f"{name} is not set",
                     fix=f"set {name}",
                 )
-        path = source.get(CLIENT_CONFIG)
         return cls(
             bootstrap_servers=source[BOOTSTRAP_SERVERS],
             job_name=source[JOB_NAME],
             job_id=source.get(JOB_ID) or DEFAULT_JOB_ID,
-            client_config=read_properties(Path(path), CLIENT_CONFIG) if path else {},
+            client_config=client_config_of(source),
         )
 
     @classmethod
@@ -151,6 +150,12 @@ class Connection:
             job_id=properties.get("job.id") or DEFAULT_JOB_ID,
             client_config={**settings, **(client_config or {})},
         )
+
+
+def client_config_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """The librdkafka settings in the file that `SAMZA_DAGSTER_CLIENT_CONFIG` names; empty without."""
+    path = environment.get(CLIENT_CONFIG)
+    return read_properties(Path(path), CLIENT_CONFIG) if path else {}
 
 
 def read_properties(path: Path, asked: str) -> dict[str, str]:

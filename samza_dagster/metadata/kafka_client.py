@@ -40,6 +40,10 @@ class KafkaCluster:
     def __repr__(self) -> str:
         return f"KafkaCluster({self.bootstrap_servers!r}, {redacted(self._client_config)!r})"
 
+    def tls_settings(self) -> dict[str, str]:
+        """The settings that any client of this cluster needs, whoever it logs in as."""
+        return {k: v for k, v in self._client_config.items() if k.startswith("ssl.")}
+
     def reader(self, *, committed_only: bool, report_ends: bool = True) -> Consumer:
         """A consumer that takes part in no group and commits nothing.
 

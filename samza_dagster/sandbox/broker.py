@@ -32,6 +32,32 @@ _QUIET = (
 )
 
 
+ADMIN = "samza-dagster-coordinator"
+"""The user that the coordinator logs in as where there is an authorizer; it may do everything."""
+MECHANISM = "SCRAM-SHA-256"
+"""The cheaper of the two: a container logs in a dozen times as it starts."""
+
+
+def authorizer_settings(port: int, controller_port: int, sasl_port: int) -> dict[str, str]:
+    """What adds logins and rights: a second listener with SCRAM, and Kafka's own authorizer.
+
+    Whoever comes by the listener without a login may do everything, so that any client on
+    this machine goes on without one; who logs in may do what rules allow, the coordinator
+    everything.
+    """
+    listeners = f"PLAINTEXT://{LOOPBACK}:{port},SASL_PLAINTEXT://{LOOPBACK}:{sasl_port}"
+    name = f"listener.name.sasl_plaintext.{MECHANISM.lower()}.sasl.jaas.config"
+    return {
+        "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": MECHANISM,
+        name: "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:ANONYMOUS;User:{ADMIN}",
+    }
+
+
 def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, str]:
     """`server.properties` of a single node: every replication factor 1, no waiting for peers."""
     return {
@@ -65,7 +91,7 @@ def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, st
 class Broker:
     """A broker whose data lives in `directory`; `settings` are added to its properties.
 
-    Started again after `close` it keeps its ports and its data.
+    With `authorizer` it has a second listener, for clients that log in. Started again after `close` it keeps its ports and its data.
     """
 
     def __init__(
@@ -73,6 +99,7 @@ class Broker:
         directory: Path,
         *,
         settings: Mapping[str, str] | None = None,
+        authorizer: bool = False,
         artifacts: Path | None = None,
         deadline_s: float = 60.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
@@ -80,6 +107,7 @@ class Broker:
     ) -> None:
         self.directory = directory.absolute()
         self._settings = dict(settings or {})
+        self._authorizer = authorizer
         self._artifacts = (artifacts or artifacts_directory()).resolve()
         self._deadline_s = deadline_s
         self._on_spawn = on_spawn
@@ -93,6 +121,15 @@ class Broker:
         if self._ports is None:
             raise ActionFailed("the broker's address", seen="it wasn't started")
         return f"{LOOPBACK}:{self._ports[0]}"
+
+    @property
+    def sasl_servers(self) -> str:
+        """The address for clients that log in; known once started, with an authorizer alone."""
+        if self._ports is None or not self._authorizer:
+            raise ActionFailed(
+                "the broker's address for logins", seen="it wasn't started, or has no authorizer"
+            )
+        return f"{LOOPBACK}:{self._ports[2]}"
 
     @property
     def pid(self) -> int:
@@ -120,7 +157,8 @@ class Broker:
         """
         keep = self._ports is not None
         for attempt in range(1, _ATTEMPTS + 1):
-            ports = self._ports if keep and self._ports is not None else free_ports(2)
+            wanted = 3 if self._authorizer else 2
+            ports = self._ports if keep and self._ports is not None else free_ports(wanted)
             self._launch(ports)
             try:
                 self._wait_until_ready(self._clock() + self._deadline_s)
@@ -165,6 +203,7 @@ class Broker:
         archive = self._archive_options(java, jars)
         settings = {
             **broker_settings(ports[0], ports[1], self.directory / "data"),
+            **(authorizer_settings(*ports) if self._authorizer else {}),
             **self._settings,
         }
         properties = self.directory / "server.properties"
@@ -180,7 +219,8 @@ class Broker:
         )
 
     def _archive_options(self, java: Java, jars: tuple[Path, ...]) -> tuple[str, ...]:
-        archive = ClassArchive.of("kafka", java, jars, self._artifacts)
+        name = "kafka-scram" if self._authorizer else "kafka"
+        archive = ClassArchive.of(name, java, jars, self._artifacts)
         if archive.exists:
             return archive.use_options()
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -63,6 +63,13 @@ def sandbox() -> None:
     help="Of each host, MiB; a container takes 256.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the load's keys.")
+@click.option(
+    "--fencing",
+    type=click.Choice(["broker", "lease"]),
+    default="broker",
+    show_default=True,
+    help="What takes its tasks from a container that nobody has seen dead.",
+)
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
 def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:

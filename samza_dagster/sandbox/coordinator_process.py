@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,9 @@ from urllib.parse import urlsplit
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.sandbox import process
+from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
 
 ROLE = "coordinator"
@@ -51,6 +54,11 @@ class CoordinatorFiles:
         """The coordinator's log."""
         return self.directory / "coordinator.log"
 
+    @property
+    def logins(self) -> LoginFiles:
+        """The coordinator's login at the broker; written where it has an authorizer."""
+        return LoginFiles(self.directory)
+
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         """Writes config and template, and a token when there is none yet."""
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -74,7 +82,12 @@ class CoordinatorFiles:
         ]  # fmt: skip
         if lease_s is not None:
             command += ["--lease", str(lease_s)]
-        return process.spawn(ROLE, command, log=self.log, on_spawn=on_spawn)
+        environment = dict(os.environ)
+        if self.logins.client_config.exists():
+            environment[CLIENT_CONFIG] = str(self.logins.client_config)
+        return process.spawn(
+            ROLE, command, log=self.log, environment=environment, on_spawn=on_spawn
+        )
 
     def coordinator_url(self) -> str | None:
         """The URL that the last leader wrote, if any did."""

@@ -8,6 +8,7 @@ of the one before missing: state that is lost shows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from samza_dagster.model import JobModel, naming
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
@@ -36,15 +37,47 @@ class Topic:
     config: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class BrokerLogins:
+    """Where and how containers log in, so that each can be fenced by its own principal."""
+
+    servers: str
+    mechanism: str
+    rights_of: str
+    secret_file: Path
+
+    def config(self) -> dict[str, str]:
+        """What it adds to the job's config; no secret is in it."""
+        config = {
+            "samza.dagster.fencing": "broker",
+            "samza.dagster.fencing.rights.of": self.rights_of,
+            "samza.dagster.fencing.secret.file": str(self.secret_file),
+        }
+        for side in ("consumer", "producer"):
+            prefix = f"systems.{SYSTEM}.{side}."
+            config |= {
+                f"{prefix}bootstrap.servers": self.servers,
+                f"{prefix}security.protocol": "SASL_PLAINTEXT",
+                f"{prefix}sasl.mechanism": self.mechanism,
+            }
+        return config
+
+
 def job_config(
-    bootstrap_servers: str, *, actives: int = 2, standbys: int = 1, run_id: str | None = None
+    bootstrap_servers: str,
+    *,
+    actives: int = 2,
+    standbys: int = 1,
+    run_id: str | None = None,
+    logins: BrokerLogins | None = None,
 ) -> dict[str, str]:
     """The `job.properties` of the demo.
 
     `standbys` counts the replicas beside each active; `job.standbytasks.replication.factor`
     counts the active too. The transactional restore, which would wipe a warm store
     directory, is off: by that factor, or spelled out where it would be 1. `run_id` becomes
-    `app.run.id`, the deployment id.
+    `app.run.id`, the deployment id. With `logins` containers log in, and are fenced at the
+    broker.
     """
     config = {
         "app.name": JOB_NAME,
@@ -98,6 +131,8 @@ def job_config(
         config["job.standbytasks.replication.factor"] = str(standbys + 1)
         config["job.hotstandby.enabled"] = "true"
         config["job.hotstandby.replicationcount"] = str(standbys)
+    if logins is not None:
+        config |= logins.config()
     if run_id is not None:
         config["app.run.id"] = run_id
     return config

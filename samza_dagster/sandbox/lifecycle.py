@@ -17,6 +17,7 @@ from samza_dagster.errors import (
     Refused,
     SamzaDagsterError,
 )
+from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -44,7 +45,8 @@ LOAD = "load"
 @dataclass(frozen=True)
 class Options:
     """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
-    `host_memory_mb` what each host has for containers, MiB.
+    `host_memory_mb` what each host has for containers, MiB. `fencing` is
+    `samza.dagster.fencing`: with `broker` containers log in, each as itself.
     """
 
     name: str = "default"
@@ -55,6 +57,7 @@ class Options:
     rate: float = 200.0
     seed: int = 1
     host_memory_mb: int = HOST_MEMORY_MB
+    fencing: str = Fencing.BROKER.value
     deadline_s: float = 300.0
 
     def __post_init__(self) -> None:
@@ -197,7 +200,10 @@ class Sandbox:
             for name in ("kafka", "samza"):
                 jar_paths(name, progress=on_jar or every_tenth_jar(tell))
         with phases.phase("broker"):
-            broker = Broker(self.directory / "broker", on_spawn=self.registry.add).start()
+            fenced = options.fencing == Fencing.BROKER.value
+            broker = Broker(
+                self.directory / "broker", authorizer=fenced, on_spawn=self.registry.add
+            ).start()
             servers = broker.bootstrap_servers
             self.registry.update(bootstrap_servers=servers)
         with phases.phase("topics"):
@@ -213,8 +219,9 @@ class Sandbox:
         ):
             load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
         with phases.phase("hosts and coordinator"):
+            logins = self.files.logins.create(broker, actives=options.actives) if fenced else None
             config = demo_job.job_config(
-                servers, actives=options.actives, standbys=options.standbys
+                servers, actives=options.actives, standbys=options.standbys, logins=logins
             )
             template = launch_template(
                 java, jar_paths("samza"), archive=warm_up.container_archive()

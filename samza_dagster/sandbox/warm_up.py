@@ -10,8 +10,11 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.coordinator.principals import Principals
 from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel
 from samza_dagster.sandbox import demo_job, kafka_client, process
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -20,11 +23,13 @@ from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.home import artifacts_directory, sandboxes_directory
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import launch_template
+from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.ports import LOOPBACK
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.topics import create_topics
 
 _RECORDS = 200
+_EXECUTION_ID = "warm-up"
 
 
 class JobModelServer:
@@ -77,7 +82,7 @@ class JobModelServer:
 def container_archive(artifacts: Path | None = None) -> ClassArchive:
     """The class archive of Samza containers for the Java and jars of now."""
     root = (artifacts or artifacts_directory()).resolve()
-    return ClassArchive.of("samza", find_java(), jar_paths("samza", directory=root), root)
+    return ClassArchive.of("samza-scram", find_java(), jar_paths("samza", directory=root), root)
 
 
 def ensure_container_archive(
@@ -98,7 +103,7 @@ def ensure_container_archive(
         return archive
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    broker = Broker(directory / "broker", artifacts=root, on_spawn=on_start)
+    broker = Broker(directory / "broker", authorizer=True, artifacts=root, on_spawn=on_start)
     try:
         broker.start()
         draft = directory / "classes.jsa"
@@ -108,7 +113,7 @@ def ensure_container_archive(
             hosts_file=str(directory / "hosts"),
             archive_options=archive.write_options(draft),
         )
-        if _run_container(broker.bootstrap_servers, directory, template, deadline_s, on_start):
+        if _run_container(broker, directory, template, deadline_s, on_start):
             archive.accept(draft)
     finally:
         broker.close()
@@ -117,23 +122,24 @@ def ensure_container_archive(
 
 
 def _run_container(
-    bootstrap_servers: str,
+    broker: Broker,
     directory: Path,
     template: LaunchTemplate,
     deadline_s: float,
     on_start: Callable[[ProcessRecord], None],
 ) -> bool:
     """True when the container processed records and then ended by itself."""
+    bootstrap_servers = broker.bootstrap_servers
     create_topics(bootstrap_servers, demo_job.topics(actives=1))
     _produce(bootstrap_servers)
     (directory / "hosts").write_text(f"{LOOPBACK} localhost {os.uname().nodename}\n")
-    server = JobModelServer(demo_job.job_model(bootstrap_servers, actives=1, standbys=0))
+    server = JobModelServer(_with_login(broker, directory))
     log = directory / "container.log"
     environment = {
         **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
         "SAMZA_CONTAINER_ID": "0",
         "SAMZA_COORDINATOR_URL": server.url,
-        "EXECUTION_ENV_CONTAINER_ID": "warm-up",
+        "EXECUTION_ENV_CONTAINER_ID": _EXECUTION_ID,
         "LOGGED_STORE_BASE_DIR": str(directory / "state"),
     }
     container = process.spawn(
@@ -150,6 +156,22 @@ def _run_container(
     finally:
         container.stop(grace_s=0.0)
         server.close()
+
+
+def _with_login(broker: Broker, directory: Path) -> JobModel:
+    """The JobModel of a container that logs in, as those of a sandbox do."""
+    logins = LoginFiles(directory / "logins").create(broker, actives=1)
+    plain = demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=0)
+    principals = Principals.of({**plain.config, **logins.config()})
+    assert principals is not None  # the logins' config asks for them
+    fence = BrokerFence.at(
+        principals, KafkaCluster(broker.bootstrap_servers), fenced=lambda _: None
+    )
+    fence.admit(_EXECUTION_ID)
+    name, text = principals.login_file(_EXECUTION_ID)
+    (directory / name).write_text(text)
+    config = principals.container_config({**plain.config, **logins.config()})
+    return plain.model_copy(update={"config": config})
 
 
 def _produce(bootstrap_servers: str) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.contract
 
 def record(directory: Path, execution_id: str, program: tuple[str, ...]) -> Incarnation:
     """A record as an agent leaves it when it is killed before it starts the warden."""
-    launch = Launch(execution_id, "0", program, {}, '{"containers":{}}', ("j/s/T",), 1.0)
+    launch = Launch(execution_id, "0", program, {}, '{"containers":{}}', ("j/s/T",), 1.0, {})
     return Incarnation.create(
         directory / "incarnations" / execution_id,
         launch,

@@ -1,0 +1,240 @@
+"""Carries out the broker fence: logins and rights of incarnations, and what shuts one out.
+
+An incarnation is let in before its start leaves, and removed when it was seen dead. A
+fence is acknowledged when every broker was asked and serves its principal no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from samza_dagster.coordinator.principals import Principals
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.metadata.authorizer import Authorizer, Rule
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.principal_view import PrincipalView
+from samza_dagster.placement.state import Fencing, JobState
+
+_AGAIN_S = 0.5
+log = logging.getLogger(__name__)
+
+
+class Fence(Protocol):
+    """What a term asks of the brokers."""
+
+    def admit(self, execution_id: str) -> None:
+        """The brokers know its login when this returns; raises `SamzaDagsterError`."""
+        ...
+
+    def fence(self, execution_id: str) -> None:
+        """Shuts it out; returns at once, told when it is done. May be repeated."""
+        ...
+
+    def remove(self, execution_id: str) -> None:
+        """It was seen dead: its login and rules go; returns at once."""
+        ...
+
+
+class BrokerFence:
+    """Implements `Fence` at a Kafka cluster with SCRAM and an authorizer.
+
+    `fenced` is called from a thread of its own, once for each request that was met.
+    """
+
+    def __init__(
+        self,
+        principals: Principals,
+        authorizer: Authorizer,
+        *,
+        security: dict[str, str],
+        fenced: Callable[[str], None],
+    ) -> None:
+        self._principals = principals
+        self._authorizer = authorizer
+        self._security = security
+        self._fenced = fenced
+        self._rights: tuple[Rule, ...] | None = None
+        self._admitted: set[str] = set()
+        self._changed = threading.Condition()
+        self._to_fence: dict[str, None] = {}
+        self._to_remove: dict[str, None] = {}
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="broker fence", daemon=True)
+
+    @classmethod
+    def at(
+        cls, principals: Principals, cluster: KafkaCluster, fenced: Callable[[str], None]
+    ) -> BrokerFence:
+        """At the coordinator's own cluster, whose TLS settings serve the principals too."""
+        return cls(
+            principals,
+            Authorizer(cluster),
+            security=security_of(principals, cluster),
+            fenced=fenced,
+        )
+
+    def start(self) -> None:
+        """Begins to work on what is asked."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the call in hand; a fence that isn't acknowledged is the next leader's."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def admit(self, execution_id: str) -> None:
+        """Sees `Fence`. Nothing is changed for one that this term has admitted before."""
+        if execution_id in self._admitted:
+            return
+        principals = self._principals
+        if self._rights is None:
+            self._authorizer.require()
+            self._rights = granted_rules(principals, self._authorizer)
+        self._authorizer.add_rules(principals.rights(execution_id, self._rights))
+        self._set_login(execution_id)
+        self._admitted.add(execution_id)
+
+    def fence(self, execution_id: str) -> None:
+        """Sees `Fence`."""
+        with self._changed:
+            self._to_fence[execution_id] = None
+            self._changed.notify()
+
+    def remove(self, execution_id: str) -> None:
+        """Sees `Fence`. What can't be removed now is found at the next take-over."""
+        with self._changed:
+            self._to_fence.pop(execution_id, None)
+            self._to_remove[execution_id] = None
+            self._changed.notify()
+
+    def clean_up(self, before: frozenset[str], state: JobState) -> None:
+        """Removes what a crash left: of incarnations that were there `before` and aren't now.
+
+        `before` is what `present` gave before this coordinator's first commit: a newer
+        leader's incarnations can't be in it.
+        """
+        left_over = before - incarnations(state)
+        if left_over:
+            log.info("removing logins and rules of %d dead containers", len(left_over))
+            self.remove_now(sorted(left_over))
+
+    def present(self) -> frozenset[str]:
+        """Execution ids of this job that the brokers have a login or a rule for."""
+        names = self._authorizer.logins() | {rule.principal for rule in self._authorizer.rules()}
+        found = {self._principals.execution_id(name) for name in names}
+        return frozenset(each for each in found if each is not None)
+
+    def remove_now(self, execution_ids: Iterable[str]) -> None:
+        """Removes all that the brokers know of dead incarnations."""
+        unwanted = list(execution_ids)
+        principals = self._principals
+        self._authorizer.remove_rules_of(map(principals.principal, unwanted))
+        self._authorizer.remove_logins(map(principals.user, unwanted), principals.mechanism)
+
+    def fence_now(self, execution_id: str) -> tuple[str, ...]:
+        """Sets the rule and asks the brokers; returns those that still serve the principal.
+
+        It must be able to log in, or the brokers can't be asked: one that has no login yet
+        was never started (`fencing_in_force`), and from now on can't be.
+        """
+        principals = self._principals
+        self._authorizer.add_rules(principals.fence(execution_id))
+        self._set_login(execution_id)
+        view = PrincipalView(
+            principals.bootstrap_servers,
+            principals.user(execution_id),
+            principals.password(execution_id),
+            self._security,
+        )
+        return view.who_still_serves_it()
+
+    def _set_login(self, execution_id: str) -> None:
+        principals = self._principals
+        self._authorizer.set_login(
+            principals.user(execution_id), principals.password(execution_id), principals.mechanism
+        )
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._closed or self._to_fence or self._to_remove):
+                    self._changed.wait()
+                if self._closed:
+                    return
+                fences, removals = list(self._to_fence), list(self._to_remove)
+                self._to_remove.clear()
+            for execution_id in fences:
+                self._try_to_fence(execution_id)
+            if removals:
+                self._try_to_remove(removals)
+
+    def _try_to_fence(self, execution_id: str) -> None:
+        try:
+            serving = self.fence_now(execution_id)
+            why = f"{', '.join(serving)} still serve it" if serving else ""
+        except SamzaDagsterError as error:
+            why = str(error)
+        with self._changed:
+            if execution_id not in self._to_fence:
+                return  # seen dead meanwhile
+            if not why:
+                del self._to_fence[execution_id]
+            else:
+                log.warning("%s isn't fenced yet: %s", execution_id, why)
+                self._changed.wait(0 if self._closed else _AGAIN_S)
+        if not why:
+            log.info("%s is fenced: every broker refuses it", execution_id)
+            self._fenced(execution_id)
+
+    def _try_to_remove(self, execution_ids: list[str]) -> None:
+        try:
+            self.remove_now(execution_ids)
+        except SamzaDagsterError as error:
+            log.warning("logins and rules of dead containers stay for now: %s", error)
+
+
+def security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]:
+    """How an incarnation's principal reaches the brokers: the coordinator's TLS, its listener."""
+    return {**cluster.tls_settings(), **principals.security()}
+
+
+def granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[Rule, ...]:
+    """The rules that each incarnation gets a copy of."""
+    return tuple(authorizer.rules(principals.rights_of)) if principals.rights_of else ()
+
+
+def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) -> Fencing:
+    """What this term can rely on: a fence means nothing to one that has no principal of its own.
+
+    Where leases were in force before, containers may run that log in as somebody else; as
+    long as there is one, leases it is, until the next leader looks again. Where the fence
+    was in force, whoever was started has one.
+    """
+    if wanted is Fencing.LEASE or state.limits.fencing is Fencing.BROKER:
+        return wanted
+    without = sorted(incarnations(state) - present)
+    if not without:
+        return wanted
+    log.warning(
+        "%s run without a principal of their own: leases count, until this coordinator is "
+        "started again after they were replaced",
+        ", ".join(without),
+    )
+    return Fencing.LEASE
+
+
+def incarnations(state: JobState) -> frozenset[str]:
+    """Execution ids of all that may be alive: those that run, start or stop, and ghosts."""
+    found: set[str] = set()
+    for group in state.groups.values():
+        found |= {ghost.incarnation.execution_id for ghost in group.ghosts}
+        for processor in group.processors.values():
+            if processor.incarnation is not None:
+                found.add(processor.incarnation.execution_id)
+    return frozenset(found)

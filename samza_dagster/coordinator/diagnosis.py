@@ -1,0 +1,57 @@
+"""What `samza-dagster doctor` finds: whether a job's brokers allow what its config asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from samza_dagster.coordinator.deployment import input_topics
+from samza_dagster.coordinator.fence_examination import Finding, examine
+from samza_dagster.coordinator.kafka import partition_counts
+from samza_dagster.coordinator.limits import FENCING
+from samza_dagster.coordinator.principals import Principals, systems_apart
+from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
+from samza_dagster.metadata.kafka_client import KafkaCluster
+
+
+def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
+    """Every condition, as it is tried; raises `Unreachable`."""
+    try:
+        counts = partition_counts(cluster, input_topics(config))
+    except InvalidInput as error:
+        yield Finding("the job's inputs exist", False, error.seen, error.fix)
+    else:
+        seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
+        yield Finding("the job's inputs exist", True, seen)
+    try:
+        principals = Principals.of(config)
+    except InvalidInput as error:
+        yield Finding(error.asked, False, error.seen, error.fix)
+        return
+    yield Finding(
+        f"{FENCING} is possible as it is set",
+        True,
+        "lease: an overlap with a frozen host is bounded, not excluded"
+        if principals is None
+        else f"broker, at {principals.bootstrap_servers}",
+    )
+    if principals is None:
+        return
+    apart = systems_apart(config, principals)
+    yield Finding(
+        "the fence covers every Kafka system of the job",
+        True,
+        f"not {', '.join(apart)}, at other brokers: what is written there isn't fenced"
+        if apart
+        else ", ".join(principals.systems),
+    )
+    yield from examine(principals, cluster, config)
+
+
+def report(config: Path) -> list[Finding]:
+    """The findings for a job's config, with the login that the environment names."""
+    connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
+    cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+    return list(findings(read_properties(config, "the job's config"), cluster))

@@ -1,0 +1,203 @@
+"""Whether the brokers of a job can fence: each condition tried, with what was seen.
+
+The last ones are a rehearsal with a principal of its own, which is removed again: it logs
+in, uses the job's topics, is shut out, and every broker refuses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from samza_dagster.coordinator.broker_fence import BrokerFence
+from samza_dagster.coordinator.deployment import input_topics
+from samza_dagster.coordinator.principals import RIGHTS_OF, Principals, systems_apart
+from samza_dagster.errors import MissingPrerequisite, Refused, SamzaDagsterError, Unreachable
+from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, Authorizer, Rule
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.principal_view import PrincipalView
+from samza_dagster.model import naming
+from samza_dagster.model.changelogs import store_changelogs
+
+_DEADLINE_S = 3.0
+_REHEARSAL = "examination-"
+_Found = TypeVar("_Found")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One condition: whether it holds, what was seen, and what would make it hold."""
+
+    check: str
+    ok: bool
+    seen: str = ""
+    fix: str = ""
+
+
+def examine(
+    principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]
+) -> Iterator[Finding]:
+    """The conditions in order; ends after the first that doesn't hold. Raises `Unreachable`."""
+    authorizer = Authorizer(cluster)
+    yielded = ""
+    try:
+        for finding in _examined(principals, cluster, authorizer, config):
+            yielded = finding.check
+            yield finding
+            if not finding.ok:
+                return
+    except Unreachable:
+        raise
+    except SamzaDagsterError as error:
+        yield Finding(f"what follows '{yielded}'" if yielded else _MAY_CHANGE, False, str(error))
+
+
+def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]) -> None:
+    """Raises `Refused` that names the first condition which doesn't hold."""
+    for finding in examine(principals, cluster, config):
+        if not finding.ok:
+            raise Refused(
+                f"samza.dagster.fencing=broker: {finding.check}",
+                seen=finding.seen,
+                fix=finding.fix or "samza.dagster.fencing=lease",
+            )
+    apart = systems_apart(config, principals)
+    if apart:
+        log.warning("systems at other brokers, which no fence covers: %s", ", ".join(apart))
+
+
+_MAY_CHANGE = "this client may change rules and logins"
+_AUTHORIZER = "the brokers have an authorizer"
+_RIGHTS = "there are rights for the job's containers"
+_LOG_IN = "a container's principal can log in"
+_TOPICS = "a container's principal may read and write the job's topics"
+_CLOSED = "who has no rule is refused"
+_FENCED = "every broker refuses a principal that is fenced"
+
+
+def _examined(
+    principals: Principals,
+    cluster: KafkaCluster,
+    authorizer: Authorizer,
+    config: Mapping[str, str],
+) -> Iterator[Finding]:
+    missing = sorted({"ALTER", "DESCRIBE"} - authorizer.own_operations())
+    yield Finding(
+        _MAY_CHANGE,
+        not missing,
+        f"no {', '.join(missing)} on the cluster"
+        if missing
+        else "ALTER and DESCRIBE on the cluster",
+        "ALLOW the coordinator's principal ALTER and DESCRIBE on the cluster",
+    )
+    try:
+        authorizer.require()
+    except MissingPrerequisite as error:
+        yield Finding(_AUTHORIZER, False, error.seen, error.fix)
+        return
+    rules = authorizer.rules()
+    yield Finding(_AUTHORIZER, True, f"{len(rules)} rules")
+    yield _rights(principals, rules)
+    name = f"{_REHEARSAL}{secrets.token_hex(8)}"
+    fence = BrokerFence.at(principals, cluster, lambda _: None)
+    try:
+        yield from _rehearsed(principals, cluster, fence, name, rules, config)
+    finally:
+        fence.remove_now([name])
+
+
+def _rights(principals: Principals, rules: list[Rule]) -> Finding:
+    of = principals.rights_of
+    granted = [r for r in rules if r.permission == ALLOW and r.principal == of]
+    everybody = [r for r in rules if r.permission == ALLOW and r.principal == f"User:{ANYTHING}"]
+    if of:
+        seen = f"{len(granted)} ALLOW rules of {of}"
+        return Finding(_RIGHTS, bool(granted), seen, f"add ALLOW rules for {of}")
+    return Finding(
+        _RIGHTS,
+        bool(everybody),
+        f"{len(everybody)} ALLOW rules for User:{ANYTHING}",
+        f"{RIGHTS_OF}=User:<whose ALLOW rules each container gets>",
+    )
+
+
+def _rehearsed(
+    principals: Principals,
+    cluster: KafkaCluster,
+    fence: BrokerFence,
+    name: str,
+    rules: list[Rule],
+    config: Mapping[str, str],
+) -> Iterator[Finding]:
+    fence.admit(name)
+    view = PrincipalView(
+        principals.bootstrap_servers,
+        principals.user(name),
+        principals.password(name),
+        {**cluster.tls_settings(), **principals.security()},
+    )
+    # What the controller has acknowledged reaches a broker a moment later.
+    wanted = job_topics(principals, config)
+    try:
+        lacking = _settled(lambda: view.lacking(wanted))
+    except Unreachable as error:
+        yield Finding(_LOG_IN, False, error.seen, f"a SASL listener with {principals.mechanism}")
+        return
+    yield Finding(_LOG_IN, True, f"{principals.bootstrap_servers}, {principals.mechanism}")
+    yield Finding(
+        _TOPICS,
+        not lacking,
+        "; ".join(f"no {what} on {topic}" for topic, what in sorted(lacking.items()))
+        or f"{len(wanted)} topics",
+        f"ALLOW {principals.rights_of or 'User:*'} READ and WRITE on them",
+    )
+    # A rule on all topics, even one for a single principal, ends that they are open for
+    # everybody where brokers are set to `allow.everyone.if.no.acl.found`.
+    open_for_all = not any(
+        (r.resource, r.name) == ("TOPIC", ANYTHING) for r in rules
+    ) and not view.is_refused(secrets.token_hex(12))
+    yield Finding(
+        _CLOSED,
+        not open_for_all,
+        "it may use a topic that no rule speaks of" if open_for_all else "refused",
+        "allow.everyone.if.no.acl.found=false in the brokers' settings, and rules for whoever "
+        "needs them: a fence is a rule on all topics, and would end that they are open",
+    )
+    serving = _settled(lambda: fence.fence_now(name))
+    yield Finding(_FENCED, not serving, ", ".join(serving) or "refused")
+
+
+def job_topics(principals: Principals, config: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Topics that the config names → what a container does with them."""
+    both = frozenset({"READ", "WRITE"})
+    name, job_id = principals.job_name, principals.job_id
+    topics = {naming.coordinator_stream_topic(name, job_id): both}
+    for topic, system in input_topics(config).items():
+        if system in principals.systems:
+            topics[topic] = frozenset({"READ"})
+    for changelog in store_changelogs(config):
+        topics[changelog.topic] = both
+    if config.get("task.checkpoint.system"):
+        topics[naming.checkpoint_topic(name, job_id)] = both
+    return topics
+
+
+def _settled(what_is_wrong: Callable[[], _Found]) -> _Found:
+    """Asks until nothing is wrong, or until the deadline; an error counts only then."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while True:
+        late = time.monotonic() > deadline
+        try:
+            found = what_is_wrong()
+        except Unreachable:
+            if late:
+                raise
+        else:
+            if late or not found:
+                return found
+        time.sleep(0.05)

@@ -1,0 +1,219 @@
+"""Logins and rules of a Kafka cluster: SCRAM users and ACLs, as an administrator sees them.
+
+Rules and logins are acknowledged by the controller and reach each broker a moment later;
+`principal_view.py` asks the brokers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from samza_dagster.errors import InvalidInput, MissingPrerequisite, SamzaDagsterError
+from samza_dagster.metadata.kafka_client import KafkaCluster
+
+USER = "User:"
+ALLOW, DENY = "ALLOW", "DENY"
+ANYTHING = "*"
+"""As a resource's name: every resource of its type. As a rule's principal after `User:`: everybody."""
+ITERATIONS = 4096
+"""The least that Kafka takes. A password of 256 random bits is no easier to find for it."""
+_DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True, order=True)
+class Rule:
+    """One ACL, in Kafka's own words: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
+
+    principal: str
+    permission: str
+    operation: str
+    resource: str
+    name: str
+    pattern: str = "LITERAL"
+    host: str = ANYTHING
+
+
+class _Future(Protocol):
+    def result(self, timeout: float | None = None) -> Any: ...
+
+
+class Authorizer:
+    """The rules and SCRAM logins of one cluster. Every call may be repeated.
+
+    Each raises `MissingPrerequisite` where the cluster has no authorizer, `InvalidInput`
+    where this client's own principal may not do it, `Unreachable`.
+    """
+
+    def __init__(self, cluster: KafkaCluster, *, deadline_s: float = _DEADLINE_S) -> None:
+        self._cluster = cluster
+        self._deadline_s = deadline_s
+        self._admin: Any = None
+
+    def require(self) -> None:
+        """Returns when there is one, and this client may change its rules."""
+        # librdkafka gives an empty list of rules for every error of `describe_acls`
+        # (2.16); a removal of what nobody has changes nothing and tells errors.
+        self.remove_rules_of([f"{USER}samza-dagster/nobody"])
+
+    def rules(self, principal: str | None = None) -> list[Rule]:
+        """The rules for one principal, or all of the cluster, in order.
+
+        Empty too where `require` would raise.
+        """
+        future = self._client().describe_acls(_filter(principal), request_timeout=self._deadline_s)
+        return sorted(_rule(b) for b in self._result("read the cluster's ACLs", future))
+
+    def add_rules(self, rules: Sequence[Rule]) -> None:
+        """Returns when the controller has them."""
+        if not rules:
+            return
+        futures = self._client().create_acls(
+            [_binding(rule) for rule in rules], request_timeout=self._deadline_s
+        )
+        self._all("add ACLs", futures)
+
+    def remove_rules_of(self, principals: Iterable[str]) -> None:
+        """Removes every rule, ALLOW and DENY, of each principal."""
+        filters = [_filter(principal) for principal in principals]
+        if filters:
+            futures = self._client().delete_acls(filters, request_timeout=self._deadline_s)
+            self._all("remove ACLs", futures)
+
+    def logins(self) -> frozenset[str]:
+        """Names of all users that have a SCRAM login."""
+        future = self._client().describe_user_scram_credentials(request_timeout=self._deadline_s)
+        return frozenset(self._result("list SCRAM logins", future))
+
+    def set_login(self, user: str, password: str, mechanism: str) -> None:
+        """Creates or replaces a SCRAM login. Sessions that are open stay open.
+
+        Only after a call that shows that this client may: librdkafka (2.16) aborts the
+        process when the brokers refuse this one.
+        """
+        kinds = _kinds()
+        info = kinds.ScramCredentialInfo(_mechanism(mechanism), ITERATIONS)
+        wanted = kinds.UserScramCredentialUpsertion(user, info, password.encode())
+        futures = self._client().alter_user_scram_credentials(
+            [wanted], request_timeout=self._deadline_s
+        )
+        self._all("create a SCRAM login", futures)
+
+    def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
+        """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
+        from confluent_kafka import KafkaError
+
+        kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
+        unwanted = [deletion(user, kind) for user in users]
+        if unwanted:
+            futures = self._client().alter_user_scram_credentials(
+                unwanted, request_timeout=self._deadline_s
+            )
+            self._all("remove SCRAM logins", futures, ignore=KafkaError.RESOURCE_NOT_FOUND)
+
+    def own_operations(self) -> frozenset[str]:
+        """What this client may do with the cluster: `ALTER`, `DESCRIBE`, …."""
+        future = self._client().describe_cluster(
+            include_authorized_operations=True, request_timeout=self._deadline_s
+        )
+        found = self._result("read this client's own rights on the cluster", future)
+        return frozenset(operation.name for operation in found.authorized_operations or ())
+
+    def _client(self) -> Any:
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        return self._admin
+
+    def _all(
+        self, asked: str, futures: Mapping[Any, _Future], *, ignore: int | None = None
+    ) -> None:
+        for future in futures.values():
+            self._result(asked, future, ignore=ignore)
+
+    def _result(self, asked: str, future: _Future, *, ignore: int | None = None) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return future.result(self._deadline_s + 1)
+        except TimeoutError as error:
+            raise self._cluster.unreachable(asked, self._deadline_s) from error
+        except KafkaException as error:
+            if error.args[0].code() == ignore:
+                return None
+            raise self._failure(asked, error) from error
+
+    def _failure(self, asked: str, error: Any) -> SamzaDagsterError:
+        from confluent_kafka import KafkaError
+
+        what, servers = error.args[0], self._cluster.bootstrap_servers
+        if what.code() == KafkaError.SECURITY_DISABLED:
+            return MissingPrerequisite(
+                f"{asked} at {servers}",
+                seen="the brokers have no authorizer",
+                fix="authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer "
+                "in the brokers' settings, or samza.dagster.fencing=lease",
+            )
+        if what.code() in (
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+            KafkaError.UNSUPPORTED_SASL_MECHANISM,
+            KafkaError.UNSUPPORTED_VERSION,
+            KafkaError.UNACCEPTABLE_CREDENTIAL,
+        ):
+            return InvalidInput(
+                f"{asked} at {servers}",
+                seen=what.str(),
+                fix="give the coordinator's principal ALTER and DESCRIBE on the cluster",
+            )
+        return self._cluster.failure(asked, what, self._deadline_s)
+
+
+def _mechanism(name: str) -> Any:
+    return _kinds().ScramMechanism[name.replace("-", "_")]
+
+
+def _kinds() -> Any:
+    """The client's module of words; it re-exports what its type hints call private."""
+    from confluent_kafka import admin
+
+    return admin
+
+
+def _binding(rule: Rule) -> Any:
+    kinds = _kinds()
+    return kinds.AclBinding(
+        # Kafka's CLUSTER is this client's BROKER.
+        kinds.ResourceType["BROKER" if rule.resource == "CLUSTER" else rule.resource],
+        rule.name,
+        kinds.ResourcePatternType[rule.pattern],
+        rule.principal,
+        rule.host,
+        kinds.AclOperation[rule.operation],
+        kinds.AclPermissionType[rule.permission],
+    )
+
+
+def _filter(principal: str | None) -> Any:
+    kinds = _kinds()
+    return kinds.AclBindingFilter(
+        kinds.ResourceType.ANY,
+        None,
+        kinds.ResourcePatternType.ANY,
+        principal,
+        None,
+        kinds.AclOperation.ANY,
+        kinds.AclPermissionType.ANY,
+    )
+
+
+def _rule(binding: Any) -> Rule:
+    kind = binding.restype.name
+    return Rule(
+        principal=binding.principal,
+        permission=binding.permission_type.name,
+        operation=binding.operation.name,
+        resource="CLUSTER" if kind == "BROKER" else kind,
+        name=binding.name,
+        pattern=binding.resource_pattern_type.name,
+        host=binding.host,
+    )

@@ -1,0 +1,73 @@
+"""Who may do what at the sandbox's broker: the coordinator everything, containers the job's topics.
+
+Clients on this machine that don't log in may do everything too (`broker.py`): a sandbox is
+open to whoever has an account here, and a container knows only the other listener.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from samza_dagster.metadata.authorizer import ALLOW, USER, Authorizer, Rule
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.model import naming
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.broker import ADMIN, MECHANISM, Broker
+from samza_dagster.sandbox.demo_job import BrokerLogins
+
+RIGHTS_OF = f"{USER}{demo_job.JOB_NAME}"
+"""Nobody logs in as this one: each container gets a copy of its rules."""
+
+
+@dataclass(frozen=True)
+class LoginFiles:
+    """Secrets of one sandbox, readable by the owner alone."""
+
+    directory: Path
+
+    @property
+    def client_config(self) -> Path:
+        """The coordinator's login, as `SAMZA_DAGSTER_CLIENT_CONFIG` names it."""
+        return self.directory / "client.properties"
+
+    @property
+    def secret(self) -> Path:
+        """What the containers' passwords are derived from."""
+        return self.directory / "fencing.secret"
+
+    def create(self, broker: Broker, *, actives: int) -> BrokerLogins:
+        """The coordinator's login and the containers' rights; what the job's config says of them."""
+        password = secrets.token_urlsafe(32)
+        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
+        authorizer.set_login(ADMIN, password, MECHANISM)
+        authorizer.add_rules(container_rights(actives=actives))
+        self.directory.mkdir(parents=True, exist_ok=True)
+        _write(
+            self.client_config,
+            "security.protocol=SASL_PLAINTEXT\n"
+            f"sasl.mechanism={MECHANISM}\nsasl.username={ADMIN}\nsasl.password={password}\n",
+        )
+        _write(self.secret, secrets.token_urlsafe(32))
+        return BrokerLogins(broker.sasl_servers, MECHANISM, RIGHTS_OF, self.secret)
+
+
+def container_rights(*, actives: int = 2) -> list[Rule]:
+    """Read and write on the job's topics, without our own: state and audit are the coordinator's."""
+    ours = {
+        naming.state_topic(demo_job.JOB_NAME, demo_job.JOB_ID),
+        naming.audit_topic(demo_job.JOB_NAME, demo_job.JOB_ID),
+    }
+    return [
+        Rule(RIGHTS_OF, ALLOW, operation, "TOPIC", topic.name)
+        for topic in demo_job.topics(actives=actives)
+        if topic.name not in ours
+        for operation in ("READ", "WRITE")
+    ]
+
+
+def _write(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text)

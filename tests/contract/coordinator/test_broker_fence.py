@@ -1,0 +1,432 @@
+"""The fence at a real broker: who is shut out, who isn't, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import KafkaException, Producer  # noqa: TID253 - the outside judge
+
+from samza_dagster.cli.main import cli
+from samza_dagster.client.audit_history import read_history
+from samza_dagster.coordinator.broker_fence import BrokerFence
+from samza_dagster.coordinator.fence_examination import Finding, examine
+from samza_dagster.coordinator.principals import Principals
+from samza_dagster.metadata.authorizer import ALLOW, DENY, Authorizer, Rule
+from samza_dagster.metadata.connection import CLIENT_CONFIG
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.model import naming
+from samza_dagster.sandbox.broker import ADMIN, MECHANISM, Broker
+from tests.rig.job import Job, until
+
+pytestmark = pytest.mark.contract
+
+RIGHTS_OF = "User:the-job"
+SECRET = "s" * 32
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """With an authorizer, and a login for the coordinator."""
+    with Broker(tmp_path_factory.mktemp("fence"), authorizer=True) as broker:
+        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
+        authorizer.set_login(ADMIN, SECRET, MECHANISM)
+        yield broker
+
+
+def settings_of(broker: Broker, directory: Path, *, servers: str = "") -> dict[str, str]:
+    """What a job's config says of the fence."""
+    secret = directory / "fencing.secret"
+    secret.write_text(SECRET)
+    settings = {
+        "samza.dagster.fencing": "broker",
+        "samza.dagster.fencing.secret.file": str(secret),
+        "samza.dagster.fencing.rights.of": RIGHTS_OF,
+    }
+    for side in ("consumer", "producer"):
+        settings |= {
+            f"systems.kafka.{side}.bootstrap.servers": servers or broker.sasl_servers,
+            f"systems.kafka.{side}.security.protocol": "SASL_PLAINTEXT",
+            f"systems.kafka.{side}.sasl.mechanism": MECHANISM,
+        }
+    return settings
+
+
+def config_of(broker: Broker, name: str, directory: Path) -> dict[str, str]:
+    """A job with one store and one input; its topics exist, and may be used."""
+    config = {
+        "job.name": name,
+        "job.id": "1",
+        "job.default.system": "kafka",
+        "job.coordinator.system": "kafka",
+        "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
+        "task.inputs": f"kafka.{name}-input",
+        "stores.s.changelog": f"kafka.{name}-s",
+        **settings_of(broker, directory),
+    }
+    topics = [f"{name}-input", f"{name}-s", naming.coordinator_stream_topic(name, "1")]
+    cluster = KafkaCluster(broker.bootstrap_servers)
+    for topic in topics:
+        ensure_topic(cluster, topic)
+    Authorizer(cluster).add_rules(
+        [Rule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
+    )
+    return config
+
+
+@pytest.fixture
+def principals(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Principals:
+    """Those of a job of this test alone."""
+    name = f"fence-{abs(hash(request.node.name)) % 10**8}"
+    found = Principals.of(config_of(broker, name, tmp_path))
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> KafkaCluster:
+    """As the coordinator logs in."""
+    login = {"sasl.username": ADMIN, "sasl.password": SECRET, "sasl.mechanism": MECHANISM}
+    return KafkaCluster(broker.sasl_servers, {"security.protocol": "SASL_PLAINTEXT", **login})
+
+
+class Incarnation:
+    """A producer that logs in as an incarnation and writes as fast as it is let."""
+
+    def __init__(self, principals: Principals, execution_id: str) -> None:
+        self.topic = f"{principals.job_name}-s"
+        self.acknowledged = 0
+        self.refused = 0
+        self._key = execution_id
+        self._producer = Producer(
+            {
+                "bootstrap.servers": principals.bootstrap_servers,
+                **principals.security(),
+                "sasl.username": principals.user(execution_id),
+                "sasl.password": principals.password(execution_id),
+                "log_level": 0,
+                "linger.ms": 0,
+            }
+        )
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        def told(error: object, _: object) -> None:
+            self.acknowledged += error is None
+            self.refused += error is not None
+
+        while not self._end.is_set():
+            try:
+                self._producer.produce(self.topic, key=self._key, value="x", on_delivery=told)
+            except KafkaException:  # it knows by now that the topic is closed to it
+                self.refused += 1
+            self._producer.poll(0.005)
+
+    def writes(self, more: int = 20) -> None:
+        """Waits until so many more are acknowledged."""
+        seen = self.acknowledged
+        until(f"{self._key} writes", lambda: self.acknowledged >= seen + more)
+
+    def close(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def incarnation(principals: Principals) -> Iterator[Callable[[str], Incarnation]]:
+    """Makes running producers."""
+    made: list[Incarnation] = []
+
+    def make(execution_id: str) -> Incarnation:
+        made.append(Incarnation(principals, execution_id))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def end_of(broker: Broker, topic: str) -> int:
+    """Where the next record goes."""
+    from confluent_kafka import TopicPartition
+
+    consumer = KafkaCluster(broker.bootstrap_servers).reader(committed_only=False)
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+    finally:
+        consumer.close()
+
+
+def keys_from(broker: Broker, topic: str, offset: int) -> set[str]:
+    """Who wrote from there to the present end, by an outside reader."""
+    from confluent_kafka import TopicPartition
+
+    end = end_of(broker, topic)
+    consumer = KafkaCluster(broker.bootstrap_servers).reader(committed_only=False)
+    found: set[str] = set()
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset)])
+        while offset < end:
+            for message in consumer.consume(500, timeout=1.0):
+                if message.error() is None:
+                    found.add((message.key() or b"").decode())
+                    offset = (message.offset() or 0) + 1
+    finally:
+        consumer.close()
+    return found
+
+
+def test_nothing_that_a_fenced_incarnation_writes_gets_through_and_its_successor_does(
+    broker: Broker,
+    principals: Principals,
+    cluster: KafkaCluster,
+    incarnation: Callable[[str], Incarnation],
+) -> None:
+    """It was writing when it was shut out, by a session that stays open. From the
+    acknowledgement on the log has its successor's records alone.
+    """
+    told: list[str] = []
+    fence = BrokerFence.at(principals, cluster, told.append)
+    fence.start()
+    try:
+        fence.admit("old-000001")
+        old = incarnation("old-000001")
+        old.writes()
+        fence.admit("new-000002")
+        new = incarnation("new-000002")
+        new.writes()
+        fence.fence("old-000001")
+        until("the fence is acknowledged", lambda: told)
+        end = end_of(broker, old.topic)
+        refused = old.refused
+        until("the old one still tries", lambda: old.refused > refused)
+        new.writes(100)
+        assert keys_from(broker, old.topic, end) == {"new-000002"}
+        fence.fence("old-000001")
+        until("once more does no harm", lambda: len(told) == 2)
+        new.writes()
+        assert told == ["old-000001"] * 2
+    finally:
+        fence.close()
+
+
+def test_a_start_that_is_said_again_after_a_take_over_hurts_nobody(
+    principals: Principals, cluster: KafkaCluster, incarnation: Callable[[str], Incarnation]
+) -> None:
+    """The next leader sets the same password: open sessions go on, and new ones are let in."""
+    BrokerFence.at(principals, cluster, lambda _: None).admit("x-000001")
+    first = incarnation("x-000001")
+    first.writes()
+    BrokerFence.at(principals, cluster, lambda _: None).admit("x-000001")
+    first.writes(50)
+    incarnation("x-000001").writes()
+    assert first.refused == 0
+
+
+def test_what_was_seen_dead_leaves_no_login_and_no_rule(
+    principals: Principals, cluster: KafkaCluster
+) -> None:
+    """Whether it was fenced or not; a removal that is repeated is no error."""
+    fence = BrokerFence.at(principals, cluster, lambda _: None)
+    authorizer = Authorizer(cluster)
+    fence.start()
+    try:
+        for execution_id in ("a-000001", "b-000002"):
+            fence.admit(execution_id)
+        assert not fence.fence_now("a-000001")
+        assert fence.present() == {"a-000001", "b-000002"}
+        permissions = {r.permission for r in authorizer.rules(principals.principal("a-000001"))}
+        assert permissions == {ALLOW, DENY}
+        for execution_id in ("a-000001", "b-000002", "a-000001"):
+            fence.remove(execution_id)
+        until("both are gone", lambda: not fence.present())
+        assert authorizer.rules(RIGHTS_OF)
+    finally:
+        fence.close()
+
+
+def test_a_fence_that_the_brokers_do_not_know_yet_is_not_acknowledged(
+    broker: Broker, principals: Principals, cluster: KafkaCluster
+) -> None:
+    """The brokers are asked, not the controller: one that still serves the principal is named."""
+    fence = BrokerFence.at(principals, cluster, lambda _: None)
+    fence.admit("a-000001")
+
+    class Unheard(Authorizer):
+        """The controller has the rule, and no broker has heard of it."""
+
+        def add_rules(self, rules: Any) -> None:
+            """Says yes."""
+
+    deaf = BrokerFence(
+        principals, Unheard(cluster), security=principals.security(), fenced=lambda _: None
+    )
+    assert deaf.fence_now("a-000001") == (broker.sasl_servers,)
+    assert fence.fence_now("a-000001") == ()
+
+
+def found(principals: Principals, cluster: KafkaCluster, config: dict[str, str]) -> list[Finding]:
+    """All findings of an examination."""
+    return list(examine(principals, cluster, config))
+
+
+def test_the_examination_holds_and_leaves_nothing_behind(
+    broker: Broker, cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    """On a broker that can fence every condition is met, and no rule or login stays."""
+    config = config_of(broker, "examined", tmp_path)
+    principals = Principals.of(config)
+    assert principals is not None
+    before = Authorizer(cluster).rules()
+    findings = found(principals, cluster, config)
+    assert [f.check for f in findings if not f.ok] == []
+    assert len(findings) == 7
+    assert Authorizer(cluster).rules() == before
+    assert not BrokerFence.at(principals, cluster, lambda _: None).present()
+
+
+def test_a_topic_that_containers_may_not_write_is_named(
+    broker: Broker, cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    """Before the first container starts, not by its end."""
+    config = config_of(broker, "narrow", tmp_path)
+    config["stores.t.changelog"] = "kafka.narrow-t"
+    ensure_topic(KafkaCluster(broker.bootstrap_servers), "narrow-t")
+    principals = Principals.of(config)
+    assert principals is not None
+    last = found(principals, cluster, config)[-1]
+    assert not last.ok
+    assert last.seen == "no READ and WRITE on narrow-t"
+
+
+def test_brokers_that_are_open_where_no_rule_stands_are_refused(tmp_path: Path) -> None:
+    """There a rule on all topics, even for one principal, would shut everybody else out."""
+    settings = {"allow.everyone.if.no.acl.found": "true"}
+    with Broker(tmp_path / "open", authorizer=True, settings=settings) as broker:
+        config = config_of(broker, "open", tmp_path)
+        principals = Principals.of(config)
+        assert principals is not None
+        findings = found(principals, KafkaCluster(broker.bootstrap_servers), config)
+        assert (findings[-1].ok, findings[-1].check) == (False, "who has no rule is refused")
+        assert "allow.everyone.if.no.acl.found=false" in findings[-1].fix
+        assert not [
+            r
+            for r in Authorizer(KafkaCluster(broker.bootstrap_servers)).rules()
+            if r.permission == DENY
+        ]
+
+
+def test_without_an_authorizer_the_coordinator_refuses_to_start_and_doctor_says_why(
+    bootstrap_servers: str, tmp_path: Path, broker: Broker
+) -> None:
+    """What was seen, and both ways out."""
+    job = Job(
+        tmp_path / "job",
+        bootstrap_servers,
+        "no-authorizer",
+        settings=settings_of(broker, tmp_path, servers=bootstrap_servers),
+        environment={CLIENT_CONFIG: str(tmp_path / "plain.properties")},
+    )
+    ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)
+    (tmp_path / "plain.properties").write_text("security.protocol=PLAINTEXT\n")
+    try:
+        assert job.start_coordinator().wait(timeout=30) == 2
+    finally:
+        job.close()
+    log = (job.directory / "coordinator.log").read_text()
+    assert "no authorizer" in log
+    assert "authorizer.class.name" in log
+    assert "samza.dagster.fencing=lease" in log
+    told = CliRunner().invoke(
+        cli,
+        ["doctor", "--config", str(job.directory / "job.properties"), "--json"],
+        env={CLIENT_CONFIG: str(tmp_path / "plain.properties")},
+    )
+    assert told.exit_code == 1
+    checks = json.loads(told.output)["checks"]
+    assert [c["ok"] for c in checks] == [True, True, True, True, False]
+    assert checks[-1]["check"] == "the brokers have an authorizer"
+
+
+def test_an_active_on_a_lost_host_is_replaced_after_the_fence_and_not_after_the_lease(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """Its lease has two minutes to go. The coordinator is killed beside the host, so that it is
+    its successor that fences. The certificate says how; when the host is back nothing is left.
+    """
+    name = "fenced-host"
+    config_of(broker, name, tmp_path)
+    (tmp_path / "client.properties").write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
+        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
+    )
+    job = Job(
+        tmp_path / "job",
+        broker.bootstrap_servers,
+        name,
+        input_topic=f"{name}-input",
+        actives=1,
+        lease_ms=120_000,
+        host_timeout_ms=2_000,
+        hosts=3,
+        settings=settings_of(broker, tmp_path),
+        environment={CLIENT_CONFIG: str(tmp_path / "client.properties")},
+    )
+    authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
+    principals = Principals.of(job.properties)
+    assert principals is not None
+    left_over = principals.principal("fenced-host-9-000099")
+    authorizer.add_rules([Rule(left_over, DENY, "ALL", "TOPIC", "*")])
+    try:
+        before = job.start().processors()
+        assert not authorizer.rules(left_over)
+        ids = {c["execution_id"] for c in before.values()}
+        assert {principals.user(i) for i in ids} <= authorizer.logins()
+        lost = before["0"]
+        began = time.monotonic()
+        job.kill_host(lost["host"])
+        job.kill_coordinator()
+        job.start_coordinator()
+        after = until(
+            "it runs elsewhere",
+            lambda: (
+                (p := job.processors().get("0"))
+                and p["state"] == "running"
+                and p["host"] != lost["host"]
+                and p
+            ),
+            seconds=60,
+        )
+        assert time.monotonic() - began < 60
+        rules = authorizer.rules(principals.principal(lost["execution_id"]))
+        assert [r.operation for r in rules if r.permission == DENY] == ["ALL"]
+        (start,) = [
+            r
+            for r in read_history(job.connection).records
+            if r.kind == "start" and r.execution_id == after["execution_id"]
+        ]
+        assert start.predecessor is not None
+        assert (start.fencing, start.predecessor.how) == ("broker", "fenced")
+        job.start_agent(lost["host"])
+        until(
+            "nothing is left of the dead one",
+            lambda: (
+                principals.user(lost["execution_id"]) not in authorizer.logins()
+                and not authorizer.rules(principals.principal(lost["execution_id"]))
+            ),
+        )
+        assert SECRET not in (job.directory / "coordinator.log").read_text()
+        assert principals.password(lost["execution_id"]) not in "".join(
+            path.read_text() for path in job.directory.rglob("*.log")
+        )
+    finally:
+        job.close()
