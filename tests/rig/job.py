@@ -129,6 +129,19 @@ class Job:
         """`host-1` and so on."""
         return [f"host-{number + 1}" for number in range(self.hosts)]
 
+    def host_directory(self, host: str) -> Path:
+        """What the agent of a host keeps."""
+        return self.directory / host
+
+    def is_up(self, host: str) -> bool:
+        """Its agent runs."""
+        return self.agents[host].poll() is None
+
+    @property
+    def coordinator_log(self) -> Path:
+        """Of all coordinators."""
+        return self.directory / "coordinator.log"
+
     def state_dir(self, host: str) -> Path:
         """Where the containers of a host keep their stores."""
         return self.directory / host / "state"

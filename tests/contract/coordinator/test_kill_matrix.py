@@ -18,7 +18,8 @@ import pytest
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from tests.rig.job import Job
-from tests.rig.kill_points import CRASHING, SCENARIOS, SETTINGS, KilledJob, KillPoint, Scenario
+from tests.rig.kill_points import CRASHING, KilledJob, KillPoint, Scenario
+from tests.rig.kill_scenarios import SCENARIOS, SETTINGS
 
 SAMPLE = {"move": 2, "swap": 3, "spin-up": 1, "stop-standby": 1, "failover-refused": 2}
 """So many points of each scenario in the contract level: those that take a second or two."""
