@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
+from tests.rig.nursery import Born, Nursery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
@@ -87,8 +88,9 @@ class Job:
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
-        self.coordinator: subprocess.Popen[bytes] | None = None
-        self._coordinators: list[subprocess.Popen[bytes]] = []
+        self.coordinator: subprocess.Popen[bytes] | Born | None = None
+        self._coordinators: list[subprocess.Popen[bytes] | Born] = []
+        self._nursery: Nursery | None = None
         self.connection = Connection(
             bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id="1"
         )
@@ -175,8 +177,8 @@ class Job:
                 start_new_session=True,
             )
 
-    def start_coordinator(self, *options: str) -> subprocess.Popen[bytes]:
-        """A coordinator process: the command's, or a module of the rig in its place."""
+    def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
+        """A coordinator process: the command's, or one of a module of the rig in its place."""
         arguments = [
             *self.options,
             *options,
@@ -185,23 +187,20 @@ class Job:
             *("--token-file", str(self.directory / "token")),
             *("--url-file", str(self.directory / "coordinator.url")),
         ]
-        environment = {
-            **os.environ,
-            **self.environment,
-            "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file),
-        }
-        command = [sys.executable, "-m", self.coordinator_module]
+        environment = {**self.environment, "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
         if self.coordinator_module == COMMAND:
-            command += ["coordinator", "run"]
-        with (self.directory / "coordinator.log").open("ab") as output:
-            self.coordinator = subprocess.Popen(
-                [*command, *arguments],
-                cwd=ROOT,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            with self.coordinator_log.open("ab") as output:
+                self.coordinator = subprocess.Popen(
+                    [sys.executable, "-m", COMMAND, "coordinator", "run", *arguments],
+                    cwd=ROOT,
+                    env={**os.environ, **environment},
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+        else:
+            self._nursery = self._nursery or Nursery(self.coordinator_module, environment)
+            self.coordinator = self._nursery.start(arguments, self.coordinator_log)
         self._coordinators.append(self.coordinator)
         return self.coordinator
 
@@ -303,6 +302,8 @@ class Job:
             if coordinator.poll() is None:
                 coordinator.kill()
                 coordinator.wait(timeout=10)
+        if self._nursery is not None:
+            self._nursery.close()
         stops = [
             subprocess.Popen(
                 [

@@ -5,11 +5,10 @@ The sandbox's own coordinator ends in order; others run with the same arguments 
 
 from __future__ import annotations
 
-import os
+import contextlib
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from samza_dagster.sandbox.coordinator_process import ROLE
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB, SimulatedHost
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
-from tests.rig.job import ROOT, kill
+from tests.rig.job import kill
 from tests.rig.kernel_witness import KernelWitness
+from tests.rig.nursery import Born, Nursery
 
 Processors = dict[str, dict[str, Any]]
 
@@ -35,10 +35,11 @@ class SandboxJob:
     standbys = 1
     memory_mb = HOST_MEMORY_MB
 
-    def __init__(self, sandbox: Sandbox, coordinator_module: str) -> None:
+    def __init__(self, sandbox: Sandbox, coordinator_module: str = "") -> None:
         self.sandbox = sandbox
         self.coordinator: Any = None
         self._module = coordinator_module
+        self._nursery: Nursery | None = None
         self._hosts = {host.name: host for host in sandbox.hosts}
         servers = str(sandbox.status()["bootstrap_servers"])
         self.connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
@@ -46,6 +47,8 @@ class SandboxJob:
 
     def close(self) -> None:
         """Ends the watch of the processes; the sandbox ends what runs."""
+        if self._nursery is not None:
+            self._nursery.close()
         self.witness.close()
 
     @property
@@ -91,23 +94,17 @@ class SandboxJob:
         """What the kernel showed."""
         return self.witness.journal()
 
-    def start_coordinator(self) -> subprocess.Popen[bytes]:
+    def start_coordinator(self) -> Born:
         """One more, with the sandbox's own arguments; the sandbox knows of it."""
         files = self.sandbox.files
-        with files.log.open("ab") as output:
-            started = subprocess.Popen(
-                [
-                    sys.executable, "-m", self._module,
-                    "--config", str(files.config), "--launch", str(files.launch),
-                    "--token-file", str(files.token), "--url-file", str(files.url),
-                ],
-                cwd=ROOT,
-                env={**os.environ, "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )  # fmt: skip
+        if self._nursery is None:
+            kill_file = {"SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
+            self._nursery = Nursery(self._module, kill_file)
+        arguments = [
+            *("--config", str(files.config), "--launch", str(files.launch)),
+            *("--token-file", str(files.token), "--url-file", str(files.url)),
+        ]
+        started = self._nursery.start(arguments, files.log)
         self.sandbox.registry.add(ProcessRecord.of(ROLE, started.pid))
         return started
 
@@ -116,6 +113,19 @@ class SandboxJob:
         for own in self.sandbox.registry.live(ROLE):
             assert own.stop()
         self.coordinator = self.start_coordinator()
+
+    @contextlib.contextmanager
+    def settings(self, own: Mapping[str, str]) -> Generator[None]:
+        """Other settings of the coordinator alone, under which the deployment goes on."""
+        config = self.sandbox.files.config
+        before = config.read_text()
+        config.write_text(before + "".join(f"{key}={value}\n" for key, value in own.items()))
+        self.give_back()
+        try:
+            yield
+        finally:
+            config.write_text(before)
+            self.give_back()
 
     def give_back(self) -> None:
         """The sandbox's own coordinator leads again; whoever was started here is killed."""
