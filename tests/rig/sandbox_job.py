@@ -5,10 +5,8 @@ The sandbox's own coordinator ends in order; others run with the same arguments 
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
-from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -114,25 +112,11 @@ class SandboxJob:
             assert own.stop()
         self.coordinator = self.start_coordinator()
 
-    @contextlib.contextmanager
-    def settings(self, own: Mapping[str, str]) -> Generator[None]:
-        """Other settings of the coordinator alone, under which the deployment goes on."""
-        config = self.sandbox.files.config
-        before = config.read_text()
-        config.write_text(before + "".join(f"{key}={value}\n" for key, value in own.items()))
-        self.give_back()
-        try:
-            yield
-        finally:
-            config.write_text(before)
-            self.give_back()
-
-    def give_back(self) -> None:
-        """The sandbox's own coordinator leads again; whoever was started here is killed."""
+    def end_coordinators(self) -> None:
+        """SIGKILL of every one that runs."""
         for record in self.sandbox.registry.live(ROLE):
             record.send(signal.SIGKILL)
             assert record.wait(10)
-        self.sandbox.files.start(on_spawn=self.sandbox.registry.add)
 
     def kill_agent(self, host: str) -> None:
         """SIGKILL, and its death awaited; its containers run on."""

@@ -15,13 +15,14 @@ import pytest
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.integration.job.conftest import LEASE_S
 from tests.rig.job import alive, kill, until
 from tests.rig.kill_points import KilledJob, Processors
 from tests.rig.sandbox_job import SandboxJob
 
 pytestmark = pytest.mark.integration
 
-LEASE_S, SILENCE_S, BOUND_S = 12, 5, 1
+BOUND_S = 1
 RESTART_S = 25
 """From death to processing; 4 to 6 s on an idle machine, and others may work on this one."""
 HOST_LOST_S = LEASE_S + BOUND_S + RESTART_S
@@ -29,15 +30,9 @@ HOST_LOST_S = LEASE_S + BOUND_S + RESTART_S
 
 @pytest.fixture(scope="module")
 def job(sandbox: Sandbox) -> Iterator[SandboxJob]:
-    """The sandbox's job, with leases that a test can wait for."""
+    """The sandbox's job as the kernel shows it."""
     made = SandboxJob(sandbox)
-    with made.settings(
-        {
-            "samza.dagster.lease.ms": str(LEASE_S * 1000),
-            "samza.dagster.host.timeout.ms": str(SILENCE_S * 1000),
-        }
-    ):
-        yield made
+    yield made
     made.close()
 
 

@@ -16,7 +16,7 @@ from itertools import zip_longest
 import pytest
 
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.kill_points import CRASHING, KilledJob, KillPoint, Scenario
 from tests.rig.kill_scenarios import FAILOVER, SPIN_UP, STOP_STANDBY, SWAP
 from tests.rig.sandbox_job import SandboxJob
@@ -29,16 +29,26 @@ WANTED = {"before-commit", "after-commit", "after-effect", "before-acknowledgeme
 
 
 @pytest.fixture(scope="module")
-def killed(sandbox: Sandbox) -> Iterator[KilledJob]:
-    """The sandbox's job, led by a coordinator that can be killed at any point, a spare beside it."""
-    job = SandboxJob(sandbox, CRASHING)
-    job.take_over()
-    made = KilledJob(job, patience_s=PATIENCE_S)
-    made.settle()
-    made.wait_beside()
-    yield made
-    job.give_back()
-    job.close()
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledJob]:
+    """A sandbox's job, led by a coordinator that can be killed at any point, a spare beside it."""
+    # To kill a container again and again is no flapping here.
+    settings = {"cluster-manager.container.retry.count": "-1"}
+    with demo_sandbox(tmp_path_factory.mktemp("sandboxes"), settings) as sandbox:
+        job = SandboxJob(sandbox, CRASHING)
+        job.take_over()
+        made = KilledJob(job, patience_s=PATIENCE_S)
+        made.settle()
+        made.wait_beside()
+        yield made
+        job.end_coordinators()
+        job.close()
+
+
+@pytest.fixture(scope="module")
+def judge(killed: KilledJob) -> Iterator[Judge]:
+    judge = Judge(killed.job.connection.bootstrap_servers)
+    yield judge
+    judge.close()
 
 
 def kill_at(killed: KilledJob, scenario: Scenario, point: KillPoint | None) -> bool:
