@@ -91,6 +91,8 @@ class Job:
         self.coordinator: subprocess.Popen[bytes] | Born | None = None
         self._coordinators: list[subprocess.Popen[bytes] | Born] = []
         self._nursery: Nursery | None = None
+        self._journal: list[dict[str, Any]] = []
+        self._journalled: dict[str, int] = {}
         self.connection = Connection(
             bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id="1"
         )
@@ -279,14 +281,18 @@ class Job:
 
     def journal(self) -> list[dict[str, Any]]:
         """What all stub containers of all hosts wrote, in order of time."""
-        lines: list[dict[str, Any]] = []
         for host in self.host_names:
             path = self.state_dir(host) / "journal.jsonl"
-            if path.exists():
-                lines += [
-                    {**json.loads(line), "host": host} for line in path.read_text().splitlines()
-                ]
-        return sorted(lines, key=lambda line: line["at"])
+            if not path.exists():
+                continue
+            with path.open("rb") as opened:
+                opened.seek(self._journalled.get(host, 0))
+                whole = opened.read().rpartition(b"\n")[0]
+            if whole:
+                self._journalled[host] = self._journalled.get(host, 0) + len(whole) + 1
+                self._journal += [{**json.loads(line), "host": host} for line in whole.splitlines()]
+                self._journal.sort(key=lambda line: line["at"])
+        return list(self._journal)
 
     def client(self) -> PlacementClient:
         """A client of this job."""

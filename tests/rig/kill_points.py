@@ -111,14 +111,6 @@ def unsettled(job: KillableJob, extra: int = 0) -> str:
     known = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}
     if known != up:
         return f"hosts that registered: {sorted(known)}"
-    current = {found["execution_id"] for found in processors.values()}
-    journal = job.journal()
-    if violations := [line for line in journal if line["what"] == "VIOLATION"]:
-        raise AssertionError(violations)
-    started = {line["pid"]: line["execution"] for line in journal}
-    for pid, execution_id in started.items():
-        if execution_id not in current and alive(pid) and _is_container(pid, execution_id):
-            return f"pid {pid} of {execution_id} lives for nobody"
     for host in up:
         here = {f["execution_id"] for f in processors.values() if f["host"] == host}
         directory = job.host_directory(host)
@@ -129,6 +121,14 @@ def unsettled(job: KillableJob, extra: int = 0) -> str:
         records = {path.name for path in (directory / "incarnations").iterdir()}
         if records != here:
             return f"{host} has records of {records}, {here} run there"
+    current = {found["execution_id"] for found in processors.values()}
+    journal = job.journal()
+    if violations := [line for line in journal if line["what"] == "VIOLATION"]:
+        raise AssertionError(violations)
+    started = {line["pid"]: line["execution"] for line in journal}
+    for pid, execution_id in started.items():
+        if execution_id not in current and alive(pid) and _is_container(pid, execution_id):
+            return f"pid {pid} of {execution_id} lives for nobody"
     return ""
 
 
@@ -196,7 +196,7 @@ class KilledJob:
         """Once, with a kill at `point`; whether it was reached. Raises what isn't as it has to be."""
         job, coordinator = self.job, self.job.coordinator
         assert coordinator is not None
-        self.settle()
+        self.settle(scenario.extra[0])
         scenario.prepare(job)
         before = self.settle(scenario.extra[0])
         journalled = len(job.journal())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tests.rig.job import Job, kill, until
@@ -67,10 +66,6 @@ def _set_apart(job: Job) -> None:
             _done(job, _ask(job, "place", name, host, request_expiry_s=60))
 
 
-def _spin_up(job: KillableJob) -> None:
-    _done(job, _ask(job, "start_standby", "0", free_host(job, job.processors())))
-
-
 MOVE = Scenario(
     "move",
     lambda job, before: _ask(job, "place", "0", free_host(job, before), request_expiry_s=60),
@@ -114,16 +109,6 @@ HOST_LOST = Scenario(
     options={"lease_ms": 9_000, "host_timeout_ms": 4_000},
 )
 
-SCENARIOS = (
-    MOVE,
-    SWAP,
-    replace(SPIN_UP, restore=lambda job, _: _done(job, _ask(job, "stop_standby", "0-1"))),
-    replace(STOP_STANDBY, prepare=_spin_up),
-    REFUSED,
-    FAILOVER,
-    HOST_LOST,
-)
-"""Each comes to where it began, so that it can be gone through again and again."""
 SETTINGS = {
     # Long enough for hosts to register with a new leader, short enough to be waited for.
     "cluster-manager.container.request.timeout.ms": "4000",
