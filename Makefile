@@ -46,7 +46,7 @@ bench: $(STAMP) java ## request to first response, against Samza's recorded figu
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
 	@$(BIN)/python -m benchmarks.failover_reaction
 
-killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (20 minutes)
+killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
 	@$(BIN)/python -m pytest -q -m killmatrix
 
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)
