@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 ONCE ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -46,8 +46,11 @@ bench: $(STAMP) java ## request to first response, against Samza's recorded figu
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
 	@$(BIN)/python -m benchmarks.failover_reaction
 
-killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (20 minutes)
+killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
 	@$(BIN)/python -m pytest -q -m killmatrix
+
+killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)
+	@$(BIN)/python -m pytest -q -s -m realkillmatrix
 
 simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
 	@mkdir -p benchmarks/results

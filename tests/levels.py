@@ -47,7 +47,7 @@ LEVELS = (
     Level("unit", 60, (_pytest("unit", workers=2),)),
     Level("simulator", 90, (_pytest("simulator"),)),
     Level("small-world", 60, (_pytest("small_world"),)),
-    Level("contract", 180, (_pytest("contract", workers=3),)),
+    Level("contract", 180, (_pytest("contract", workers=4),)),
     Level("dagster", 60, (_pytest("dagster"),)),
     Level("stack", 120, (_pytest("stack"),)),
     Level("spark", 75, (_pytest("spark"),)),

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
+from tests.rig.nursery import Born, Nursery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
@@ -87,8 +88,11 @@ class Job:
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
-        self.coordinator: subprocess.Popen[bytes] | None = None
-        self._coordinators: list[subprocess.Popen[bytes]] = []
+        self.coordinator: subprocess.Popen[bytes] | Born | None = None
+        self._coordinators: list[subprocess.Popen[bytes] | Born] = []
+        self._nursery: Nursery | None = None
+        self._journal: list[dict[str, Any]] = []
+        self._journalled: dict[str, int] = {}
         self.connection = Connection(
             bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id="1"
         )
@@ -129,6 +133,19 @@ class Job:
         """`host-1` and so on."""
         return [f"host-{number + 1}" for number in range(self.hosts)]
 
+    def host_directory(self, host: str) -> Path:
+        """What the agent of a host keeps."""
+        return self.directory / host
+
+    def is_up(self, host: str) -> bool:
+        """Its agent runs."""
+        return self.agents[host].poll() is None
+
+    @property
+    def coordinator_log(self) -> Path:
+        """Of all coordinators."""
+        return self.directory / "coordinator.log"
+
     def state_dir(self, host: str) -> Path:
         """Where the containers of a host keep their stores."""
         return self.directory / host / "state"
@@ -163,12 +180,12 @@ class Job:
             )
 
     @property
-    def coordinators(self) -> list[subprocess.Popen[bytes]]:
+    def coordinators(self) -> list[subprocess.Popen[bytes] | Born]:
         """All that were started and haven't ended."""
         return [process for process in self._coordinators if process.poll() is None]
 
-    def start_coordinator(self, *options: str) -> subprocess.Popen[bytes]:
-        """A coordinator process: the command's, or a module of the rig in its place."""
+    def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
+        """A coordinator process: the command's, or one of a module of the rig in its place."""
         arguments = [
             *self.options,
             *options,
@@ -177,23 +194,20 @@ class Job:
             *("--token-file", str(self.directory / "token")),
             *("--url-file", str(self.directory / "coordinator.url")),
         ]
-        environment = {
-            **os.environ,
-            **self.environment,
-            "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file),
-        }
-        command = [sys.executable, "-m", self.coordinator_module]
+        environment = {**self.environment, "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
         if self.coordinator_module == COMMAND:
-            command += ["coordinator", "run"]
-        with (self.directory / "coordinator.log").open("ab") as output:
-            self.coordinator = subprocess.Popen(
-                [*command, *arguments],
-                cwd=ROOT,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            with self.coordinator_log.open("ab") as output:
+                self.coordinator = subprocess.Popen(
+                    [sys.executable, "-m", COMMAND, "coordinator", "run", *arguments],
+                    cwd=ROOT,
+                    env={**os.environ, **environment},
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+        else:
+            self._nursery = self._nursery or Nursery(self.coordinator_module, environment)
+            self.coordinator = self._nursery.start(arguments, self.coordinator_log)
         self._coordinators.append(self.coordinator)
         return self.coordinator
 
@@ -272,14 +286,18 @@ class Job:
 
     def journal(self) -> list[dict[str, Any]]:
         """What all stub containers of all hosts wrote, in order of time."""
-        lines: list[dict[str, Any]] = []
         for host in self.host_names:
             path = self.state_dir(host) / "journal.jsonl"
-            if path.exists():
-                lines += [
-                    {**json.loads(line), "host": host} for line in path.read_text().splitlines()
-                ]
-        return sorted(lines, key=lambda line: line["at"])
+            if not path.exists():
+                continue
+            with path.open("rb") as opened:
+                opened.seek(self._journalled.get(host, 0))
+                whole = opened.read().rpartition(b"\n")[0]
+            if whole:
+                self._journalled[host] = self._journalled.get(host, 0) + len(whole) + 1
+                self._journal += [{**json.loads(line), "host": host} for line in whole.splitlines()]
+                self._journal.sort(key=lambda line: line["at"])
+        return list(self._journal)
 
     def client(self) -> PlacementClient:
         """A client of this job."""
@@ -295,6 +313,8 @@ class Job:
             if coordinator.poll() is None:
                 coordinator.kill()
                 coordinator.wait(timeout=10)
+        if self._nursery is not None:
+            self._nursery.close()
         stops = [
             subprocess.Popen(
                 [

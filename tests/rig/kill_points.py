@@ -15,17 +15,47 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from samza_dagster.client.audit_history import read_history
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
-from tests.rig.job import Job, alive, kill, until
+from tests.rig.job import alive, until
 
 CRASHING = "tests.rig.crashing_coordinator"
 POINTS = ("before-commit", "after-commit", "after-effect", "before-acknowledgement")
 GONE = "gone"
 Processors = dict[str, dict[str, Any]]
+
+
+class KillableJob(Protocol):
+    """What the matrix needs of a job: one of stubs (`Job`) or a sandbox's (`SandboxJob`)."""
+
+    coordinator: Any
+    actives: int
+    standbys: int
+    connection: Connection
+    memory_mb: int
+
+    @property
+    def host_names(self) -> list[str]: ...
+    @property
+    def kill_file(self) -> Path: ...
+    @property
+    def coordinator_log(self) -> Path: ...
+    def host_directory(self, host: str) -> Path: ...
+    def is_up(self, host: str) -> bool: ...
+    def status(self) -> dict[str, Any] | None: ...
+    def processors(self) -> Processors: ...
+    def client(self) -> PlacementClient: ...
+    def start_coordinator(self) -> Any: ...
+    def kill_agent(self, host: str) -> None: ...
+    def start_agent(self, host: str, *, memory_mb: int | None = None) -> None: ...
+    def journal(self) -> list[dict[str, Any]]:
+        """Each start of a container as an outsider saw it (`what`: `started`), and each `VIOLATION`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,15 +81,15 @@ class Scenario:
     """
 
     name: str
-    happens: Callable[[Job, Processors], str | None]
-    moved: Callable[[Job, Processors], Mapping[str, str | None]]
-    prepare: Callable[[Job], None] = lambda _job: None
-    restore: Callable[[Job, Processors], None] = lambda _job, _before: None
+    happens: Callable[[Any, Processors], str | None]
+    moved: Callable[[Any, Processors], Mapping[str, str | None]]
+    prepare: Callable[[Any], None] = lambda _job: None
+    restore: Callable[[Any, Processors], None] = lambda _job, _before: None
     extra: tuple[int, int] = (0, 0)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def unsettled(job: Job, extra: int = 0) -> str:
+def unsettled(job: KillableJob, extra: int = 0) -> str:
     """What isn't at rest yet, by the coordinator, the agents' records and the kernel; or "" ."""
     status = job.status()
     if status is None:
@@ -71,7 +101,7 @@ def unsettled(job: Job, extra: int = 0) -> str:
     for name, found in processors.items():
         if found["state"] != "running" or not found["pid"] or not alive(found["pid"]):
             return f"{name} is {found['state']}, pid {found['pid']}"
-    up = {host for host in job.host_names if job.agents[host].poll() is None}
+    up = {host for host in job.host_names if job.is_up(host)}
     for what in ("actions", "failovers"):
         if status[what]:
             return f"{what}: {status[what]}"
@@ -81,14 +111,9 @@ def unsettled(job: Job, extra: int = 0) -> str:
     known = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}
     if known != up:
         return f"hosts that registered: {sorted(known)}"
-    current = {found["execution_id"] for found in processors.values()}
-    started = {line["pid"]: line["execution"] for line in job.journal()}
-    for pid, execution_id in started.items():
-        if execution_id not in current and alive(pid) and _is_stub(pid, execution_id):
-            return f"pid {pid} of {execution_id} lives for nobody"
     for host in up:
         here = {f["execution_id"] for f in processors.values() if f["host"] == host}
-        directory = job.directory / host
+        directory = job.host_directory(host)
         books = directory / "reservations.json"
         held = json.loads(books.read_text())["held"] if books.exists() else []
         if {h["execution_id"] for h in held} != here or len(held) != len(here):
@@ -96,10 +121,18 @@ def unsettled(job: Job, extra: int = 0) -> str:
         records = {path.name for path in (directory / "incarnations").iterdir()}
         if records != here:
             return f"{host} has records of {records}, {here} run there"
+    current = {found["execution_id"] for found in processors.values()}
+    journal = job.journal()
+    if violations := [line for line in journal if line["what"] == "VIOLATION"]:
+        raise AssertionError(violations)
+    started = {line["pid"]: line["execution"] for line in journal}
+    for pid, execution_id in started.items():
+        if execution_id not in current and alive(pid) and _is_container(pid, execution_id):
+            return f"pid {pid} of {execution_id} lives for nobody"
     return ""
 
 
-def _is_stub(pid: int, execution_id: str) -> bool:
+def _is_container(pid: int, execution_id: str) -> bool:
     """The pid is still that container's, by the environment that the kernel shows."""
     try:
         return execution_id.encode() in Path(f"/proc/{pid}/environ").read_bytes()
@@ -111,12 +144,13 @@ def _is_stub(pid: int, execution_id: str) -> bool:
 class KilledJob:
     """A job whose coordinators are killed; one that waits takes over from each."""
 
-    job: Job
+    job: KillableJob
     spare: Any = None
+    patience_s: float = 60.0
     arms: int = 0
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def settle(self, extra: int = 0, *, seconds: float = 60.0) -> Processors:
+    def settle(self, extra: int = 0, *, seconds: float | None = None) -> Processors:
         """All at rest; fails with what isn't, and the end of the coordinators' log."""
         last = [""]
 
@@ -125,9 +159,9 @@ class KilledJob:
             return not last[0]
 
         try:
-            until("at rest", at_rest, seconds=seconds)
+            until("at rest", at_rest, seconds=seconds or self.patience_s)
         except AssertionError as error:
-            log = (self.job.directory / "coordinator.log").read_text()[-2000:]
+            log = self.job.coordinator_log.read_text()[-2000:]
             raise AssertionError(f"{error}: {last[0]}\n{log}") from None
         return self.job.processors()
 
@@ -162,7 +196,7 @@ class KilledJob:
         """Once, with a kill at `point`; whether it was reached. Raises what isn't as it has to be."""
         job, coordinator = self.job, self.job.coordinator
         assert coordinator is not None
-        self.settle()
+        self.settle(scenario.extra[0])
         scenario.prepare(job)
         before = self.settle(scenario.extra[0])
         journalled = len(job.journal())
@@ -180,7 +214,11 @@ class KilledJob:
             rest_since.append(time.monotonic())
             return rest_since[-1] - rest_since[0] > 0.5
 
-        until(f"death at {point}, or the end of {scenario.name}", dead_or_over, seconds=60)
+        until(
+            f"death at {point}, or the end of {scenario.name}",
+            dead_or_over,
+            seconds=self.patience_s,
+        )
         killed = coordinator.poll() is not None
         job.kill_file.unlink()
         others = {name: p["pid"] for name, p in before.items() if name not in moved}
@@ -205,7 +243,6 @@ class KilledJob:
             places = [p["host"] for name, p in after.items() if name.split("-")[0] == group]
             assert len(set(places)) == len(places), after
         new = job.journal()[journalled:]
-        assert not [line for line in new if line["what"] == "VIOLATION"], new
         starts = Counter(line["processor"] for line in new if line["what"] == "started")
         assert starts == {name: 1 for name, host in moved.items() if host != GONE}, starts
         scenario.restore(job, before)
@@ -216,14 +253,15 @@ class KilledJob:
         job = self.job
         responses: dict[str, list[dict[str, Any]]] = {}
         requests: dict[str, bytes | None] = {}
+        servers = job.connection.bootstrap_servers
         stream = job.connection.coordinator_stream_topic
-        for key, value in records_of(job.bootstrap_servers, stream):
+        for key, value in records_of(servers, stream):
             uuid, _, kind = json.loads(key)[2].partition(".")
             if kind == "ContainerPlacementResponseMessage" and value is not None:
                 responses.setdefault(uuid, []).append(json.loads(value))
             elif kind == "ContainerPlacementRequestMessage":
                 requests[uuid] = value
-        for key, value in records_of(job.bootstrap_servers, job.connection.state_topic):
+        for key, value in records_of(servers, job.connection.state_topic):
             kind, _, uuid = key.decode().partition("/")
             if kind == "response" and value is not None:
                 responses.setdefault(uuid, []).append(json.loads(value))
@@ -236,10 +274,9 @@ class KilledJob:
             assert said[-len(ends) :] == ends, (point, said)
             assert ends[0][0] == "SUCCEEDED", (point, said)
             assert requests[uuid] is None, point
-        topic = f"__samza_dagster_audit_{job.name}_1"
         history = [
             audit_from_json(json.loads(value), f"record {n}")
-            for n, (_, value) in enumerate(records_of(job.bootstrap_servers, topic))
+            for n, (_, value) in enumerate(records_of(servers, job.connection.audit_topic))
             if value is not None
         ]
         verdict = verify(history, read_history(job.connection).head)
@@ -271,123 +308,3 @@ def records_of(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes | 
     finally:
         consumer.close()
     return found
-
-
-# The scenarios
-
-
-def free_host(job: Job, processors: Processors, group: str = "0") -> str:
-    """A host without a member of the group."""
-    taken = {p["host"] for name, p in processors.items() if name.split("-")[0] == group}
-    return next(host for host in job.host_names if host not in taken)
-
-
-def _ask(job: Job, how: str, *arguments: str, **more: Any) -> str:
-    with job.client() as client:
-        return getattr(client, how)(*arguments, **more).uuid
-
-
-def _done(job: Job, uuid: str) -> None:
-    with job.client() as client:
-        assert client.wait(uuid, timeout_s=60).status_code == "SUCCEEDED"
-
-
-def _kill_active(job: Job, before: Processors) -> None:
-    kill(before["0"]["pid"])
-
-
-def _swapped(_job: Job, before: Processors) -> dict[str, str | None]:
-    return {"0": before["0-0"]["host"], "0-0": None}
-
-
-def _fill_up(job: Job, before: Processors) -> None:
-    """The active's host has no room but for what runs there, and then the active dies."""
-    host = before["0"]["host"]
-    _resize(job, host, 1)
-    _kill_active(job, before)
-
-
-def _resize(job: Job, host: str, memory_mb: int) -> None:
-    job.kill_agent(host)
-    job.start_agent(host, memory_mb=memory_mb)
-
-    def known() -> bool:
-        status = job.status()
-        return status is not None and status["hosts"][host].get("memory_mb") == memory_mb
-
-    until(f"{host} with {memory_mb} MiB", known)
-
-
-def _refuse(job: Job, before: Processors) -> None:
-    (job.state_dir(before["0"]["host"]) / "refuse-starts-0").touch()
-    _kill_active(job, before)
-
-
-def _set_apart(job: Job) -> None:
-    """Nobody but the active is on its host: how much there is to do is the same each time."""
-    for name in ("1", "1-0"):
-        processors = job.processors()
-        lost = processors["0"]["host"]
-        if processors[name]["host"] == lost:
-            taken = {lost, *(processors[member]["host"] for member in ("1", "1-0"))}
-            host = next(host for host in job.host_names if host not in taken)
-            _done(job, _ask(job, "place", name, host, request_expiry_s=60))
-
-
-def _spin_up(job: Job) -> None:
-    _done(job, _ask(job, "start_standby", "0", free_host(job, job.processors())))
-
-
-SCENARIOS = (
-    Scenario(
-        "move",
-        lambda job, before: _ask(job, "place", "0", free_host(job, before), request_expiry_s=60),
-        lambda job, before: {"0": free_host(job, before)},
-    ),
-    Scenario(
-        "swap",
-        lambda job, _: _ask(job, "place", "0", "STANDBY", request_expiry_s=60),
-        _swapped,
-    ),
-    Scenario(
-        "spin-up",
-        lambda job, before: _ask(job, "start_standby", "0", free_host(job, before)),
-        lambda job, before: {"0-1": free_host(job, before)},
-        restore=lambda job, _: _done(job, _ask(job, "stop_standby", "0-1")),
-        extra=(0, 1),
-    ),
-    Scenario(
-        "stop-standby",
-        lambda job, _: _ask(job, "stop_standby", "0-1"),
-        lambda _job, _before: {"0-1": GONE},
-        prepare=_spin_up,
-        extra=(1, 0),
-    ),
-    Scenario(
-        "failover-refused",
-        _refuse,
-        _swapped,
-        restore=lambda job, before: (
-            job.state_dir(before["0"]["host"]) / "refuse-starts-0"
-        ).unlink(),
-    ),
-    Scenario(
-        "failover-full",
-        _fill_up,
-        _swapped,
-        restore=lambda job, before: _resize(job, before["0"]["host"], job.memory_mb),
-    ),
-    Scenario(
-        "host-lost",
-        lambda job, before: job.kill_host(before["0"]["host"]),
-        _swapped,
-        prepare=_set_apart,
-        restore=lambda job, before: job.start_agent(before["0"]["host"]),
-        options={"lease_ms": 9_000, "host_timeout_ms": 4_000},
-    ),
-)
-SETTINGS = {
-    # Long enough for hosts to register with a new leader, short enough to be waited for.
-    "cluster-manager.container.request.timeout.ms": "4000",
-    "cluster-manager.container.retry.count": "-1",
-}

@@ -11,6 +11,8 @@ import pytest
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from tests.rig.job import Job
+from tests.rig.kill_points import CRASHING, KilledJob
+from tests.rig.kill_scenarios import SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,33 @@ def job_of(
         ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)
         made.append(job)
         return job.start()
+
+    yield make
+    for job in made:
+        job.close()
+
+
+@pytest.fixture
+def killed_job(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..., KilledJob]]:
+    """Jobs whose coordinators can be killed at any point, one more waiting beside each."""
+    made: list[Job] = []
+
+    def make(name: str, **options: int) -> KilledJob:
+        name = f"killed-{name}"
+        job = Job(
+            tmp_path / name,
+            bootstrap_servers,
+            name,
+            input_topic="killed-input",
+            coordinator_module=CRASHING,
+            settings=SETTINGS,
+            **options,
+        )
+        made.append(job)
+        ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)
+        killed = KilledJob(job.start())
+        killed.wait_beside()
+        return killed
 
     yield make
     for job in made:

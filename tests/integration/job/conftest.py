@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,20 +10,22 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Options, Sandbox
-from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.rig.demo_sandbox import demo_sandbox
 
-OPTIONS = Options(name="job", state_mb=4.0, rate=200.0)
+LEASE_S, SILENCE_S = 15, 5
+"""A lost host's containers are replaced after so long: shorter than a job would have it."""
+SETTINGS = {
+    "samza.dagster.lease.ms": str(LEASE_S * 1000),
+    "samza.dagster.host.timeout.ms": str(SILENCE_S * 1000),
+}
 
 
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up."""
-    root: Path = tmp_path_factory.mktemp("sandboxes")
-    sandbox = Sandbox("job", root=root)
-    sandbox.up(OPTIONS, Phases(print))
-    yield sandbox
-    sandbox.down()
+    """All of this level's own."""
+    with demo_sandbox(tmp_path_factory.mktemp("sandboxes"), SETTINGS) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,27 @@
+"""The kill matrix of a move onto the standby's host; `test_kill_matrix.py` tells what is judged.
+
+In a file of its own, so that a worker of its own has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.rig.kill_matrix import go_through
+from tests.rig.kill_points import KilledJob
+from tests.rig.kill_scenarios import SWAP
+
+pytestmark = [pytest.mark.contract, pytest.mark.killmatrix]
+
+
+def test_a_coordinator_killed_at_any_point_of_a_move_comes_to_the_right_end(
+    killed_job: Callable[..., KilledJob],
+) -> None:
+    """The standby goes elsewhere, the active follows: every point."""
+    killed = killed_job(SWAP.name)
+    number, left = go_through(killed, SWAP)
+    assert left == []
+    killed.judge()
+    print(f"{SWAP.name}: {number} kill points")

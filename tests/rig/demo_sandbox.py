@@ -1,0 +1,37 @@
+"""The sandbox that tests with real containers share: small, and with settings of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.progress import Phases
+
+OPTIONS = Options(name="job", state_mb=4.0, rate=200.0)
+
+
+@dataclass(frozen=True)
+class _FilesWith(CoordinatorFiles):
+    """The coordinator's config has more settings than the demo's."""
+
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
+        super().write({**config, **self.settings}, launch)
+
+
+@contextmanager
+def demo_sandbox(root: Path, settings: Mapping[str, str]) -> Generator[Sandbox]:
+    """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up."""
+    sandbox = Sandbox(OPTIONS.name, root=root)
+    sandbox.files = _FilesWith(sandbox.files.directory, settings)
+    sandbox.up(OPTIONS, Phases(print))
+    try:
+        yield sandbox
+    finally:
+        sandbox.down()

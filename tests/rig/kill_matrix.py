@@ -1,0 +1,56 @@
+"""Going through all kill points of a scenario, one after the other on one job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from tests.rig.kill_points import KilledJob, KillPoint, Scenario
+
+TRIES = 3
+"""A point may be passed by once: what reaches the coordinator first isn't always the same."""
+
+
+def kill_at(killed: KilledJob, scenario: Scenario, point: KillPoint | None) -> bool:
+    """Once with a kill at the point, or undisturbed; whether it was come to."""
+    began = time.monotonic()
+    try:
+        reached = killed.run(scenario, point)
+    except AssertionError as error:
+        raise AssertionError(f"{scenario.name}, killed at {point}: {error}") from error
+    print(f"{scenario.name} {point}: {time.monotonic() - began:.1f} s", flush=True)
+    return reached
+
+
+def go_through(killed: KilledJob, scenario: Scenario) -> tuple[int, list[str]]:
+    """A kill at each point: how many there are, and those that were never come to."""
+    points = killed.points_of(scenario)
+    left = [
+        str(point)
+        for point in points
+        if not any(kill_at(killed, scenario, point) for _ in range(TRIES))
+    ]
+    return _counted(points), left
+
+
+def go_through_in_turn(killed: KilledJob, one: Scenario, other: Scenario) -> tuple[int, list[str]]:
+    """The same of two scenarios each of which begins where the other ends."""
+    points = {scenario.name: killed.points_of(scenario) for scenario in (one, other)}
+    number = _counted([*points[one.name], *points[other.name]])
+    for _ in range(TRIES):
+        if not any(points.values()):
+            break
+        left: dict[str, list[KillPoint]] = {one.name: [], other.name: []}
+        for pair in zip_longest(points[one.name], points[other.name]):
+            for scenario, point in zip((one, other), pair, strict=True):
+                if not kill_at(killed, scenario, point) and point is not None:
+                    left[scenario.name].append(point)
+        points = left
+    return number, [f"{name} {point}" for name in points for point in points[name]]
+
+
+def _counted(points: Sequence[KillPoint]) -> int:
+    kinds = {point.point for point in points}
+    assert kinds == {"before-commit", "after-commit", "after-effect", "before-acknowledgement"}
+    return len(points)

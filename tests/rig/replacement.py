@@ -1,0 +1,85 @@
+"""How soon a dead container's replacement works, by broker, kernel and the store on disk."""
+
+from __future__ import annotations
+
+import time
+
+from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
+from samza_dagster.sandbox.judge import Judge
+from tests.rig.job import alive, until
+from tests.rig.kill_points import Processors
+from tests.rig.sandbox_job import SandboxJob
+
+
+def partitions_of(processor: str) -> list[int]:
+    """Input partitions of an active."""
+    return list(range(int(processor), 4, 2))
+
+
+def offsets(servers: str, topic: str) -> tuple[int, ...]:
+    """The topic's end offsets now."""
+    consumer = kafka_client.consumer(servers)
+    try:
+        return kafka_client.end_offsets(consumer, topic)
+    finally:
+        consumer.close()
+
+
+def works(
+    job: SandboxJob, processor: str, now: Processors, ends: dict[str, tuple[int, ...]]
+) -> bool:
+    """An active has put something out since `ends`, a standby has applied what was there then."""
+    group = processor.partition("-")[0]
+    if processor == group:
+        outputs = offsets(job.connection.bootstrap_servers, demo_job.OUTPUT_TOPIC)
+        before = ends[demo_job.OUTPUT_TOPIC]
+        return all(outputs[p] > before[p] for p in partitions_of(group))
+    state = job.simulated(now[processor]["host"]).state_directory
+    return all(
+        (standby_lag.applied_offset(state, f"Partition {p}") or 0)
+        >= ends[demo_job.CHANGELOG_TOPIC][p] - 1
+        for p in partitions_of(group)
+    )
+
+
+def replaced(job: SandboxJob, before: Processors, names: set[str], seconds: float) -> Processors:
+    """Waits until each has a new process that works; nobody else got one. Where all are then."""
+    deadline = time.monotonic() + seconds
+
+    def left() -> float:
+        return max(0.1, deadline - time.monotonic())
+
+    def running() -> Processors | None:
+        now = job.processors()
+        new = {
+            name
+            for name in names & now.keys()
+            if now[name]["state"] == "running"
+            and now[name]["pid"] not in (None, before[name]["pid"])
+            and alive(now[name]["pid"])
+        }
+        return now if new == names else None
+
+    now = until(f"{names} run again", running, seconds=left())
+    servers = job.connection.bootstrap_servers
+    ends = {
+        topic: offsets(servers, topic)
+        for topic in (demo_job.OUTPUT_TOPIC, demo_job.CHANGELOG_TOPIC)
+    }
+    until(f"{names} work", lambda: all(works(job, n, now, ends) for n in names), seconds=left())
+    assert {n: p["pid"] for n, p in now.items() if n not in names} == {
+        n: p["pid"] for n, p in before.items() if n not in names
+    }
+    return now
+
+
+def outputs_are_whole(judge: Judge, what: str, actives: set[str], since_s: float) -> None:
+    """Nothing is missing; prints the longest silence of those partitions since then."""
+    verdict = judge.judge(
+        deadline_s=60,
+        partitions=[p for active in sorted(actives) for p in partitions_of(active)],
+        window_ms=(int(since_s * 1000), int(time.time() * 1000)),
+    )
+    assert verdict.is_good, verdict
+    silent = ", ".join(f"partition {gap.partition} {gap.gap_ms} ms" for gap in verdict.gaps)
+    print(f"\n{what}: silence of the outputs: {silent}")
