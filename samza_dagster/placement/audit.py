@@ -6,29 +6,32 @@ from samza_dagster.model import naming
 from samza_dagster.placement import ownership
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
 
 
 def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarnation) -> None:
     """Certifies a start; the caller has checked that nothing is in its way."""
-    end = processor.last_end
-    lag = None
-    giving_way = ownership.gives_way(group, processor.processor_id)
-    if giving_way is not None:
-        lag = draft.lags.get(giving_way)
+    processor_id, end = processor.processor_id, processor.last_end
+    giving_way = ownership.gives_way(group, processor_id)
+    lag = None if giving_way is None else draft.lags.get(giving_way)
+    number, previous_hash = draft.next_certificate
     draft.certify(
-        evolve(
-            _record(
-                draft, "start", group.group_id, processor.processor_id, processor.role, incarnation
-            ),
+        AuditRecord(
+            number=number,
+            kind="start",
+            at_ms=draft.now_ms,
+            deployment_id=draft.deployment_id,
+            group_id=group.group_id,
+            processor_id=processor_id,
+            role=processor.role.value,
+            execution_id=incarnation.execution_id,
+            epoch=incarnation.epoch,
+            host=incarnation.host,
+            previous_hash=previous_hash,
+            fencing=draft.limits.fencing.value,
             why=_why(group, processor, incarnation.host),
-            predecessor=None
-            if end is None
-            else Predecessor(
-                end.execution_id, end.epoch, end.host, end.how.value, end.at_ms, end.evidence
-            ),
-            others=_others(group, processor.processor_id),
+            predecessor=None if end is None else _predecessor(end),
+            others=_others(group, processor_id),
             lag_records=None if lag is None else lag.records,
             ready_in_ms=None if lag is None else lag.ready_in_ms,
         )
@@ -45,9 +48,21 @@ def end(
 ) -> End:
     """Certifies an end, and returns it for the processor's next start."""
     role = Role.STANDBY if naming.is_standby(processor_id) else Role.ACTIVE
+    number, previous_hash = draft.next_certificate
     draft.certify(
-        evolve(
-            _record(draft, "end", group_id, processor_id, role, incarnation),
+        AuditRecord(
+            number=number,
+            kind="end",
+            at_ms=draft.now_ms,
+            deployment_id=draft.deployment_id,
+            group_id=group_id,
+            processor_id=processor_id,
+            role=role.value,
+            execution_id=incarnation.execution_id,
+            epoch=incarnation.epoch,
+            host=incarnation.host,
+            previous_hash=previous_hash,
+            fencing=draft.limits.fencing.value,
             how=how.value,
             evidence=evidence,
         )
@@ -57,27 +72,9 @@ def end(
     )
 
 
-def _record(
-    draft: Draft,
-    kind: str,
-    group_id: str,
-    processor_id: str,
-    role: Role,
-    incarnation: Incarnation,
-) -> AuditRecord:
-    return AuditRecord(
-        number=0,
-        kind=kind,
-        at_ms=draft.now_ms,
-        deployment_id=draft.deployment_id,
-        group_id=group_id,
-        processor_id=processor_id,
-        role=role.value,
-        execution_id=incarnation.execution_id,
-        epoch=incarnation.epoch,
-        host=incarnation.host,
-        previous_hash="",
-        fencing=draft.limits.fencing.value,
+def _predecessor(end: End) -> Predecessor:
+    return Predecessor(
+        end.execution_id, end.epoch, end.host, end.how.value, end.at_ms, end.evidence
     )
 
 

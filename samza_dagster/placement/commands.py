@@ -6,12 +6,12 @@ after that transaction has committed, and are idempotent by request or execution
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from samza_dagster.placement.record import record
 
 from samza_dagster.placement.certificates import AuditRecord
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestResource:
     """Effect: hold memory and cores on `host` (None: the freest not excluded)."""
 
@@ -24,14 +24,14 @@ class RequestResource:
     expires_in_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReleaseResource:
     """Effect: give it back, or end the request."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StartContainer:
     """Effect: start this incarnation on the resource that `request_id` holds."""
 
@@ -41,7 +41,7 @@ class StartContainer:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StopContainer:
     """Effect: stop this incarnation and confirm its death."""
 
@@ -50,7 +50,7 @@ class StopContainer:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ForgetContainer:
     """Effect: the agent may drop its record of a dead incarnation."""
 
@@ -58,7 +58,7 @@ class ForgetContainer:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FencePrincipal:
     """Effect: have the brokers refuse this incarnation's principal; answered when they do."""
 
@@ -66,7 +66,7 @@ class FencePrincipal:
     execution_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WriteResponse:
     """Projection: a response on the coordinator stream; for a request of our `own`, on our topic."""
 
@@ -81,7 +81,7 @@ class WriteResponse:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeleteRequest:
     """Projection: the request was taken; its key is tombstoned, where it was read."""
 
@@ -89,7 +89,7 @@ class DeleteRequest:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WriteLocality:
     """Projection: processor → host on the coordinator stream."""
 
@@ -97,21 +97,21 @@ class WriteLocality:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeleteLocality:
     """Projection: the processor has no host any more."""
 
     processor_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RecordCertificate:
     """Projection: an audit record, appended to the job's audit topic."""
 
     record: AuditRecord
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CountMetric:
     """Effect: one more of `name` (Samza's metric names)."""
 

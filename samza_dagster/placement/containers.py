@@ -18,6 +18,7 @@ from samza_dagster.placement.commands import (
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
+    End,
     Ended,
     Incarnation,
     Phase,
@@ -197,7 +198,7 @@ def bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> Proce
     incarnation = processor.incarnation
     assert incarnation is not None
     last = audit.end(draft, group_id, processor_id, incarnation, Ended.DEAD, evidence)
-    draft.put_processor(group_id, evolve(without_process(draft, processor), last_end=last))
+    draft.put_processor(group_id, without_process(draft, processor, last))
     draft.emit(
         ReleaseResource(incarnation.request_id),
         ForgetContainer(incarnation.execution_id, incarnation.host),
@@ -205,7 +206,7 @@ def bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> Proce
     return processor
 
 
-def without_process(draft: Draft, processor: Processor) -> Processor:
+def without_process(draft: Draft, processor: Processor, last_end: End | None) -> Processor:
     """The processor with no incarnation, waiting from now on."""
     return evolve(
         processor,
@@ -214,6 +215,7 @@ def without_process(draft: Draft, processor: Processor) -> Processor:
         deadline_ms=None,
         waiting_since_ms=draft.now_ms,
         not_before_ms=draft.now_ms,
+        last_end=last_end,
     )
 
 

@@ -99,9 +99,10 @@ class Draft:
 
     def put_group(self, group: Group) -> None:
         """Adds or replaces a group."""
-        self._changed[group.group_id] = group
-        self._index.touch(group.group_id, group)
-        self.unsettled.add(group.group_id)
+        group_id = group.group_id
+        self._changed[group_id] = group
+        self._index.touched[group_id] = group
+        self.unsettled.add(group_id)
 
     def put_processor(self, group_id: str, processor: Processor) -> None:
         """Adds or replaces a processor of a group."""
@@ -170,9 +171,13 @@ class Draft:
         """Adds commands in order."""
         self._commands.extend(commands)
 
+    @property
+    def next_certificate(self) -> tuple[int, str]:
+        """The next audit record's number and the digest that it follows."""
+        return self._certificates + 1, self._certificate_hash
+
     def certify(self, record: AuditRecord) -> None:
-        """Appends an audit record: gives it its number and its place in the chain."""
-        record = evolve(record, number=self._certificates + 1, previous_hash=self._certificate_hash)
+        """Appends an audit record, made for its place in the chain, with its digest."""
         record = evolve(record, digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
         self.emit(RecordCertificate(record))
@@ -204,8 +209,8 @@ class Draft:
                     elif earlier != group:
                         groups[group_id] = evolve(group, sequence=group.sequence + 1)
                 after = groups.finish()
-        return evolve(
-            self._before,
+        return JobState(
+            job=self.job,
             deployment_id=self.deployment_id,
             groups=after,
             hosts=self._hosts,
@@ -231,7 +236,7 @@ class Draft:
             self.put_group(group)
             return
         self._changed[group.group_id] = None
-        self._index.touch(group.group_id, None)
+        self._index.touched[group.group_id] = None
         self.unsettled.discard(group.group_id)
 
 

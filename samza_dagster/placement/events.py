@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from samza_dagster.placement.record import record
 
 from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobDeployed:
     """A deployment begins: group → its processors (the active's id first), last known hosts."""
 
@@ -22,14 +22,14 @@ class JobDeployed:
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoordinatorRestarted:
     """A coordinator took over with this state; commands may have been lost after their commit."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestArrived:
     """A placement request was read from the coordinator stream or from our own topic.
 
@@ -42,7 +42,7 @@ class RequestArrived:
     no_start_because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostRegistered:
     """An agent named every incarnation that it has on its books, dead ones included.
 
@@ -56,7 +56,7 @@ class HostRegistered:
     fault_domain: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostLost:
     """No word from the host's agent for longer than the limit.
 
@@ -69,7 +69,7 @@ class HostLost:
     last_grant_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResourceAllocated:
     """The cluster holds the resource on `host`."""
 
@@ -78,7 +78,7 @@ class ResourceAllocated:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestExpired:
     """The cluster couldn't hold it in time; `why` is for a person."""
 
@@ -87,7 +87,7 @@ class RequestExpired:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ContainerLaunched:
     """The process exists."""
 
@@ -96,7 +96,7 @@ class ContainerLaunched:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ContainerCheckedIn:
     """It runs, read its JobModel and sent a heartbeat."""
 
@@ -105,7 +105,7 @@ class ContainerCheckedIn:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StartFailed:
     """No process of this incarnation exists, nor will one."""
 
@@ -115,7 +115,7 @@ class StartFailed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ContainerStopped:
     """Its agent saw the process dead, or answered a stop: it has no such process."""
 
@@ -125,7 +125,7 @@ class ContainerStopped:
     exit_status: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StopFailed:
     """The process lives on in spite of SIGKILL."""
 
@@ -135,7 +135,7 @@ class StopFailed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PrincipalFenced:
     """The brokers acknowledged that they refuse this incarnation's principal."""
 
@@ -143,7 +143,7 @@ class PrincipalFenced:
     execution_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LagObserved:
     """How far standbys are behind, as last measured; others keep their last sample."""
 
@@ -151,7 +151,7 @@ class LagObserved:
     lags: tuple[Lag, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimePassed:
     """A deadline may have been reached."""
 

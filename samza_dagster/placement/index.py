@@ -7,7 +7,6 @@ state keeps its own index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from immutables import Map
@@ -57,8 +56,7 @@ def pop(heap: Heap) -> Heap:
     return _merge(heap.left, heap.right)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """What the index holds of one group.
 
     `pauses` are its processors that wait to be started, each with the time from which
@@ -78,8 +76,7 @@ class Summary:
 NOTHING = Summary()
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """Heaps may hold entries that are no longer true; whoever takes one checks it."""
 
     deadlines: Heap = None
@@ -87,9 +84,12 @@ class Index:
     pauses: Heap = None
     asks: Heap = None
     starting: int = 0
-    acting: Map[str, None] = field(default_factory=Map[str, None])
-    by_host: Map[str, Map[str, None]] = field(default_factory=Map[str, Map[str, None]])
-    by_id: Map[str, str] = field(default_factory=Map[str, str])
-    summaries: Map[str, Summary] = field(default_factory=Map[str, Summary])
-    uuid_order: Map[int, str] = field(default_factory=Map[int, str])
-    lost_hosts: Map[str, None] = field(default_factory=Map[str, None])
+    acting: Map[str, None] = Map[str, None]()
+    by_host: Map[str, Map[str, None]] = Map[str, Map[str, None]]()
+    by_id: Map[str, str] = Map[str, str]()
+    summaries: Map[str, Summary] = Map[str, Summary]()
+    uuid_order: Map[int, str] = Map[int, str]()
+    lost_hosts: Map[str, None] = Map[str, None]()
+
+
+EMPTY = Index()

@@ -18,7 +18,7 @@ class IndexDraft:
     """An `Index` that follows the groups of one step."""
 
     def __init__(self, index: Index) -> None:
-        self._before = index
+        # What each group is now; None when it is gone.
         self.touched: dict[str, Group | None] = {}
         self.deadlines: Heap = index.deadlines
         self.turns: Heap = index.turns
@@ -31,10 +31,6 @@ class IndexDraft:
         self.summaries = index.summaries
         self.uuid_order = index.uuid_order
         self.lost_hosts = index.lost_hosts
-
-    def touch(self, group_id: str, group: Group | None) -> None:
-        """This is the group now; None when it is gone."""
-        self.touched[group_id] = group
 
     def refresh(self) -> None:
         """Takes up what was touched since."""
@@ -193,7 +189,7 @@ def rebuilt(state: JobState) -> JobState:
     """The state with its index, for groups, hosts and uuids that were read back."""
     draft = IndexDraft(Index())
     for group_id, group in state.groups.items():
-        draft.touch(group_id, group)
+        draft.touched[group_id] = group
     for host in state.hosts.values():
         draft.put_host(host, state.limits.host_timeout_ms)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})

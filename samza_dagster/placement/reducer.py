@@ -6,8 +6,6 @@ itself, a ghost, or nobody, which makes it an orphan. The other modules say what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from samza_dagster.placement import (
     actions,
     containers,
@@ -43,12 +41,13 @@ from samza_dagster.placement.events import (
     StopFailed,
     TimePassed,
 )
+from samza_dagster.placement.record import record
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import AskKind, Group, JobState, Phase, Stage
 from samza_dagster.placement.timeouts import time_passed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """The next state, and what to do once it is durable."""
 

@@ -45,7 +45,7 @@ def fail(draft: Draft, group_id: str, action: Action, message: str) -> Action:
 
 def succeed(draft: Draft, group_id: str, action: Action, message: str) -> None:
     """SUCCEEDED, and the group is free."""
-    respond(draft, group_id, action, texts.SUCCEEDED, message)
+    write(draft, action.ask, texts.SUCCEEDED, message)
     draft.put_action(group_id, None)
 
 

@@ -8,11 +8,19 @@ lost. (Hot standby SEP, invariant 1.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from samza_dagster.placement.record import record
 
 from samza_dagster.placement import ownership
-from samza_dagster.placement.state import AskKind, Group, Host, ResourceRequest
+from samza_dagster.placement.state import (
+    AskKind,
+    Ghost,
+    Group,
+    Host,
+    Processor,
+    ResourceRequest,
+)
 
 SAME_HOST = "same-host"
 SAME_DOMAIN = "same-fault-domain"
@@ -21,7 +29,7 @@ ANOTHER_HOST = "another-host"
 HOST_ALIVE = "host-alive"
 
 
-@dataclass(frozen=True)
+@record
 class Violation:
     """A rule that `host` breaks: what was seen, and the smallest change that makes it legal."""
 
@@ -31,12 +39,16 @@ class Violation:
     change: str
 
 
-def taken_hosts(group: Group, processor_id: str) -> dict[str, Violation]:
+# What holds a host, told when somebody asks: most that is taken is never told.
+Held = Callable[[], Violation]
+
+
+def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
     """Hosts that the group's other members hold, each with what holds it.
 
     A standby that gives way to this processor doesn't hold its host; its ghost does.
     """
-    taken: dict[str, Violation] = {}
+    taken: dict[str, Held] = {}
     giving_way = ownership.gives_way(group, processor_id)
     for other in group.processors.values():
         other_id = other.processor_id
@@ -44,30 +56,13 @@ def taken_hosts(group: Group, processor_id: str) -> dict[str, Violation]:
             continue
         for request in (other.request, *_reservations(group, other_id)):
             if request is not None and (host := request.allocated_host or request.host):
-                verb = "has reserved" if request.allocated_host else "has requested"
-                taken[host] = Violation(
-                    SAME_HOST,
-                    host,
-                    f"{other_id} of the same group {verb} {host}",
-                    f"wait until {other_id} runs, then move it to another host",
-                )
+                taken[host] = partial(_reserved, other_id, request)
         if other.incarnation is not None and other_id != giving_way:
             host = other.incarnation.host
-            taken[host] = Violation(
-                SAME_HOST,
-                host,
-                f"{other_id} of the same group is {other.phase} on {host}",
-                f"move {other_id} to another host first",
-            )
+            taken[host] = partial(_there, other, host)
     for ghost in group.ghosts:
         host = ghost.incarnation.host
-        taken[host] = Violation(
-            NOT_DEAD,
-            host,
-            f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on {host} when its agent "
-            "fell silent, and wasn't seen dead",
-            f"bring {host}'s agent back: it tells what became of {ghost.processor_id}",
-        )
+        taken[host] = partial(_not_dead, ghost)
     return taken
 
 
@@ -76,9 +71,9 @@ def violation(
 ) -> Violation | None:
     """The rule that forbids `processor_id` to be on `host` now; None when it may."""
     taken = taken_hosts(group, processor_id)
-    broken = taken.get(host)
-    if broken is not None:
-        return broken
+    held = taken.get(host)
+    if held is not None:
+        return held()
     return lost(hosts, host) or _same_domain(hosts, taken, host)
 
 
@@ -123,7 +118,7 @@ def lost(hosts: Mapping[str, Host], host: str) -> Violation | None:
 
 
 def _same_domain(
-    hosts: Mapping[str, Host], taken: Mapping[str, Violation], host: str
+    hosts: Mapping[str, Host], taken: Mapping[str, Held], host: str
 ) -> Violation | None:
     known = hosts.get(host)
     if known is None or not known.fault_domain:
@@ -134,19 +129,48 @@ def _same_domain(
             return Violation(
                 SAME_DOMAIN,
                 host,
-                f"{host} is in fault domain {known.fault_domain} as {name} is, and {held.seen}",
+                f"{host} is in fault domain {known.fault_domain} as {name} is, and {held().seen}",
                 f"name a host of another fault domain than {known.fault_domain}",
             )
     return None
 
 
-def _reservations(group: Group, processor_id: str) -> Iterator[ResourceRequest]:
+def _reservations(group: Group, processor_id: str) -> tuple[ResourceRequest | None, ...]:
     """What the group's action has reserved or asks for on behalf of this processor."""
     action = group.action
     if action is None:
-        return
-    if action.reservation is not None and ownership.subject(action) == processor_id:
-        yield action.reservation
+        return ()
+    own = action.reservation if ownership.subject(action) == processor_id else None
     displaced = action.ask.kind is not AskKind.START_STANDBY and action.standby_id == processor_id
-    if action.standby_reservation is not None and displaced:
-        yield action.standby_reservation
+    return own, action.standby_reservation if displaced else None
+
+
+def _reserved(processor_id: str, request: ResourceRequest) -> Violation:
+    host = request.allocated_host or request.host or ""
+    verb = "has reserved" if request.allocated_host else "has requested"
+    return Violation(
+        SAME_HOST,
+        host,
+        f"{processor_id} of the same group {verb} {host}",
+        f"wait until {processor_id} runs, then move it to another host",
+    )
+
+
+def _there(other: Processor, host: str) -> Violation:
+    return Violation(
+        SAME_HOST,
+        host,
+        f"{other.processor_id} of the same group is {other.phase} on {host}",
+        f"move {other.processor_id} to another host first",
+    )
+
+
+def _not_dead(ghost: Ghost) -> Violation:
+    host = ghost.incarnation.host
+    return Violation(
+        NOT_DEAD,
+        host,
+        f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on {host} when its agent "
+        "fell silent, and wasn't seen dead",
+        f"bring {host}'s agent back: it tells what became of {ghost.processor_id}",
+    )

@@ -8,12 +8,13 @@ that was stored is compared with it before `CoordinatorRestarted` has renewed it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from immutables import Map
 
-from samza_dagster.placement.index import Index
+from samza_dagster.placement.index import EMPTY, Index
+from samza_dagster.placement.record import record
 
 
 class Phase(StrEnum):
@@ -49,7 +50,7 @@ class Fencing(StrEnum):
     BROKER = "broker"
 
 
-@dataclass(frozen=True)
+@record
 class Incarnation:
     """One start of a container. `epoch` grows over the job's whole life."""
 
@@ -59,7 +60,7 @@ class Incarnation:
     request_id: str
 
 
-@dataclass(frozen=True)
+@record
 class End:
     """How the last incarnation of a processor ended, for the next one's certificate."""
 
@@ -71,7 +72,7 @@ class End:
     evidence: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class ResourceRequest:
     """A resource asked of the cluster; `host` None is any host not excluded.
 
@@ -87,7 +88,7 @@ class ResourceRequest:
     confirmed: bool = True
 
 
-@dataclass(frozen=True)
+@record
 class Processor:
     """One container of the job, wanted running.
 
@@ -118,7 +119,7 @@ class Processor:
     last_end: End | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Ghost:
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
@@ -152,7 +153,7 @@ class AskKind(StrEnum):
     CANCEL = "cancel"
 
 
-@dataclass(frozen=True)
+@record
 class PlacementAsk:
     """A request as the heart sees it; `expiry_ms` None means the job's default.
 
@@ -187,7 +188,7 @@ class Stage(StrEnum):
     FALLBACK_ANY = "fallback-any"
 
 
-@dataclass(frozen=True)
+@record
 class Action:
     """The one action in flight of a group.
 
@@ -211,7 +212,7 @@ class Action:
     response_ms: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Failover:
     """An active on its way to the host of one of its standbys, which gives way.
 
@@ -226,7 +227,7 @@ class Failover:
     tried: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Group:
     """An active and its standbys: one lock, one queue in order of request timestamp."""
 
@@ -239,7 +240,7 @@ class Group:
     sequence: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Host:
     """A host that an agent registered.
 
@@ -255,7 +256,7 @@ class Host:
     fault_domain: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class Lag:
     """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none."""
 
@@ -265,7 +266,7 @@ class Lag:
     at_ms: int
 
 
-@dataclass(frozen=True)
+@record
 class Limits:
     """Bounds of a job. Times in ms; memory in MiB per container.
 
@@ -292,7 +293,7 @@ class Limits:
     host_affinity: bool = True
 
 
-@dataclass(frozen=True)
+@record
 class JobState:
     """Everything that a decision may depend on.
 
@@ -304,15 +305,15 @@ class JobState:
 
     job: str
     deployment_id: str = ""
-    groups: Map[str, Group] = field(default_factory=Map[str, Group])
-    hosts: Map[str, Host] = field(default_factory=Map[str, Host])
+    groups: Map[str, Group] = Map[str, Group]()
+    hosts: Map[str, Host] = Map[str, Host]()
     limits: Limits = Limits()
     next_epoch: int = 1
     next_request: int = 1
     now_ms: int = 0
-    uuids: Map[str, int] = field(default_factory=Map[str, int])
+    uuids: Map[str, int] = Map[str, int]()
     next_uuid: int = 0
     certificates: int = 0
     certificate_hash: str = ""
-    lags: Map[str, Lag] = field(default_factory=Map[str, Lag])
-    index: Index = field(default_factory=Index, compare=False, repr=False)
+    lags: Map[str, Lag] = Map[str, Lag]()
+    index: Index = field(default=EMPTY, compare=False, repr=False)

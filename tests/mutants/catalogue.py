@@ -289,8 +289,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a request's deadline is not waited for",
         "summaries.py",
-        "            note(processor.request, expires=phase is Phase.REQUESTING)\n",
-        "            note(processor.request, expires=False)\n",
+        "            if phase is _REQUESTING:\n",
+        "            if False:\n",
         NOTHING_FORGOTTEN,
     ),
     Mutant(
