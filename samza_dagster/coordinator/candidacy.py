@@ -177,11 +177,13 @@ class Candidacy:
         """
         snapshot = self._reader.snapshot()
         on_connected()
-        self._leader = _leader_or_claimant(snapshot)
+        self._leader, claims = _leader_or_claimant(snapshot)
         if is_gone(self._leader):
             if not self._was_fenced:
                 return "nobody leads"
-            self._leader = self._leader.claimed_by({})
+            if not claims or self._leader.process == this_process()[0]:
+                # Whoever fenced this one has written nothing yet.
+                self._leader = self._leader.claimed_by({})
         deployment = snapshot.records.get(DEPLOYMENT)
         self._deployment = (deployment.value if deployment is not None else None) or {}
         self._require_the_same_config()
@@ -249,10 +251,10 @@ class Candidacy:
             self._deployment = record.value or {}
 
 
-def _leader_or_claimant(snapshot: Snapshot) -> Leader:
-    """The leader, or whoever has begun to take over from it and doesn't lead yet."""
+def _leader_or_claimant(snapshot: Snapshot) -> tuple[Leader, bool]:
+    """The leader, or (and True) whoever has begun to take over from it and doesn't lead yet."""
     record, mark = snapshot.records.get(LEADER), snapshot.records.get(TAKE_OVER)
     leader = Leader.of(None if record is None else record.value)
     if mark is None or (record is not None and record.offset > mark.offset):
-        return leader
-    return leader.claimed_by(mark.value or {})
+        return leader, False
+    return leader.claimed_by(mark.value or {}), True

@@ -297,20 +297,3 @@ def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
     return {
         key: record.value for key, record in snapshot.records.items() if record.value is not None
     }
-
-
-def read_token(path: Path) -> str:
-    """The job's token; raises `InvalidInput` that names the file, never its content."""
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise InvalidInput(
-            f"read the token file {path}",
-            seen=str(error),
-            fix="name a file that holds the job's token",
-        ) from error
-    if len(token) < 16:
-        raise InvalidInput(
-            f"the token in {path}", seen=f"{len(token)} characters", fix="at least 16"
-        )
-    return token

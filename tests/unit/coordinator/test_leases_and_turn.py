@@ -232,6 +232,9 @@ def test_who_was_fenced_waits_for_whoever_did_it() -> None:
     for topic in (FakeTopic(gone), FakeTopic(gone, mark=mine), FakeTopic(None)):
         watcher = candidacy(topic, threading.Event(), [0.0, 4.9, 5.1], was_fenced=True)
         assert "silent for 5.1 s" in watcher.wait()
+    topic = FakeTopic(gone, mark=claim(NOBODY))
+    watcher = candidacy(topic, threading.Event(), [0.0, 1.0], was_fenced=True)
+    assert watcher.wait() == "the leader of epoch 3 is gone"
 
 
 def test_a_stop_ends_the_wait() -> None:
