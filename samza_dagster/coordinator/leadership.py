@@ -45,7 +45,7 @@ from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
-from samza_dagster.errors import Fenced, InvalidInput, Unreachable
+from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster
