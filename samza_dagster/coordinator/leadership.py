@@ -21,7 +21,6 @@ from samza_dagster.coordinator.announcement import (
     last_seen_hosts,
 )
 from samza_dagster.coordinator.candidacy import (
-    SETTLE_S,
     Candidacy,
     Leader,
     claim_of_this_process,
@@ -103,7 +102,8 @@ class Leadership:
         self._term: Term | None = None
         self._leads = False
         self._take_over_now = settings.take_over_now
-        self._was_fenced = self._waited = False
+        self._was_fenced = False
+        self._settle_s = 0.0
         self._counters: Counter[str] = Counter()
         self._connected = False
 
@@ -165,7 +165,7 @@ class Leadership:
             )
             stack.callback(writer.close)
             snapshot = writer.take_over(claim=claim_of_this_process())
-            if self._waited and self._stopped.wait(SETTLE_S):
+            if self._stopped.wait(self._settle_s):
                 return
             clock = self._clock()
             began_ms = clock.now_ms()
@@ -279,12 +279,12 @@ class Leadership:
             stopped=self._stopped,
             was_fenced=self._was_fenced,
         )
-        self._waited = False
+        self._settle_s = 0.0
         if self._take_over_now:
             self._connected = True
             return True
         why = candidacy.wait(on_connected=self._note_connected)
-        self._waited = candidacy.waited
+        self._settle_s = candidacy.settle_s
         if why:
             log.info("taking over: %s", why)
         return bool(why)
