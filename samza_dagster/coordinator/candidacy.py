@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
 _SHORTEST_PATIENCE_S = 1.0
 _TURNS_S = 0.5
-SETTLE_S = 1.0
-"""How long one that waited holds back after its mark: another's take-over may be on its way."""
+_SETTLE_S = 1.0
 _CLAIM_BEAT_MS = 2_500
 _OLD_LEASE_MS = 120_000
 
@@ -142,8 +141,9 @@ class Candidacy:
 
     `fingerprint` is of the config that this coordinator would lead with: one that waits
     behind a leader must be ready to go on with what that one runs. `was_fenced`: another
-    has just taken over from this one, and may not have written anything yet. `waited`
-    tells afterwards whether there was anybody to wait for.
+    has just taken over from this one, and may not have written anything yet. `settle_s`
+    tells afterwards for how long to hold back after the mark of this one's take-over:
+    of others that waited, too, one's may be on its way.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Candidacy:
         self._reader = reader
         self._seconds = seconds
         self._stopped = stopped
-        self.waited = False
+        self.settle_s = 0.0
         self._was_fenced = was_fenced
         self._jitter = jitter
         self._leader = Leader()
@@ -177,11 +177,13 @@ class Candidacy:
         """
         snapshot = self._reader.snapshot()
         on_connected()
-        self._leader = _leader_or_claimant(snapshot)
+        self._leader, claims = _leader_or_claimant(snapshot)
         if is_gone(self._leader):
             if not self._was_fenced:
                 return "nobody leads"
-            self._leader = self._leader.claimed_by({})
+            if not claims or self._leader.process == this_process()[0]:
+                # Whoever fenced this one has written nothing yet.
+                self._leader = self._leader.claimed_by({})
         deployment = snapshot.records.get(DEPLOYMENT)
         self._deployment = (deployment.value if deployment is not None else None) or {}
         self._require_the_same_config()
@@ -193,9 +195,10 @@ class Candidacy:
         )
         self._heard_at = self._seconds() - self._age_s(snapshot)
         watch = self._reader.watch(self._note, from_position=snapshot.end)
-        self.waited = True
         try:
-            return self._wait_for_its_end()
+            why = self._wait_for_its_end()
+            self.settle_s = min(_SETTLE_S, self._leader.patience_s / 8)
+            return why
         finally:
             watch.close()
 
@@ -249,10 +252,10 @@ class Candidacy:
             self._deployment = record.value or {}
 
 
-def _leader_or_claimant(snapshot: Snapshot) -> Leader:
-    """The leader, or whoever has begun to take over from it and doesn't lead yet."""
+def _leader_or_claimant(snapshot: Snapshot) -> tuple[Leader, bool]:
+    """The leader, or (and True) whoever has begun to take over from it and doesn't lead yet."""
     record, mark = snapshot.records.get(LEADER), snapshot.records.get(TAKE_OVER)
     leader = Leader.of(None if record is None else record.value)
     if mark is None or (record is not None and record.offset > mark.offset):
-        return leader
-    return leader.claimed_by(mark.value or {})
+        return leader, False
+    return leader.claimed_by(mark.value or {}), True

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.coordinator.leadership import Leadership, Settings, read_token
+from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
@@ -21,6 +21,23 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         raise InvalidInput("--listen", seen=repr(text), fix="--listen 127.0.0.1:0")
     return host, int(port)
+
+
+def read_token(path: Path) -> str:
+    """The job's token; raises `InvalidInput` that names the file, never its content."""
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InvalidInput(
+            f"read the token file {path}",
+            seen=str(error),
+            fix="name a file that holds the job's token",
+        ) from error
+    if len(token) < 16:
+        raise InvalidInput(
+            f"the token in {path}", seen=f"{len(token)} characters", fix="at least 16"
+        )
+    return token
 
 
 @click.command("run")

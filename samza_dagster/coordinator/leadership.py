@@ -21,7 +21,6 @@ from samza_dagster.coordinator.announcement import (
     last_seen_hosts,
 )
 from samza_dagster.coordinator.candidacy import (
-    SETTLE_S,
     Candidacy,
     Leader,
     claim_of_this_process,
@@ -46,7 +45,7 @@ from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
-from samza_dagster.errors import Fenced, InvalidInput, Unreachable
+from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -105,7 +104,8 @@ class Leadership:
         self._term: Term | None = None
         self._leads = False
         self._take_over_now = settings.take_over_now
-        self._was_fenced = self._waited = False
+        self._was_fenced = False
+        self._settle_s = 0.0
         self._counters: Counter[str] = Counter()
         self._connected = False
 
@@ -169,7 +169,7 @@ class Leadership:
             )
             stack.callback(writer.close)
             snapshot = writer.take_over(claim=claim_of_this_process())
-            if self._waited and self._stopped.wait(SETTLE_S):
+            if self._stopped.wait(self._settle_s):
                 return
             clock = self._clock()
             began_ms = clock.now_ms()
@@ -299,12 +299,12 @@ class Leadership:
             stopped=self._stopped,
             was_fenced=self._was_fenced,
         )
-        self._waited = False
+        self._settle_s = 0.0
         if self._take_over_now:
             self._connected = True
             return True
         why = candidacy.wait(on_connected=self._note_connected)
-        self._waited = candidacy.waited
+        self._settle_s = candidacy.settle_s
         if why:
             log.info("taking over: %s", why)
         return bool(why)
@@ -317,20 +317,3 @@ def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
     return {
         key: record.value for key, record in snapshot.records.items() if record.value is not None
     }
-
-
-def read_token(path: Path) -> str:
-    """The job's token; raises `InvalidInput` that names the file, never its content."""
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise InvalidInput(
-            f"read the token file {path}",
-            seen=str(error),
-            fix="name a file that holds the job's token",
-        ) from error
-    if len(token) < 16:
-        raise InvalidInput(
-            f"the token in {path}", seen=f"{len(token)} characters", fix="at least 16"
-        )
-    return token

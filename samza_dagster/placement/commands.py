@@ -6,9 +6,8 @@ after that transaction has committed, and are idempotent by request or execution
 
 from __future__ import annotations
 
-from samza_dagster.placement.record import record
-
 from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.record import record
 
 
 @record

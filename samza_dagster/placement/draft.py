@@ -84,7 +84,7 @@ class Draft:
 
     def group(self, group_id: str) -> Group:
         """One group as it is now."""
-        group = self.find_group(group_id)
+        group = self._changed.get(group_id) or self.find_group(group_id)
         assert group is not None, f"no group {group_id}"
         return group
 
@@ -209,8 +209,8 @@ class Draft:
                     elif earlier != group:
                         groups[group_id] = evolve(group, sequence=group.sequence + 1)
                 after = groups.finish()
-        return JobState(
-            job=self.job,
+        return evolve(
+            self._before,
             deployment_id=self.deployment_id,
             groups=after,
             hosts=self._hosts,

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from samza_dagster.placement.record import record
 
+from samza_dagster.placement.record import record
 from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 
 

@@ -87,6 +87,13 @@ class IndexDraft:
         if due_ms is not None:
             self.deadlines = push(self.deadlines, (due_ms, GROUP, group_id))
 
+    def anyone_waits(self, now_ms: int) -> bool:
+        """Whether a request may begin or somebody's turn to start may have come."""
+        self.refresh()
+        pauses = self.pauses
+        over = pauses is not None and pauses.entry[0] <= now_ms
+        return over or self.asks is not None or self.turns is not None
+
     def next_turn(self, now_ms: int) -> tuple[str, str] | None:
         """Takes the (group, processor) whose turn to start it is; None when nobody waits."""
         self._end_pauses(now_ms)

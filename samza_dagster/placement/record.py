@@ -19,7 +19,10 @@ def record(kind: type[T]) -> type[T]:
     """
     made: Any = dataclass(frozen=True)(kind)
     init = _init(made)
-    init.__qualname__, init.__annotations__ = made.__init__.__qualname__, made.__init__.__annotations__
+    init.__qualname__, init.__annotations__ = (
+        made.__init__.__qualname__,
+        made.__init__.__annotations__,
+    )
     made.__init__ = init
     return made
 

@@ -60,8 +60,8 @@ def step(state: JobState, event: Event) -> Step:
     draft = Draft(state, event.at_ms)
     _handle(draft, event)
     _settle(draft)
-    if not isinstance(event, CoordinatorRestarted):
-        # A take-over says again what was said; the hosts' registrations lead on.
+    # A take-over says again what was said; the hosts' registrations lead on.
+    if draft.index.anyone_waits(draft.now_ms) and not isinstance(event, CoordinatorRestarted):
         requests.take_turns(draft)
         deploy.start_turns(draft)
         _settle(draft)

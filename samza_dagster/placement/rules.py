@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from samza_dagster.placement.record import record
 
 from samza_dagster.placement import ownership
+from samza_dagster.placement.record import record
 from samza_dagster.placement.state import (
     AskKind,
     Ghost,

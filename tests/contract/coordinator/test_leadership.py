@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.coordinator.candidacy import claim_of_this_process
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.leases import shortest_left_ms
 from samza_dagster.placement.state import Limits
 from samza_dagster.sandbox.broker import start_broker
@@ -93,6 +96,41 @@ def test_of_several_that_wait_one_leads_and_the_others_wait_on(job_of: Callable[
         assert [c.poll() for c in left] == [None] * len(left)
         assert leader_of(job)["process"]["pid"] in [c.pid for c in left]
     assert log_of(job).count("leading ") == 3
+
+
+def test_one_that_is_fenced_before_it_led_goes_back_to_waiting(job_of: Callable[..., Job]) -> None:
+    """A rival takes over behind its mark, and dies: the same process leads in the next epoch."""
+    job = job_of("rival", hosts=1, actives=1, standbys=0)
+    first = job.coordinator
+    assert first is not None
+    second = job.start_coordinator()
+    until("it waits", lambda: "this coordinator waits" in log_of(job))
+    rival = StateWriter(
+        job.bootstrap_servers, job.connection.state_topic, transactional_id(job.name, "1")
+    )
+    reader = StateReader(job.bootstrap_servers, job.connection.state_topic)
+    try:
+        first.kill()
+        first.wait(timeout=10)
+
+        def marked() -> bool:
+            mark = reader.snapshot().records["take-over"].value
+            return mark is not None and mark["process"]["pid"] == second.pid
+
+        until("its mark", marked)
+        claim = claim_of_this_process()
+        rival.take_over(claim={**claim, "process": {**claim["process"], "pid": 2**22 + 1}})
+    finally:
+        rival.close()
+        reader.close()
+    until("it was fenced", lambda: "another coordinator was first" in log_of(job))
+    until(
+        "it leads",
+        lambda: (status := job.status()) is not None and status["leader_epoch"] == 2,
+        seconds=15,
+    )
+    assert second.poll() is None
+    assert job.coordinators == [second]
 
 
 def test_a_coordinator_that_is_told_so_ends_the_one_that_leads(job_of: Callable[..., Job]) -> None:

@@ -139,8 +139,9 @@ def candidacy(
 
 @pytest.mark.parametrize("leader", [None, replace(ELSEWHERE, ended=True)])
 def test_nobody_leads(leader: Leader | None) -> None:
-    """A new job, and a leader that ended in order: at once."""
-    assert candidacy(FakeTopic(leader), threading.Event(), [0.0]).wait() == "nobody leads"
+    """A new job, and a leader that ended in order: at once, and without holding back."""
+    starter = candidacy(FakeTopic(leader), threading.Event(), [0.0])
+    assert (starter.wait(), starter.settle_s) == ("nobody leads", 0)
 
 
 def test_silence_is_waited_for_and_every_record_is_a_sign_of_life() -> None:
@@ -216,6 +217,7 @@ def test_of_several_that_wait_each_has_its_turn() -> None:
     topic.then = [StateRecord("leader", gone.to_json(), 2, 0)]
     assert watcher.wait() == "the leader of epoch 3 is gone"
     assert watcher._seconds() == 0.9
+    assert watcher.settle_s == 0.25  # short beside the lease: 2 s of silence, an eighth of it
     topic = FakeTopic(ELSEWHERE)
     watcher = candidacy(topic, threading.Event(), [0.0, 0.1, 1.0, 6.3, 6.5], jitter=0.6)
     topic.then = [
@@ -232,6 +234,9 @@ def test_who_was_fenced_waits_for_whoever_did_it() -> None:
     for topic in (FakeTopic(gone), FakeTopic(gone, mark=mine), FakeTopic(None)):
         watcher = candidacy(topic, threading.Event(), [0.0, 4.9, 5.1], was_fenced=True)
         assert "silent for 5.1 s" in watcher.wait()
+    topic = FakeTopic(gone, mark=claim(NOBODY))
+    watcher = candidacy(topic, threading.Event(), [0.0, 1.0], was_fenced=True)
+    assert watcher.wait() == "the leader of epoch 3 is gone"
 
 
 def test_a_stop_ends_the_wait() -> None:

@@ -91,11 +91,12 @@ def test_any_value_is_a_number_in_bounds_or_refused_by_name(setting: Setting, te
     assert value is None or setting.least <= value <= setting.most
 
 
-def test_a_fence_that_isnt_available_is_refused() -> None:
-    """Whoever relies on it must not get less."""
-    with pytest.raises(InvalidInput, match="isn't available") as raised:
-        limits_of({FENCING: "broker"})
-    assert raised.value.fix == f"{FENCING}=lease"
+def test_fencing_is_one_of_two_words() -> None:
+    """Whoever relies on a fence must not get less by a typing error."""
+    assert limits_of({FENCING: " Broker"}).fencing is Fencing.BROKER
+    with pytest.raises(InvalidInput, match="brokers") as raised:
+        limits_of({FENCING: "brokers"})
+    assert f"{FENCING}=lease" in raised.value.fix
 
 
 def test_fault_domains_count_unless_they_are_turned_off() -> None:

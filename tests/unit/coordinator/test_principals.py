@@ -1,0 +1,287 @@
+"""Who an incarnation is to the brokers, and when a fence may be relied on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from immutables import Map
+
+from samza_dagster.coordinator.broker_fence import fencing_in_force
+from samza_dagster.coordinator.deployment import fingerprint, plan
+from samza_dagster.coordinator.effects import EffectRunner
+from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.coordinator.principals import LOGIN_FILE, Principals, systems_apart
+from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.metadata.authorizer import Rule
+from samza_dagster.placement import commands
+from samza_dagster.placement.state import (
+    Fencing,
+    Ghost,
+    Group,
+    Incarnation,
+    JobState,
+    Limits,
+    Phase,
+    Processor,
+    Role,
+)
+
+pytestmark = pytest.mark.unit
+
+KAFKA = "org.apache.samza.system.kafka.KafkaSystemFactory"
+CONFIG = {
+    "job.name": "j",
+    "job.id": "1",
+    "job.coordinator.system": "kafka",
+    "systems.kafka.samza.factory": KAFKA,
+    "systems.kafka.consumer.bootstrap.servers": "a:1,b:1",
+    "systems.kafka.consumer.security.protocol": "SASL_SSL",
+    "systems.kafka.consumer.sasl.mechanism": "SCRAM-SHA-512",
+    "systems.kafka.consumer.sasl.jaas.config": "the coordinator's own",
+    "stores.s.changelog": "kafka.j-s",
+    "samza.dagster.fencing": "broker",
+    "samza.dagster.fencing.rights.of": "User:j",
+    "task.inputs": "kafka.in",
+}
+
+
+def principals(config: dict[str, str] = CONFIG, secret: bytes = b"s" * 32) -> Principals:
+    """Those of a config that allows a fence."""
+    found = Principals.of(config, secret)
+    assert found is not None
+    return found
+
+
+def test_leases_need_no_principals() -> None:
+    """The job's own config is what containers get."""
+    assert Principals.of({"samza.dagster.fencing": "lease"}) is None
+    assert Principals.of({}) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        ({"job.coordinator.system": ""}, "isn't Kafka"),
+        ({"systems.kafka.consumer.security.protocol": "PLAINTEXT"}, "security.protocol=PLAINTEXT"),
+        ({"systems.kafka.consumer.sasl.mechanism": "PLAIN"}, "sasl.mechanism=PLAIN"),
+        ({"samza.dagster.fencing.rights.of": "j"}, "rights.of=j"),
+        ({"stores.s.changelog": "other.j-s"}, "changelog of store s is in system other"),
+        ({"task.checkpoint.system": "other"}, "task.checkpoint.system is in system other"),
+    ],
+)
+def test_a_config_that_allows_no_fence_is_refused_by_the_setting(
+    change: dict[str, str], seen: str
+) -> None:
+    """Whoever relies on it must not get less; leases are always the way out."""
+    with pytest.raises(InvalidInput) as raised:
+        Principals.of({**CONFIG, **change}, b"s" * 32)
+    assert seen in raised.value.seen
+    assert "samza.dagster.fencing=lease" in raised.value.fix
+
+
+@pytest.mark.parametrize("content", [None, "short"])
+def test_a_secret_that_is_none_is_refused_and_never_told(
+    tmp_path: Path, content: str | None
+) -> None:
+    """A file that is missing, and one too short to be a secret."""
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InvalidInput) as raised:
+        Principals.of({**CONFIG, "samza.dagster.fencing.secret.file": str(path)})
+    assert "secret.file" in str(raised.value)
+    assert content is None or content not in str(raised.value)
+    with pytest.raises(InvalidInput, match=r"no samza\.dagster\.fencing\.secret\.file"):
+        Principals.of(CONFIG)
+
+
+NAMES = st.text(st.characters(blacklist_characters="/", min_codepoint=33), min_size=1, max_size=8)
+
+
+@given(NAMES, NAMES, NAMES, NAMES)
+def test_no_two_jobs_share_a_principal(name: str, job_id: str, other: str, other_id: str) -> None:
+    """One job's clean-up never reaches another's."""
+    one = replace(principals(), job_name=name, job_id=job_id)
+    two = replace(principals(), job_name=other, job_id=other_id)
+    assert one.execution_id(one.principal("x-1")) == "x-1"
+    if (name, job_id) != (other, other_id):
+        assert two.execution_id(one.user("x-1")) is None
+
+
+def test_a_password_follows_from_secret_and_incarnation_alone() -> None:
+    """The next coordinator says the same; another secret or incarnation has another."""
+    assert principals().password("x-1") == principals().password("x-1")
+    assert principals().password("x-1") != principals().password("x-2")
+    assert principals().password("x-1") != principals(secret=b"t" * 32).password("x-1")
+    assert len(principals().password("x-1")) == 43
+    assert "s" * 32 not in repr(principals())
+
+
+def test_containers_are_served_no_login_but_where_their_own_is() -> None:
+    """Of consumers and producers; what a job says of one side counts for both."""
+    served = principals().container_config(CONFIG)
+    for side in ("consumer", "producer"):
+        prefix = f"systems.kafka.{side}."
+        assert served[f"{prefix}sasl.jaas.config"] == f"${{incarnation:{LOGIN_FILE}:jaas}}"
+        assert served[f"{prefix}security.protocol"] == "SASL_SSL"
+        assert served[f"{prefix}sasl.mechanism"] == "SCRAM-SHA-512"
+    assert "the coordinator's own" not in served.values()
+
+
+def test_only_systems_at_the_coordinators_brokers_are_fenced() -> None:
+    """Another cluster's login is its own; it is named as not covered."""
+    config = {
+        **CONFIG,
+        "systems.same.samza.factory": KAFKA,
+        "systems.same.producer.bootstrap.servers": "b:1",
+        "systems.far.samza.factory": KAFKA,
+        "systems.far.consumer.bootstrap.servers": "c:1",
+        "systems.far.consumer.sasl.jaas.config": "its own",
+        "systems.hdfs.samza.factory": "x.Y",
+    }
+    found = principals(config)
+    assert found.systems == ("kafka", "same")
+    assert found.container_config(config)["systems.far.consumer.sasl.jaas.config"] == "its own"
+    assert systems_apart(config, found) == ("far",)
+
+
+def test_a_name_with_quotes_and_backslashes_stays_one_name() -> None:
+    """As Java reads it: first the properties file, then the JAAS line in it."""
+    import javaproperties
+
+    odd = replace(principals(), job_name='a"b\\c')
+    _, text = odd.login_file("x-1")
+    jaas = javaproperties.loads(text)["jaas"]
+    user = jaas.split('username="', 1)[1].split('" password=', 1)[0]
+    assert user.replace('\\"', '"').replace("\\\\", "\\") == odd.user("x-1")
+    assert "\n" not in jaas
+
+
+def test_rights_are_copied_and_only_those() -> None:
+    """A DENY for the principal that rights are taken from is its own matter."""
+    granted = (
+        Rule("User:j", "ALLOW", "READ", "TOPIC", "in", pattern="PREFIXED"),
+        Rule("User:j", "DENY", "WRITE", "TOPIC", "out"),
+    )
+    (right,) = principals().rights("x-1", granted)
+    assert right == replace(granted[0], principal="User:samza-dagster/j/1/x-1")
+
+
+def test_another_way_of_fencing_is_a_new_deployment() -> None:
+    """Containers that have no principal of their own don't outlive the change."""
+    assert fingerprint(CONFIG) != fingerprint(principals().container_config(CONFIG))
+
+
+def test_the_login_goes_with_the_launch_and_is_in_no_representation() -> None:
+    """Not in the JobModel, which every container's own log may tell."""
+    deployment = plan(principals().container_config(CONFIG), {"in": 1}, "run-1")
+    launcher = Launcher(
+        LaunchTemplate(command=("java",)), "j", "1", deployment.job_model, principals()
+    )
+    launch = launcher.launch("0", "j-1-0-000001")
+    assert launch is not None
+    ((name, text),) = launch.files
+    password = principals().password("j-1-0-000001")
+    assert name == LOGIN_FILE
+    assert password in text
+    assert password not in launch.job_model_json
+    assert password not in repr(launch)
+
+
+def state(*ids: str, fencing: Fencing, ghost: bool = False) -> JobState:
+    """One group; each id runs, the last one may be a ghost."""
+    made = [
+        Incarnation(epoch=n, execution_id=i, host="h1", request_id=f"r{n}")
+        for n, i in enumerate(ids, 1)
+    ]
+    ghosts = (Ghost("0", made.pop(), 0, None, ran=True),) if ghost else ()
+    runs = {
+        str(n): Processor(str(n), Role.ACTIVE, Phase.RUNNING, incarnation=incarnation)
+        for n, incarnation in enumerate(made)
+    }
+    group = Group("0", processors=runs, ghosts=ghosts)
+    return JobState("j", groups=Map({"0": group}), limits=Limits(fencing=fencing))
+
+
+@pytest.mark.parametrize("ghost", [False, True])
+def test_a_fence_is_in_force_only_when_everybody_has_a_principal(*, ghost: bool) -> None:
+    """One that logs in as somebody else wouldn't notice a rule: leases until it is replaced."""
+    before = state("a", "b", fencing=Fencing.LEASE, ghost=ghost)
+    broker = Fencing.BROKER
+    assert fencing_in_force(broker, before, frozenset({"a"})) is Fencing.LEASE
+    assert fencing_in_force(broker, before, frozenset({"a", "b"})) is broker
+    assert fencing_in_force(Fencing.LEASE, before, frozenset({"a", "b"})) is Fencing.LEASE
+    assert fencing_in_force(broker, JobState("j"), frozenset()) is broker
+
+
+def test_where_the_fence_was_in_force_who_has_no_principal_was_never_started() -> None:
+    """A coordinator that died between the commit of a start and its command."""
+    before = state("a", "b", fencing=Fencing.BROKER)
+    assert fencing_in_force(Fencing.BROKER, before, frozenset({"a"})) is Fencing.BROKER
+
+
+@dataclass
+class Brokers:
+    """Notes what it is asked; `away` is what it raises."""
+
+    calls: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    away: Exception | None = None
+
+    def admit(self, execution_id: str) -> None:
+        if self.away is not None:
+            raise self.away
+        self.calls.append(("admit", execution_id))
+
+    def fence(self, execution_id: str) -> None:
+        self.calls.append(("fence", execution_id))
+
+    def remove(self, execution_id: str) -> None:
+        self.calls.append(("remove", execution_id))
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.calls.append((name, ""))
+
+
+def runner(brokers: Brokers, failed: list[str]) -> EffectRunner:
+    """Effects at brokers and on a cluster that share one list of calls."""
+    model = plan(CONFIG, {"in": 1}, "run-1").job_model
+    launcher = Launcher(LaunchTemplate(command=("java",)), "j", "1", model, principals())
+    cluster: Any = brokers
+    return EffectRunner(
+        cluster,
+        lambda: launcher,
+        Counter(),
+        on_start_failed=lambda execution_id, _host, _why: failed.append(execution_id),
+        fence=brokers,
+    )
+
+
+def test_a_login_is_there_before_the_start_leaves_and_goes_with_the_dead() -> None:
+    """In the order of the commands."""
+    brokers = Brokers()
+    effects = runner(brokers, [])
+    effects.run(commands.StartContainer("0", "x-1", "h1", "r1"))
+    effects.run(commands.FencePrincipal("0", "x-1"))
+    effects.run(commands.ForgetContainer("x-1", "h1"))
+    assert [call for call, _ in brokers.calls] == [
+        "admit",
+        "start_container",
+        "fence",
+        "forget_container",
+        "remove",
+    ]
+
+
+def test_a_start_whose_login_cannot_be_made_is_dropped_and_not_called_failed() -> None:
+    """It may run since an earlier start of it: a word of failure would give two owners."""
+    failed: list[str] = []
+    brokers = Brokers(away=Unreachable("create a login", seen="no answer"))
+    runner(brokers, failed).run(commands.StartContainer("0", "x-1", "h1", "r1"))
+    assert brokers.calls == []
+    assert failed == []
