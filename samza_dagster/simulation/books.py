@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest
+from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest, Stage
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import requests_of
 from samza_dagster.simulation.taken import Taken, request_ids
@@ -115,8 +115,25 @@ def _judge_releases(taken: Taken, known: set[str], kept: set[str]) -> None:
             raise taken.broken(BOOKS_BALANCE, f"{request_id} is given back and used")
     if released and not taken.changed and not isinstance(event, ev.ResourceAllocated):
         raise taken.broken(BOOKS_BALANCE, f"{released} is given back, and nothing changed")
+    if isinstance(event, ev.RequestExpired):
+        _judge_expiry(taken, event)
     if isinstance(event, ev.ResourceAllocated):
         _judge_orphan(taken, event, event.request_id in released)
+
+
+def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
+    """What is open is given up; what is held stays so, unless it had to be found again."""
+    for group in taken.before.groups.values():
+        for _, request in requests_of(group):
+            if request.request_id != event.request_id:
+                continue
+            action = group.action
+            held = action is not None and action.reservation is request
+            again = held and action is not None and action.stage is Stage.HELD
+            lost = request.allocated_host is None or (again and not request.confirmed)
+            now = taken.after.groups.get(group.group_id)
+            if (event.request_id in request_ids(now)) == lost:
+                raise taken.broken(BOOKS_BALANCE, f"{request} has expired, given up: {not lost}")
 
 
 def _judge_orphan(taken: Taken, event: ev.ResourceAllocated, released: bool) -> None:
@@ -161,7 +178,7 @@ def _judge_starts(taken: Taken) -> None:
         begun = both.begun
         if begun is None or both.now is None:
             continue
-        if begun.execution_id in back and both.now.phase is Phase.RUNNING:
+        if begun.execution_id in back:
             continue  # a ghost that was taken back
         request = both.was.request if both.was is not None else None
         expected = f"{safe(taken.after.job)}-{both.processor_id}-{begun.epoch:06d}"
