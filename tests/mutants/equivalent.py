@@ -26,6 +26,12 @@ EQUIVALENT: dict[Place, str] = {
     ("index.py", "return _merge(heap, Node(1, entry, None, None))", "1 → 0"): (
         "a rank only says which way a heap leans; its top is the smallest in any case"
     ),
+    ("index.py", "return Node(one_rank + 1, entry, other, one)", "1 → 2"): (
+        "a rank only says which way a heap leans; its top is the smallest in any case"
+    ),
+    ("index.py", "return Node(other_rank + 1, entry, one, other)", "1 → 2"): (
+        "a rank only says which way a heap leans; its top is the smallest in any case"
+    ),
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
         "two numbers that tell kinds apart; at the same time the group is still first"
     ),
