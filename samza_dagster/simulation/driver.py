@@ -63,7 +63,7 @@ def simulate(
     lots = random.Random(seed)  # noqa: S311 - a history is to be repeated, not kept secret
     setup = draw(lots)
     judge = Judge()
-    driver = _Driver(lots, profile or Profile(), setup)
+    driver = _Driver(lots, profile or Profile(), setup, seed)
     moves: list[Move] = []
     history = History(seed, Script(setup, ()))
     world: World | None = None
@@ -123,15 +123,16 @@ _TEMPERS: dict[str, tuple[str, ...]] = {
 }
 """What a history is rich in, with the faults that half of its faults are."""
 
+_EXPIRIES = (None, None, None, 20_000, 1)
 _ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
 
 
 class _Driver:
-    def __init__(self, lots: random.Random, profile: Profile, setup: Setup) -> None:
+    def __init__(self, lots: random.Random, profile: Profile, setup: Setup, seed: int) -> None:
         self.lots = lots
         self.profile = profile
         self.setup = setup
-        self.temper = lots.choice(list(_TEMPERS))
+        self.temper = tuple(_TEMPERS)[seed % len(_TEMPERS)]
         self.asked = 0
         self.runs = 1
 
@@ -264,7 +265,7 @@ class _Driver:
                 pid,
                 destination,
                 lots.randrange(1_000),
-                lots.choice((None, None, None, 20_000, 1)),
+                lots.choice((60_000, None) if self.temper == "holds" else _EXPIRIES),
                 kind,
                 kind is AskKind.PLACE and lots.random() < holds,
                 refers,
