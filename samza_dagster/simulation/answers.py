@@ -28,7 +28,10 @@ def judge_arrival(
     """A request is taken off the stream; a stale or known one changes nothing else."""
     ask = event.ask
     stale = ask.deployment_id != before.deployment_id
-    known = chronicle.remembers(ask.uuid)
+    known = chronicle.remembers(ask.uuid) or any(
+        group.action is not None and group.action.ask.uuid == ask.uuid
+        for group in before.groups.values()
+    )
     if cmd.DeleteRequest(ask.uuid, ask.own) not in commands:
         name = OTHER_DEPLOYMENT if stale else ACTED_ONCE
         raise InvariantViolated(name, f"request {ask.uuid} was read and isn't removed")

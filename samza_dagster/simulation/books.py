@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest
+from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest, Stage
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import requests_of
 from samza_dagster.simulation.taken import Taken, request_ids
@@ -18,7 +18,7 @@ from samza_dagster.simulation.violation import BOOKS_BALANCE
 def judge_books(chronicle: Chronicle, taken: Taken) -> None:
     """Every law of the books, for one step."""
     chronicle.premises[BOOKS_BALANCE] += 1
-    _judge_sums(taken)
+    judge_sums(taken)
     known: set[str] = set()
     kept: set[str] = set()
     for old, new in taken.changed:
@@ -30,16 +30,17 @@ def judge_books(chronicle: Chronicle, taken: Taken) -> None:
             known |= request_ids(group)
         for group in taken.after.groups.values():
             kept |= request_ids(group)
-    _judge_requests(taken, known)
-    _judge_releases(taken, known, kept)
+    judge_expected(taken)
     if taken.changed or taken.commands:
+        _judge_requests(taken, known)
+        _judge_releases(taken, known, kept)
         _judge_starts(taken)
         _judge_stops(chronicle, taken)
         _judge_ends(taken)
         _judge_fences(taken)
 
 
-def _judge_sums(taken: Taken) -> None:
+def judge_sums(taken: Taken) -> None:
     """Numbers that only grow, by as much as was handed out."""
     before, after = taken.before, taken.after
     records = taken.every(cmd.RecordCertificate)
@@ -47,10 +48,11 @@ def _judge_sums(taken: Taken) -> None:
         raise taken.broken(BOOKS_BALANCE, f"{len(records)} records more, {after.certificates}")
     if records and after.certificate_hash != records[-1].record.digest:
         raise taken.broken(BOOKS_BALANCE, "the state names another last record")
-    fresh = {r.request_id for r in taken.every(cmd.RequestResource)} & {
+    count = after.next_request - before.next_request
+    fresh = count and {r.request_id for r in taken.every(cmd.RequestResource)} & {
         f"{safe(after.job)}-request-{n:06d}" for n in range(before.next_request, after.next_request)
     }
-    if len(fresh) != after.next_request - before.next_request:
+    if (len(fresh) if fresh else 0) != count:
         raise taken.broken(BOOKS_BALANCE, f"next request {after.next_request}, new {fresh}")
     starts = [r for r in records if r.record.kind == "start"]
     if after.next_epoch != before.next_epoch + len(starts):
@@ -115,8 +117,31 @@ def _judge_releases(taken: Taken, known: set[str], kept: set[str]) -> None:
             raise taken.broken(BOOKS_BALANCE, f"{request_id} is given back and used")
     if released and not taken.changed and not isinstance(event, ev.ResourceAllocated):
         raise taken.broken(BOOKS_BALANCE, f"{released} is given back, and nothing changed")
+
+
+def judge_expected(taken: Taken) -> None:
+    """What the cluster says of a request is taken up."""
+    event = taken.event
+    if isinstance(event, ev.RequestExpired):
+        _judge_expiry(taken, event)
     if isinstance(event, ev.ResourceAllocated):
-        _judge_orphan(taken, event, event.request_id in released)
+        released = cmd.ReleaseResource(event.request_id) in taken.commands
+        _judge_orphan(taken, event, released)
+
+
+def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
+    """What is open is given up; what is held stays so, unless it had to be found again."""
+    for group in taken.before.groups.values():
+        for _, request in requests_of(group):
+            if request.request_id != event.request_id:
+                continue
+            action = group.action
+            held = action is not None and action.reservation is request
+            again = held and action is not None and action.stage is Stage.HELD
+            lost = request.allocated_host is None or (again and not request.confirmed)
+            now = taken.after.groups.get(group.group_id)
+            if (event.request_id in request_ids(now)) == lost:
+                raise taken.broken(BOOKS_BALANCE, f"{request} has expired, given up: {not lost}")
 
 
 def _judge_orphan(taken: Taken, event: ev.ResourceAllocated, released: bool) -> None:
@@ -161,7 +186,7 @@ def _judge_starts(taken: Taken) -> None:
         begun = both.begun
         if begun is None or both.now is None:
             continue
-        if begun.execution_id in back and both.now.phase is Phase.RUNNING:
+        if begun.execution_id in back:
             continue  # a ghost that was taken back
         request = both.was.request if both.was is not None else None
         expected = f"{safe(taken.after.job)}-{both.processor_id}-{begun.epoch:06d}"

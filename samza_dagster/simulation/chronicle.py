@@ -68,8 +68,8 @@ class Chronicle:
     the cluster said it holds and nothing has used or released. `left` is the group that
     last lost a process on a host. `grants` is the last grant of each host lost in this
     term. `falling_back` has the source host of each container that a failed action
-    left down. `first_ends` is how each incarnation's end was first recorded, `last_ends` that of
-    each processor's newest; `host_dues` is until when hosts may take to register.
+    left down. `last_ends` are the records of how each
+    processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     """
 
     premises: Counter[str] = field(default_factory=Counter[str])
@@ -93,8 +93,9 @@ class Chronicle:
     term_began_ms: int = 0
     epoch: int = 0
     trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
-    first_ends: dict[str, AuditRecord] = field(default_factory=dict[str, AuditRecord])
-    last_ends: dict[str, AuditRecord] = field(default_factory=dict[str, AuditRecord])
+    last_ends: dict[str, tuple[AuditRecord, ...]] = field(
+        default_factory=dict[str, tuple[AuditRecord, ...]]
+    )
     ever_removed: set[str] = field(default_factory=set[str])
     host_dues: set[int] = field(default_factory=set[int])
     steps: int = 0
@@ -124,7 +125,6 @@ class Chronicle:
             domains=dict(self.domains),
             grants=dict(self.grants),
             trail=list(self.trail),
-            first_ends=dict(self.first_ends),
             last_ends=dict(self.last_ends),
             ever_removed=set(self.ever_removed),
             host_dues=set(self.host_dues),

@@ -63,7 +63,7 @@ def simulate(
     lots = random.Random(seed)  # noqa: S311 - a history is to be repeated, not kept secret
     setup = draw(lots)
     judge = Judge()
-    driver = _Driver(lots, profile or Profile(), setup)
+    driver = _Driver(lots, profile or Profile(), setup, seed)
     moves: list[Move] = []
     history = History(seed, Script(setup, ()))
     world: World | None = None
@@ -109,14 +109,30 @@ _KINDS = (
     AskKind.RELEASE,
     *((AskKind.CANCEL,) * 2),
 )
+_SWAPS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
+_TEMPERS: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "plain too": (),
+    "crashes": ("crash", "zombie", "metastore away"),
+    "deaths": ("death", "failing start"),
+    "silences": ("lost host", "partition"),
+    "stubborn": ("stop fails", "slow stop", "no check-in"),
+    "deploys": (),
+    "holds": ("expired reservation", "lost host", "agent restart", "crash"),
+    "standbys": ("death", "stop fails", "lost host"),
+}
+"""What a history is rich in, with the faults that half of its faults are."""
+
+_EXPIRIES = (None, None, None, 20_000, 1)
 _ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
 
 
 class _Driver:
-    def __init__(self, lots: random.Random, profile: Profile, setup: Setup) -> None:
+    def __init__(self, lots: random.Random, profile: Profile, setup: Setup, seed: int) -> None:
         self.lots = lots
         self.profile = profile
         self.setup = setup
+        self.temper = tuple(_TEMPERS)[seed % len(_TEMPERS)]
         self.asked = 0
         self.runs = 1
 
@@ -169,6 +185,9 @@ class _Driver:
             if column is not None:
                 by_column.setdefault(column, []).append(move)
         columns = [column for column in COLUMNS if column in by_column]
+        wanted = [column for column in _TEMPERS[self.temper] if column in by_column]
+        if wanted and self.lots.random() < 0.5:
+            columns = wanted
         return self.lots.choice(by_column[self.lots.choice(columns)])
 
     def _heal(self, world: World) -> Move | None:
@@ -194,7 +213,7 @@ class _Driver:
             if standbys:
                 records = lots.choice((0, 10, 10_000))
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
-        if kind < 0.14:
+        if kind < (0.4 if self.temper == "deploys" else 0.14):
             return self._deploy()
         return self._ask(world)
 
@@ -211,7 +230,8 @@ class _Driver:
         if asked and lots.random() < 0.03:
             return label(asked[lots.choice(list(asked))])
         self.asked += 1
-        kind = lots.choice(_KINDS)
+        kind = lots.choice(_SWAPS if self.temper == "standbys" else _KINDS)
+        holds = 0.8 if self.temper == "holds" else 0.3
         refers = ""
         processors = sorted(self._processors(world))
         pid = lots.choice(processors) if processors else "0"
@@ -232,6 +252,8 @@ class _Driver:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
         destination = lots.choice((*_DESTINATIONS, *self.setup.host_names))
+        if self.temper == "standbys" and kind is AskKind.PLACE:
+            destination = naming.STANDBY
         if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:
             pid = naming.group_of(pid)
         if odd > 0.99:
@@ -243,9 +265,9 @@ class _Driver:
                 pid,
                 destination,
                 lots.randrange(1_000),
-                lots.choice((None, None, None, 20_000, 1)),
+                lots.choice((60_000, None) if self.temper == "holds" else _EXPIRIES),
                 kind,
-                kind is AskKind.PLACE and lots.random() < 0.3,
+                kind is AskKind.PLACE and lots.random() < holds,
                 refers,
                 kind is not AskKind.PLACE or lots.random() < 0.2,
             )

@@ -212,8 +212,8 @@ def _false_end(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
     forged = _with(records, place, execution_id="demo-x-000000")
     yield Forgery("an end of nobody", forged, at, _rules("ends"), ("demo-x-000000",))
     for how in ("dead", "lease", "fenced"):
-        if how == "dead" and record.how != "dead":
-            continue
+        if record.how != "dead" and how in ("dead", record.how if record.how == "lease" else ""):
+            continue  # seen dead later, or leased anew while its host was back
         again = replace(record, how=how)
         forged = _chained([*records[:at], again, *records[at:]], at)
         names = (record.execution_id, how, record.how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.arrivals import judge_arrivals, judge_same_without_index
 from samza_dagster.simulation.audit_trail import judge_tampering, judge_trail
-from samza_dagster.simulation.books import judge_books
+from samza_dagster.simulation.books import judge_books, judge_expected, judge_sums
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.durability import judge_records
 from samza_dagster.simulation.explaining import judge_explanations
@@ -25,15 +25,20 @@ from samza_dagster.simulation.violation import (
     WELL_FORMED,
 )
 
-EXPLAIN_EVERY = 3
-AGAIN_EVERY = 17
+EXPLAIN_EVERY = 6
+AGAIN_EVERY = 23
 RECORDS_AT = frozenset({45, 110, 300})
-TAMPER_EVERY = 12
+TAMPER_EVERY = 20
+TRAIL_EVERY = 3
 
 
 def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
     """One committed step; the chronicle knows its commands already."""
     chronicle.steps += 1
+    quiet = not taken.commands and not taken.changed
+    if quiet and taken.before.hosts is taken.after.hosts and not taken.restarted:
+        judge_quiet_step(chronicle, taken)
+        return
     judge_books(chronicle, taken)
     if taken.changed:
         chronicle.premises[WELL_FORMED] += 1
@@ -53,14 +58,24 @@ def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
     if chronicle.steps % EXPLAIN_EVERY == 0:
         chronicle.premises[EXPLAINS_ITSELF] += 1
         judge_explanations(taken.after, chronicle.steps // EXPLAIN_EVERY)
-    if chronicle.steps in RECORDS_AT and taken.after.next_request % 4 == 0:
-        judge_records(taken.after, taken.after.next_request // 4)
+    if chronicle.steps in RECORDS_AT and taken.after.next_request % 6 == 0:
+        judge_records(taken.after, taken.after.next_request // 6)
+
+
+def judge_quiet_step(chronicle: Chronicle, taken: Taken) -> None:
+    """Nothing is said and nothing changed: that time went on, and what is due, is all there is."""
+    judge_sums(taken)
+    judge_expected(taken)
+    judge_timing(chronicle, taken)
+    judge_turns(chronicle, taken)
+    judge_arrivals(chronicle, taken)
 
 
 def judge_end(chronicle: Chronicle, state: JobState) -> None:
     """The whole history: its audit trail, whole and tampered with."""
     chronicle.premises[AUDIT_VERIFIES] += 1
-    judge_trail(chronicle.trail, state)
+    if chronicle.steps % TRAIL_EVERY == 0:
+        judge_trail(chronicle.trail, state)
     if chronicle.steps % TAMPER_EVERY == 0:
         judge_tampering(chronicle.trail[:24])
 

@@ -223,6 +223,9 @@ def _judge_failovers(taken: Taken) -> None:
             cmd.WriteLocality(failover.active_id, failover.host) not in taken.commands
         ):
             raise taken.broken(RIGHT_PLACE, f"{failover} leaves localities as they were")
+        standby = new.processors.get(failover.standby_id)
+        if standby is not None and standby.last_seen_host is not None:
+            raise taken.broken(RIGHT_PLACE, f"{failover}, and {standby} has its place still")
         if active.request is None or active.request.host != failover.host:
             raise taken.broken(RIGHT_PLACE, f"{failover}, and {active} asks elsewhere")
         better = [

@@ -92,6 +92,8 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
             raise _wrong(pid, f"asked for another host: {request}")
         if request.host is not None and request.excluded_hosts:
             raise _wrong(pid, f"names a host and excludes some: {request}")
+    if phase is Phase.RESERVED and request is not None and request.allocated_host is not None:
+        _judge_reserved(group, processor, request.allocated_host)
     if (processor.deadline_ms is not None) != (phase in (Phase.STARTING, Phase.STOPPING)):
         raise _wrong(pid, f"is {phase} until {processor.deadline_ms}")
     if (phase is Phase.RUNNING and incarnation is not None) and (
@@ -104,6 +106,17 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
         raise _wrong(pid, "is an active, spun up on request")
     if len(processor.failed_at_ms) > state.limits.retry_count + 1:
         raise _wrong(pid, f"remembers {len(processor.failed_at_ms)} failures")
+
+
+def _judge_reserved(group: Group, processor: Processor, host: str) -> None:
+    """Whoever has its resource starts, unless a process or a ghost is in its way."""
+    pid = processor.processor_id
+    if any(ghost.processor_id == pid and ghost.ended is None for ghost in group.ghosts):
+        return
+    for other in group.processors.values():
+        if other.incarnation is not None and other.incarnation.host == host:
+            return
+    raise _wrong(pid, f"could start on {host}, and waits")
 
 
 def _judge_action(group: Group, action: Action) -> None:
@@ -151,7 +164,7 @@ def _judge_stage(group: Group, action: Action, phase: Phase | None) -> None:
         raise _wrong(name, f"{ask.uuid} is {stage}, its container {phase}")
     if stage is Stage.HELD and phase is not Phase.RUNNING:
         raise _wrong(name, f"{ask.uuid} is {stage}, its container {phase}")
-    if stage is Stage.STARTING and phase in (None, Phase.RUNNING):
+    if stage is Stage.STARTING and phase in (None, Phase.RUNNING, Phase.WAITING):
         raise _wrong(name, f"{ask.uuid} is {stage}, its container {phase}")
     if stage in _FALLBACK and phase in (None, Phase.RUNNING):
         raise _wrong(name, f"{ask.uuid} is {stage}, its container {phase}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -102,9 +103,14 @@ class Taken:
                 self.said.setdefault(type(command), []).append(command)
         return self.said.get(kind, [])  # type: ignore[return-value]
 
+    @cached_property
+    def counters(self) -> Counter[str]:
+        """Counters that were counted up, each how often."""
+        return Counter(command.name for command in self.every(cmd.CountMetric))
+
     def counted(self, name: str) -> int:
         """How often a counter was counted up."""
-        return sum(command.name == name for command in self.every(cmd.CountMetric))
+        return self.counters[name]
 
     def broken(self, law: str, what: str) -> InvariantViolated:
         """A law is broken in this step."""

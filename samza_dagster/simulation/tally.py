@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, End, JobState, Phase, Processor, Role
+from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import (
     awaits_its_place,
@@ -194,25 +194,25 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
 def _hear_of_ends(chronicle: Chronicle, taken: Taken) -> None:
     for command in taken.every(cmd.RecordCertificate):
         record = command.record
-        if record.kind == "end" and record.execution_id not in chronicle.first_ends:
-            chronicle.first_ends[record.execution_id] = record
-            newest = chronicle.last_ends.get(record.processor_id)
-            if newest is None or newest.epoch < record.epoch:
-                chronicle.last_ends[record.processor_id] = record
+        if record.kind != "end":
+            continue
+        known = chronicle.last_ends.get(record.processor_id, ())
+        if not known or known[0].epoch < record.epoch:
+            known = ()
+        if not known or known[0].epoch == record.epoch:
+            chronicle.last_ends[record.processor_id] = (*known, record)
 
 
 def _judge_last_end(chronicle: Chronicle, taken: Taken, now: Processor) -> None:
-    record, last = chronicle.last_ends.get(now.processor_id), now.last_end
+    """The end of its newest incarnation, as one of the records of it says."""
+    records, last = chronicle.last_ends.get(now.processor_id, ()), now.last_end
     if last is None:
-        if record is not None and now.processor_id not in chronicle.ever_removed:
-            raise taken.broken(TALLIES, f"{now} had an end: {record}")
+        if records and now.processor_id not in chronicle.ever_removed:
+            raise taken.broken(TALLIES, f"{now} had an end: {records}")
         return
-    if record is None or last != End(
-        record.execution_id, record.epoch, record.host, last.how, record.at_ms, record.evidence
-    ):
-        raise taken.broken(TALLIES, f"{now} ended last as {record}")
-    if last.how.value != record.how:
-        raise taken.broken(TALLIES, f"{now} ended last by {record.how}")
+    told = (last.execution_id, last.epoch, last.host, last.how.value, last.at_ms, last.evidence)
+    if told not in [(r.execution_id, r.epoch, r.host, r.how, r.at_ms, r.evidence) for r in records]:
+        raise taken.broken(TALLIES, f"{now} ended last as {records}")
 
 
 def _judge_counters(taken: Taken, failed: dict[Role, int]) -> None:

@@ -299,7 +299,9 @@ def judge_take_over(taken: Taken) -> None:
         if host.registered or host.silent_since_ms != taken.now_ms:
             raise taken.broken(ON_TIME, f"{host} hasn't registered with this leader")
     for group in taken.after.groups.values():
+        _judge_requests(taken, None, group)
         for pid, processor in group.processors.items():
+            _judge_processor(taken, Both(pid, None, processor, None, group))
             if processor.not_before_ms > taken.now_ms + _PAUSE_MS:
                 raise taken.broken(ON_TIME, f"{pid} pauses until {processor.not_before_ms}")
         action = group.action

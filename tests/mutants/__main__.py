@@ -26,7 +26,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tests.mutants.catalogue import CATALOGUE
-from tests.mutants.operators import operator_mutants
+from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_the_heart
 
 HUNT = Path(__file__).parent / "hunt.py"
@@ -102,7 +102,7 @@ _WITH_LIBRARIES = (
 def main() -> int:
     """Runs the catalogue, or a sample of operator mutants."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", help="only these of the catalogue")
+    parser.add_argument("names", nargs="*", help="only these of the catalogue, or of the sample")
     parser.add_argument("--events", type=int, default=60_000, help="longest hunt for one mutant")
     parser.add_argument("--operators", action="store_true", help="operator mutants instead")
     parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
@@ -113,6 +113,12 @@ def main() -> int:
     options = parser.parse_args()
     console = Console() if sys.stdout.isatty() else Console(width=150)
     mutants = _chosen(options)
+    if options.operators:
+        alike = equivalents(mutants)
+        mutants = [mutant for mutant in mutants if mutant not in alike]
+        console.print(f"left out as equivalent (tests/mutants/equivalent.py): {len(alike)}")
+        for mutant in alike:
+            console.print(f"  {mutant.name}", highlight=False)
     sound = hunt(None, options.events)
     if sound["invariant"] is not None:
         console.print(f"[red]the heart itself breaks {sound['invariant']}[/]: {sound['what']}")
@@ -140,6 +146,8 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
     mutants = operator_mutants(options.module)
     lots = random.Random(options.seed)
     chosen = lots.sample(mutants, min(options.sample, len(mutants)))
+    if options.names:
+        chosen = [mutant for mutant in chosen if mutant.name in options.names]
     return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
 
 

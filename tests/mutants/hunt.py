@@ -20,7 +20,7 @@ from typing import Any
 
 LONGEST_HISTORY_S = 20
 # Many short and diverse histories first: most bugs show at once, or only after long.
-SHORT_HISTORIES = 16
+SHORT_HISTORIES = 18
 SHORT_STEPS = 90
 NEVER_ENDS = "never-ends"
 DOES_NOT_LOAD = "does-not-load"

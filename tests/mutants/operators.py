@@ -12,6 +12,7 @@ import ast
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from tests.mutants.equivalent import proof_of
 from tests.mutants.patches import HEART, ROOT, Mutant
 
 _FLIPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -38,6 +39,16 @@ def operator_mutants(module: str = "") -> list[Mutant]:
         if path.name != "__init__.py":
             found.extend(_mutants_of(path.name, path.read_text()))
     return found
+
+
+def equivalents(mutants: list[Mutant]) -> list[Mutant]:
+    """Those of them that make no difference (`equivalent.py`)."""
+    lines = {m.file: (ROOT / HEART / m.file).read_text().splitlines() for m in mutants}
+    return [
+        mutant
+        for mutant in mutants
+        if proof_of(mutant.file, lines[mutant.file][mutant.line - 1], mutant.name.split(" ", 1)[1])
+    ]
 
 
 def _mutants_of(file: str, source: str) -> Iterator[Mutant]:
