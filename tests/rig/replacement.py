@@ -71,7 +71,7 @@ def replaced(job: SandboxJob, before: Processors, names: set[str], seconds: floa
 def outputs_are_whole(judge: Judge, what: str, actives: set[str], since_s: float) -> None:
     """Nothing is missing; prints the longest silence of those partitions since then."""
     verdict = judge.judge(
-        deadline_s=60,
+        deadline_s=120,
         partitions=[p for active in sorted(actives) for p in partitions_of(active)],
         window_ms=(int(since_s * 1000), int(time.time() * 1000)),
     )
