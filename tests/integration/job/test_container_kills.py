@@ -20,7 +20,7 @@ from tests.rig.sandbox_job import SandboxJob
 
 pytestmark = pytest.mark.integration
 
-RESTART_S = 45
+RESTART_S = 60
 """From death to work; an active takes 5 s, a standby shows by its next commit. Machines may be busy."""
 
 
