@@ -29,8 +29,17 @@ class Level:
 
 def _pytest(marker: str, *, workers: int = 0) -> tuple[str, ...]:
     """`workers`: for levels that mostly wait for other processes; a file stays on one."""
-    parallel = ("-n", str(workers), "--dist", "loadfile") if workers else ()
-    return (sys.executable, "-m", "pytest", "-q", "-m", marker, "--durations=5", *parallel)
+    parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
+    return (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        marker,
+        "--durations=5",
+        *(parallel if workers else ()),
+    )
 
 
 LEVELS = (

@@ -26,10 +26,13 @@ class _FilesWith(CoordinatorFiles):
 
 
 @contextmanager
-def demo_sandbox(root: Path, settings: Mapping[str, str]) -> Generator[Sandbox]:
-    """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up."""
+def demo_sandbox(root: Path, settings: Mapping[str, str] | None = None) -> Generator[Sandbox]:
+    """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up.
+
+    `settings` come on top of the demo's config.
+    """
     sandbox = Sandbox(OPTIONS.name, root=root)
-    sandbox.files = _FilesWith(sandbox.files.directory, settings)
+    sandbox.files = _FilesWith(sandbox.files.directory, settings or {})
     sandbox.up(OPTIONS, Phases(print))
     try:
         yield sandbox

@@ -23,6 +23,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
 from tests.rig.job import alive, until
+from tests.rig.topic_records import records_of
 
 CRASHING = "tests.rig.crashing_coordinator"
 POINTS = ("before-commit", "after-commit", "after-effect", "before-acknowledgement")
@@ -253,15 +254,14 @@ class KilledJob:
         job = self.job
         responses: dict[str, list[dict[str, Any]]] = {}
         requests: dict[str, bytes | None] = {}
-        servers = job.connection.bootstrap_servers
         stream = job.connection.coordinator_stream_topic
-        for key, value in records_of(servers, stream):
+        for key, value in records_of(job.connection, stream):
             uuid, _, kind = json.loads(key)[2].partition(".")
             if kind == "ContainerPlacementResponseMessage" and value is not None:
                 responses.setdefault(uuid, []).append(json.loads(value))
             elif kind == "ContainerPlacementRequestMessage":
                 requests[uuid] = value
-        for key, value in records_of(servers, job.connection.state_topic):
+        for key, value in records_of(job.connection, job.connection.state_topic):
             kind, _, uuid = key.decode().partition("/")
             if kind == "response" and value is not None:
                 responses.setdefault(uuid, []).append(json.loads(value))
@@ -276,7 +276,7 @@ class KilledJob:
             assert requests[uuid] is None, point
         history = [
             audit_from_json(json.loads(value), f"record {n}")
-            for n, (_, value) in enumerate(records_of(servers, job.connection.audit_topic))
+            for n, (_, value) in enumerate(records_of(job.connection, job.connection.audit_topic))
             if value is not None
         ]
         verdict = verify(history, read_history(job.connection).head)
@@ -285,26 +285,3 @@ class KilledJob:
         recorded = Counter(r.execution_id for r in history if r.kind == "start")
         assert set(recorded.values()) == {1}
         assert {line["execution"] for line in job.journal()} <= recorded.keys()
-
-
-def records_of(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """All committed records of a topic of one partition, in order."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "judge",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[tuple[bytes, bytes | None]] = []
-    try:
-        while (message := consumer.poll(10)) is not None and message.error() is None:
-            found.append((message.key(), message.value()))
-    finally:
-        consumer.close()
-    return found

@@ -8,6 +8,7 @@ thread and no client, so a fork of it is as good as a new process.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -97,12 +98,14 @@ def _serve(module: str) -> None:
 
     def note_dead(_number: int, _frame: FrameType | None) -> None:
         for pid in list(children):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                path = children.pop(pid)
-                beside = path.with_suffix(".new")
-                beside.write_text(str(os.waitstatus_to_exitcode(status)))
-                beside.replace(path)
+            # One death's handler may run within another's.
+            with contextlib.suppress(ChildProcessError):
+                found, status = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    path = children.pop(pid)
+                    beside = path.with_suffix(".new")
+                    beside.write_text(str(os.waitstatus_to_exitcode(status)))
+                    beside.replace(path)
 
     signal.signal(signal.SIGCHLD, note_dead)
     for line in sys.stdin:

@@ -14,7 +14,6 @@ from samza_dagster.agent.files import read_json
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import ROLE
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB, SimulatedHost
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -39,8 +38,7 @@ class SandboxJob:
         self._module = coordinator_module
         self._nursery: Nursery | None = None
         self._hosts = {host.name: host for host in sandbox.hosts}
-        servers = str(sandbox.status()["bootstrap_servers"])
-        self.connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+        self.connection = Connection.from_properties(sandbox.files.config)
         self.witness = KernelWitness(sandbox.directory / "hosts")
 
     def close(self) -> None:

@@ -13,18 +13,11 @@ from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.demo_sandbox import demo_sandbox
 
-LEASE_S, SILENCE_S = 15, 5
-"""A lost host's containers are replaced after so long: shorter than a job would have it."""
-SETTINGS = {
-    "samza.dagster.lease.ms": str(LEASE_S * 1000),
-    "samza.dagster.host.timeout.ms": str(SILENCE_S * 1000),
-}
-
 
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """All of this level's own."""
-    with demo_sandbox(tmp_path_factory.mktemp("sandboxes"), SETTINGS) as sandbox:
+    """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up."""
+    with demo_sandbox(tmp_path_factory.mktemp("sandboxes")) as sandbox:
         yield sandbox
 
 

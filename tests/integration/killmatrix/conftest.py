@@ -12,7 +12,7 @@ from tests.rig.kill_points import CRASHING, KilledJob
 from tests.rig.sandbox_job import SandboxJob
 
 PATIENCE_S = 90.0
-LEASE_S, SILENCE_S = 20, 5
+LEASE_S, SILENCE_S = 30, 10
 SETTINGS = {
     "samza.dagster.lease.ms": str(LEASE_S * 1000),
     "samza.dagster.host.timeout.ms": str(SILENCE_S * 1000),

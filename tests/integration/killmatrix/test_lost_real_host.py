@@ -14,7 +14,7 @@ from tests.rig.sandbox_job import SandboxJob
 
 pytestmark = pytest.mark.realkillmatrix
 
-HOST_LOST_S = LEASE_S + 1 + 30
+HOST_LOST_S = LEASE_S + 1 + 60
 """Lease and bound, since nobody saw them die; then stop of the standby and start."""
 
 
