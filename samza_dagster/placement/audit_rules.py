@@ -29,7 +29,7 @@ class Rule(StrEnum):
     ONE_OWNER = "one-owner"  # none starts before the one before has ended
     SAME_HOST = "same-host"  # no member of a group where another isn't known dead
     OTHERS = "others"  # the group's other members, as the history has them
-    ENDS = "ends"  # of a known start, once
+    ENDS = "ends"  # of a known start, and once dead
     HEAD = "head"  # the last record is the one that the coordinator's state names
 
 
@@ -231,8 +231,10 @@ def _check_predecessor(record: AuditRecord, before: _Life) -> None:
 
 
 def _check_once(record: AuditRecord, known: str | None) -> None:
-    # One that lost its tasks to a fence or its lease may be seen dead later; nothing else twice.
-    if known is not None and (known == Ended.DEAD or record.how != Ended.DEAD):
+    # One that lost its tasks to a fence or its lease may be seen dead later, and a lease that
+    # was over runs anew while its host is back; nothing else twice.
+    leased = known == record.how == Ended.LEASE
+    if known is not None and not leased and (known == Ended.DEAD or record.how != Ended.DEAD):
         raise Broken(
             Rule.ENDS, f"{record.execution_id} ends by {record.how}, it had ended by {known}"
         )

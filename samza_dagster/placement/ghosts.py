@@ -51,7 +51,9 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
         if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
             _take_back(draft, group.group_id, ghost)
             continue
-        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))
+        again = _is_waited_for_again(draft.group(group.group_id), ghost)
+        leased = evolve(ghost, lease_ends_ms=None, ended=None if again else ghost.ended)
+        _put_ghost(draft, group.group_id, leased)
         draft.emit(containers.stop_command(draft, execution_id, host))
     return back
 
@@ -78,6 +80,7 @@ def may_be_taken_back(draft: Draft, group: Group, ghost: Ghost) -> bool:
         ghost.ran
         and not ghost.fencing
         and ghost.ended is None
+        and not _ended_once(ghost)
         and (ghost.lease_ends_ms is None or draft.now_ms < ghost.lease_ends_ms)
         and processor is not None
         and processor.wanted
@@ -155,6 +158,18 @@ def end(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: str) ->
 def fence_command(ghost: Ghost) -> FencePrincipal:
     """The fence of a ghost; the same for each repetition."""
     return FencePrincipal(ghost.processor_id, ghost.incarnation.execution_id)
+
+
+def _is_waited_for_again(group: Group, ghost: Ghost) -> bool:
+    """Its lease was over, its host renews it now, and no successor has begun meanwhile."""
+    processor = group.processors.get(ghost.processor_id)
+    begun = processor is not None and processor.incarnation is not None
+    return ghost.ended is Ended.LEASE and not begun
+
+
+def _ended_once(ghost: Ghost) -> bool:
+    """Its lease was over before its host came back, and that is on record."""
+    return ghost.end is not None and ghost.end.execution_id == ghost.incarnation.execution_id
 
 
 def _without(group: Group, gone: Ghost) -> tuple[Ghost, ...]:

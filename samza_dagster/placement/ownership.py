@@ -92,5 +92,9 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
 
 
 def newest_end(*ends: End | None) -> End | None:
-    """How the newest incarnation among these ended; None when none of them is known."""
-    return max((end for end in ends if end is not None), key=lambda e: e.epoch, default=None)
+    """How the newest incarnation among these ended, by what is named last; None if unknown."""
+    newest: End | None = None
+    for end in ends:
+        if end is not None and (newest is None or end.epoch >= newest.epoch):
+            newest = end
+    return newest

@@ -62,7 +62,8 @@ class Open:
 class Chronicle:
     """Facts by id. A step that a judge is shown was committed: nothing here is taken back.
 
-    `ended` has every way in which records say that an incarnation ended. `told_to_stop` doesn't have
+    `ended` has every way in which records say that an incarnation ended. `overlapping` are those
+    whose lease was over while their host was frozen, so that a successor owned their tasks too. `told_to_stop` doesn't have
     those whose stop failed, `ever_told` does. `held` is what
     the cluster said it holds and nothing has used or released. `left` is the group that
     last lost a process on a host. `grants` is the last grant of each host lost in this
@@ -75,6 +76,7 @@ class Chronicle:
     newest: dict[str, Started] = field(default_factory=dict[str, Started])
     started: dict[str, tuple[str, Started]] = field(default_factory=dict[str, tuple[str, Started]])
     ended: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    overlapping: set[str] = field(default_factory=set[str])
     told_to_stop: set[str] = field(default_factory=set[str])
     ever_told: set[str] = field(default_factory=set[str])
     checked_in: dict[str, str] = field(default_factory=dict[str, str])
@@ -102,6 +104,7 @@ class Chronicle:
             newest=dict(self.newest),
             started=dict(self.started),
             ended=dict(self.ended),
+            overlapping=set(self.overlapping),
             told_to_stop=set(self.told_to_stop),
             ever_told=set(self.ever_told),
             checked_in=dict(self.checked_in),

@@ -227,10 +227,7 @@ def thaw(world: World, name: str) -> bool:
     host = world.hosts.get(name)
     if host is None or host.frozen is None:
         return False
-    since, how = host.frozen
-    if how == "pause":
-        host.clock.paused(world.true_ms - since)
-    host.frozen, host.stale = None, True
+    host.thaw(world.true_ms)
     world.touched()
     return True
 

@@ -107,7 +107,8 @@ class Entry:
 class VirtualHost:
     """One host. `epoch` is the highest leader epoch that its agent has on disk.
 
-    `frozen` says since when, and how; `stale` that nothing ran since the thaw.
+    `frozen` says since when, and how; `stale` that nothing ran since the thaw;
+    `missed_until` up to when, by its boot time, it missed time that no clock of it tells.
     `restarted` is an agent that has yet to say its first word.
     """
 
@@ -120,6 +121,7 @@ class VirtualHost:
     restarted: bool = True
     frozen: tuple[int, str] | None = None
     stale: bool = False
+    missed_until: int | None = None
     cut_out: bool = False
     cut_in: bool = False
     epoch: int = 0
@@ -170,6 +172,23 @@ class VirtualHost:
     def lease_left(self, true_ms: int) -> int:
         """Milliseconds, by this host's clocks."""
         return self.clock.remaining(true_ms, self.grant)
+
+    @property
+    def believes_wrongly(self) -> bool:
+        """It asked for the lease that it has before a pause that none of its clocks counted."""
+        missed, held = self.missed_until, self.grant
+        return missed is not None and held is not None and held.boot_ms < missed
+
+    def thaw(self, true_ms: int) -> None:
+        """It can run again; a machine that was paused from outside lost that time on its clocks."""
+        assert self.frozen is not None
+        since, how = self.frozen
+        if how == "pause":
+            left = self.lease_left(true_ms)
+            self.clock.paused(true_ms - since)
+            if self.lease_left(true_ms) > left:
+                self.missed_until = self.clock.boot.read(true_ms)
+        self.frozen, self.stale = None, True
 
     def free(self) -> tuple[int, int]:
         """MiB and cores that nobody holds."""
@@ -299,7 +318,7 @@ class VirtualHost:
             self.books.clear()
         self.clock = HostClock(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
         self.grant = self.late_grant = None
-        self.frozen, self.stale, self.agent_up = None, False, True
+        self.frozen, self.stale, self.missed_until, self.agent_up = None, False, None, True
         self.begin_anew()
 
     def begin_anew(self) -> None:

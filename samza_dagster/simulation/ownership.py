@@ -92,12 +92,12 @@ def _refuse_neighbour(
 def _judge_owners(chronicle: Chronicle, older: Process, newer: Process) -> None:
     chronicle.premises[ONE_OWNER] += 1
     how = chronicle.ended.get(older.execution_id, frozenset())
-    if (
-        chronicle.limits.fencing is Fencing.LEASE
-        and older.frozen
-        and how == frozenset({Ended.LEASE.value})
-    ):
-        return
+    if chronicle.limits.fencing is Fencing.LEASE and how == frozenset({Ended.LEASE.value}):
+        # Such an overlap begins with a freeze, and lasts until the thawed host is told.
+        if older.frozen:
+            chronicle.overlapping.add(older.execution_id)
+        if older.execution_id in chronicle.overlapping:
+            return
     raise InvariantViolated(
         ONE_OWNER,
         f"{older.execution_id} on {older.host} owns the tasks of {older.processor_id}, and so "

@@ -17,7 +17,8 @@ class Process:
     `released`: its JobModel was served, so it owns its tasks, and it hasn't been killed
     by its warden since (the kernel may keep what runs no more). `refused`: the brokers
     refuse its principal, so it owns nothing any more. `frozen`: its host is frozen, or
-    has thawed and nothing on it has run since. `lease_over`: by its own warden's clock,
+    has thawed and nothing on it has run since, or has a lease from before a pause that none of
+    its clocks counted. `lease_over`: by its own warden's clock,
     now or when it was killed for it.
     """
 

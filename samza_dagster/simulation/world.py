@@ -358,7 +358,7 @@ def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> P
         checked_in=entry.life is Life.RUNNING,
         stopping=entry.stopping,
         refused=refused,
-        frozen=host.frozen is not None or host.stale,
+        frozen=host.frozen is not None or host.stale or host.believes_wrongly,
         lease_over=lease_over or entry.doomed,
     )
 

@@ -61,7 +61,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a ghost is forgotten once its host is back",
         "ghosts.py",
-        "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
+        "        _put_ghost(draft, group.group_id, leased)\n",
         "        others = draft.group(group.group_id).ghosts\n"
         "        draft.put_ghosts(group.group_id, tuple(g for g in others if g != ghost))\n",
         ONE_OWNER,
@@ -69,8 +69,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a ghost's lease runs on although its host is back",
         "ghosts.py",
-        "        _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=None))\n",
-        "        pass\n",
+        "leased = evolve(ghost, lease_ends_ms=None, ",
+        "leased = evolve(ghost, ",
         ONE_OWNER,
     ),
     Mutant(

@@ -113,6 +113,23 @@ def test_a_ghost_that_was_replaced_is_stopped_when_its_host_is_back() -> None:
     assert world.group().ghosts == ()
 
 
+def test_a_lease_that_was_over_counts_no_more_when_its_host_is_back_and_renews_it() -> None:
+    """Nothing was begun in its stead yet: its successor waits until it was seen dead."""
+    world = running(LONE_PLACES, groups=LONE, limits=QUICK)
+    ghost = world.execution("0")
+    for host in HOSTS[1:]:
+        world.fill(host)
+    world.do(Move("clock", ("host-1", -60_000)))
+    assert world.do(Move("freeze", ("host-1", "pause")))
+    world.until(lambda: ends(world, ghost) == ["lease"])
+    assert world.do(Move("thaw", ("host-1",)))
+    world.register("host-1")
+    world.make_room("host-2")
+    world.until_phase("0", Phase.RUNNING)
+    assert ends(world, ghost) == ["lease", "dead"]
+    assert world.how_replaced("0") == Ended.DEAD
+
+
 def test_a_ghost_that_never_checked_in_is_stopped_not_taken_back() -> None:
     """It has restored nothing worth keeping."""
     world = running(LONE_PLACES, groups=LONE, limits=QUICK)
