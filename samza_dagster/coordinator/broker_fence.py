@@ -19,6 +19,7 @@ from samza_dagster.metadata.principal_view import PrincipalView
 from samza_dagster.placement.state import Fencing, JobState
 
 _AGAIN_S = 0.5
+_CLOSE_S = 2.0
 log = logging.getLogger(__name__)
 
 
@@ -81,12 +82,12 @@ class BrokerFence:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends after the call in hand; a fence that isn't acknowledged is the next leader's."""
+        """Ends; a fence that isn't acknowledged is the next leader's."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._thread.is_alive():  # a call at brokers that are away isn't waited for
+            self._thread.join(_CLOSE_S)
 
     def admit(self, execution_id: str) -> None:
         """Sees `Fence`. Nothing is changed for one that this term has admitted before."""
@@ -170,7 +171,8 @@ class BrokerFence:
                 fences, removals = list(self._to_fence), list(self._to_remove)
                 self._to_remove.clear()
             for execution_id in fences:
-                self._try_to_fence(execution_id)
+                if not self._closed:
+                    self._try_to_fence(execution_id)
             if removals:
                 self._try_to_remove(removals)
 
