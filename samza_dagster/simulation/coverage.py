@@ -48,7 +48,9 @@ RARE = frozenset(
 )
 """Rows that pass quickly or come seldom: while one is there, faults are more likely."""
 
-RAREST = frozenset({"action reserving-standby", "action stopping-standby", "reserved"})
+RAREST = frozenset(
+    {"action reserving-standby", "action stopping-standby", "action held", "reserved"}
+)
 """Rows that are over after a few moves."""
 
 COLUMNS = (

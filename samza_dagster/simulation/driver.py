@@ -123,6 +123,10 @@ _TEMPERS: dict[str, tuple[str, ...]] = {
 }
 """What a history is rich in, with the faults that half of its faults are."""
 
+_KINDS_OF = {
+    "standbys": _SWAPS,
+    "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
+}
 _EXPIRIES = (None, None, None, 20_000, 1)
 _ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
 
@@ -144,6 +148,8 @@ class _Driver:
         if draw_ < most:
             rows = rows_of(world.committed)
             times = profile.rarest if rows & RAREST else profile.rare if rows & RARE else 1.0
+            if self.temper == "holds" and "action held" not in rows:
+                times *= 0.2  # a quiet world until something is held
             if draw_ < profile.fault * times:
                 return self._fault(world)
             draw_ = lots.uniform(most, 1.0)
@@ -159,7 +165,8 @@ class _Driver:
         moves = happenings.due(world)
         if not moves:
             # A quiet world is one in which somebody wants something, or time goes on.
-            return self._wish(world) if lots.random() < 0.4 else self._time()
+            patient = 0.8 if self.temper == "holds" else 0.4
+            return self._wish(world) if lots.random() < patient else self._time()
         if draw_ < profile.time:
             return self._time()
         move = moves[0] if lots.random() < profile.tidy else lots.choice(moves)
@@ -230,7 +237,7 @@ class _Driver:
         if asked and lots.random() < 0.03:
             return label(asked[lots.choice(list(asked))])
         self.asked += 1
-        kind = lots.choice(_SWAPS if self.temper == "standbys" else _KINDS)
+        kind = lots.choice(_KINDS_OF.get(self.temper, _KINDS))
         holds = 0.8 if self.temper == "holds" else 0.3
         refers = ""
         processors = sorted(self._processors(world))
@@ -252,6 +259,8 @@ class _Driver:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
         destination = lots.choice((*_DESTINATIONS, *self.setup.host_names))
+        if self.temper == "holds" and kind is AskKind.PLACE:
+            destination = lots.choice((naming.ANY_HOST, *self.setup.host_names))
         if self.temper == "standbys" and kind is AskKind.PLACE:
             destination = naming.STANDBY
         if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:

@@ -208,7 +208,8 @@ def _false_end(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
         ("host", "host-0"),
     ):
         forged = _with(records, place, **{name: value})
-        yield Forgery(f"an end's {name}", forged, at, _rules("ends"), (record.execution_id,))
+        names = (record.execution_id, str(value), str(getattr(record, name)))
+        yield Forgery(f"an end's {name}", forged, at, _rules("ends"), names)
     forged = _with(records, place, execution_id="demo-x-000000")
     yield Forgery("an end of nobody", forged, at, _rules("ends"), ("demo-x-000000",))
     for how in ("dead", "lease", "fenced"):

@@ -50,15 +50,21 @@ class Catch:
         return self.found["invariant"]
 
 
-def hunt(mutant: Mutant | None, events: int, *, seed: int = FIRST_SEED) -> dict[str, Any]:
-    """One hunt in a copy of its own; None is the heart as it is."""
+def hunt(
+    mutant: Mutant | None, events: int, *, seed: int = FIRST_SEED, by_law: bool = True
+) -> dict[str, Any]:
+    """One hunt in a copy of its own; None is the heart as it is.
+
+    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own.
+    """
+    judges = [] if by_law else ["--invariants"]
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         into = Path(name)
         if mutant is None:
             copy_of_the_heart(into)
         else:
             copy_of_the_heart(into, mutant.file, mutant.text())
-        return _run(into, [str(seed), str(STEPS), str(events)])
+        return _run(into, [str(seed), str(STEPS), str(events), *judges])
 
 
 def reached() -> dict[str, set[int]]:
@@ -119,7 +125,7 @@ def main() -> int:
         console.print(f"left out as equivalent (tests/mutants/equivalent.py): {len(alike)}")
         for mutant in alike:
             console.print(f"  {mutant.name}", highlight=False)
-    sound = hunt(None, options.events)
+    sound = hunt(None, options.events, by_law=options.operators)
     if sound["invariant"] is not None:
         console.print(f"[red]the heart itself breaks {sound['invariant']}[/]: {sound['what']}")
         console.print(f"seed {sound.get('seed')}; no mutant says anything before that is mended")
@@ -153,7 +159,7 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
 
 def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
-        return Catch(mutant, hunt(mutant, options.events))
+        return Catch(mutant, hunt(mutant, options.events, by_law=options.operators))
 
     with (
         Progress(console=console, transient=True) as bar,

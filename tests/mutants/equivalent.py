@@ -32,6 +32,20 @@ EQUIVALENT: dict[Place, str] = {
     ("index.py", "return Node(other_rank + 1, entry, one, other)", "1 → 2"): (
         "a rank only says which way a heap leans; its top is the smallest in any case"
     ),
+    ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
+        "entries that are equal are the same entry, whichever of them is on top"
+    ),
+    ("index.py", "one_rank = 0 if one is None", "0 → 1"): (
+        "a rank only says which way a heap leans; its top is the smallest in any case"
+    ),
+    ("index.py", "other_rank = 0 if other is None", "0 → 1"): (
+        "a rank only says which way a heap leans; its top is the smallest in any case"
+    ),
+    (
+        "failover.py",
+        "draft.put_processor(group_id, evolve(active, request=None))",
+        "evolves without request",
+    ): "the next rung always puts another request in its place, and its own never counts against it",
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
         "two numbers that tell kinds apart; at the same time the group is still first"
     ),
