@@ -250,6 +250,7 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
         if both.processor_id == subject and both.was is not None and both.was.request
     ]
     reached += [held] if held else []
+    reached += [event.host] if isinstance(event, ev.ResourceAllocated) else []
     home = source if taken.after.limits.host_affinity and source else "ANY_HOST"
     alone = "ended by itself"
     fine = {

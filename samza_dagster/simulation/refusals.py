@@ -93,7 +93,9 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
         return None
     mover = new_standby(group) if ask.kind is AskKind.START_STANDBY else pid
     found = reasons(state, group, mover, host)
-    if not found or {reason.rule for reason in found} == {"host-alive"}:
+    broken = {reason.rule for reason in found}
+    # A lost host is waited for, whoever else is in its fault domain.
+    if not broken or ("host-alive" in broken and broken <= {"host-alive", "same-fault-domain"}):
         return None
     return ("does not meet standby constraints", host)
 

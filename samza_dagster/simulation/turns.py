@@ -117,7 +117,7 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             if host in state.hosts and host is not None:
                 if action.ask.kind is AskKind.STOP_STANDBY and host != action.source_host:
                     continue
-                if _touching(state, host) > limits.max_actions_per_host and (
+                if _touching(state, host, truly=True) > limits.max_actions_per_host and (
                     action.source_host == host or not _is_swap(action.ask)
                 ):
                     raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
@@ -160,12 +160,13 @@ def _hosts(group: Group, ask: PlacementAsk) -> set[str]:
     return hosts
 
 
-def _touching(state: JobState, host: str) -> int:
-    """Actions under way that leave, take or name this host."""
-    return sum(
-        group.action is not None
-        and group.action.stage not in _FALLBACK
-        and host
-        in (group.action.source_host, group.action.target_host, group.action.ask.destination_host)
-        for group in state.groups.values()
-    )
+def _touching(state: JobState, host: str, *, truly: bool = False) -> int:
+    """Actions under way that leave, take or name this host; a fail-over only names it in vain."""
+    count = 0
+    for group in state.groups.values():
+        action = group.action
+        if action is None or action.stage in _FALLBACK:
+            continue
+        named = None if truly and _is_swap(action.ask) else action.ask.destination_host
+        count += host in (action.source_host, action.target_host, named)
+    return count
