@@ -7,4 +7,4 @@ import pytest
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The kill matrix first, all else as it stands."""
-    items.sort(key=lambda item: item.get_closest_marker("killmatrix") is None)
+    items.sort(key=lambda item: not item.path.name.startswith("test_killed_in_"))

@@ -107,7 +107,8 @@ def test_what_a_container_forked_is_dead_before_it_counts_as_stopped(job: Rig) -
     agent = job.agent("host-1")
     start(cluster, seen, "host-1", launch("e1", "forks"))
     seen.wait("on_container_checked_in", "e1")
-    child = int((agent.incarnation("e1") / "work" / "grandchild").read_text())
+    named = agent.incarnation("e1") / "work" / "grandchild"  # it runs beside the check-in
+    child = int(eventually(lambda: named.exists() and named.read_text(), "a grandchild"))
     assert lives(child)
     cluster.stop_container("e1", "host-1")
     assert seen.wait("on_container_stopped", "e1")[2] == 143

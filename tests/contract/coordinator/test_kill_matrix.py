@@ -17,13 +17,13 @@ import pytest
 
 from tests.rig.kill_matrix import go_through
 from tests.rig.kill_points import KilledJob, Scenario
-from tests.rig.kill_scenarios import FAILOVER, HOST_LOST, MOVE
+from tests.rig.kill_scenarios import FAILOVER, HOST_LOST, MOVE, REFUSED
 
 pytestmark = pytest.mark.killmatrix
 
 
 @pytest.mark.parametrize(
-    "scenario", [MOVE, FAILOVER, HOST_LOST], ids=lambda scenario: scenario.name
+    "scenario", [MOVE, REFUSED, FAILOVER, HOST_LOST], ids=lambda scenario: scenario.name
 )
 def test_a_coordinator_killed_at_any_point_comes_to_the_right_end(
     killed_job: Callable[..., KilledJob], scenario: Scenario
