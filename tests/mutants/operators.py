@@ -54,7 +54,7 @@ def equivalents(mutants: list[Mutant]) -> list[Mutant]:
 def _mutants_of(file: str, source: str) -> Iterator[Mutant]:
     for place, node in enumerate(_mutable(ast.parse(source))):
         for number, (what, _) in enumerate(_changes(node)):
-            line = getattr(node, "lineno", 0)
+            line = getattr(getattr(node, "target", node), "lineno", 0)
             make = partial(_text, source, place, number)
             yield Mutant(f"{file}:{line} {what}", file, "", "", line=line, make=make)
 
