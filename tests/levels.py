@@ -27,13 +27,18 @@ class Level:
     commands: tuple[tuple[str, ...], ...]
 
 
-def _pytest(marker: str, *, workers: int = 0) -> tuple[str, ...]:
-    """`workers`: for levels that mostly wait for other processes; a file stays on one."""
+def _pytest(marker: str, where: str = "", *, workers: int = 0) -> tuple[str, ...]:
+    """The tests of a marker, all below `tests/<where>` (by default its own name).
+
+    To collect no more than that spares each process seconds. `workers`: for levels that
+    mostly wait for other processes; a file stays on one.
+    """
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
     return (
         sys.executable,
         "-m",
         "pytest",
+        f"tests/{where or marker}",
         "-q",
         "-m",
         marker,
@@ -54,11 +59,11 @@ LEVELS = (
         ),
     ),
     Level("unit", 60, (_pytest("unit", workers=2),)),
-    Level("simulator", 90, (_pytest("simulator"),)),
-    Level("small-world", 60, (_pytest("small_world"),)),
+    Level("simulator", 90, (_pytest("simulator", "simulation"),)),
+    Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level("contract", 180, (_pytest("contract", workers=4),)),
     Level("dagster", 60, (_pytest("dagster"),)),
-    Level("stack", 120, (_pytest("stack"),)),
+    Level("stack", 120, (_pytest("stack", "dagster"),)),
     Level("spark", 75, (_pytest("spark"),)),
     Level("integration", 240, (_pytest("integration"),)),
     Level("e2e", 240, (_pytest("e2e"),)),
