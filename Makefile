@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 ONCE ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -47,10 +47,13 @@ bench-failover: $(STAMP) java ## an active's death heard of to the start that re
 	@$(BIN)/python -m benchmarks.failover_reaction
 
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
-	@$(BIN)/python -m pytest -q -m killmatrix
+	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
 
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)
-	@$(BIN)/python -m pytest -q -s -m realkillmatrix
+	@$(BIN)/python -m pytest tests/integration -q -s -m realkillmatrix
+
+faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
+	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
 
 simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
 	@mkdir -p benchmarks/results

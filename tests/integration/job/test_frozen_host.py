@@ -23,7 +23,7 @@ from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.integration.job.test_moves import PARTITIONS_OF_0, processors
 from tests.rig.job import alive, parent_of, until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.realfault]
 
 HOST_TIMEOUT = "samza.dagster.host.timeout.ms=6000\n"
 _HEADER = struct.Struct(">qiibIhiqqqhii")  # of a record batch, magic 2

@@ -42,7 +42,7 @@ def verdict_of(seed: int, worlds: list[World]) -> Verdict:
 def test_what_the_heart_records_is_in_order(worlds: list[World]) -> None:
     """Lost hosts, restarts, new deployments, failovers: every end and start is accounted for."""
     ways: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(20):
         verdict = verdict_of(seed, worlds)
         assert verdict.violation is None, f"seed {seed}"
         ways.update(verdict.ways)
@@ -81,7 +81,7 @@ def test_a_heart_that_forgot_a_rule_is_found_out(
     for name, instead in forgotten.items():
         monkeypatch.setattr(rules, name, instead)
     found: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(20):
         violation = verdict_of(seed, worlds).violation
         found[violation.rule.value if violation else ""] += 1
     assert found[rule] > 0, found
