@@ -62,7 +62,7 @@ LEVELS = (
     Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level("contract", 180, (_pytest("contract", workers=4),)),
-    Level("kill points", 90, (_pytest("killpoints", "contract", workers=2),)),
+    Level("kill points", 150, (_pytest("killpoints", "contract", workers=2),)),
     Level("dagster", 60, (_pytest("dagster"),)),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
     Level("spark", 75, (_pytest("spark"),)),

@@ -16,7 +16,7 @@ from samza_dagster.agent.ending import HOW_STOPPED
 from samza_dagster.agent.incarnation import Incarnation
 
 
-def stop_all(directory: Path, *, agent_grace_s: float = 3.0) -> Dict[str, Any]:
+def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
     """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids."""
     found_agent = agent.running(directory)
     stopped: List[Dict[str, Any]] = []

@@ -13,7 +13,8 @@ from typing import Any
 from samza_dagster.agent.files import read_json
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.connection import CLIENT_CONFIG, Connection
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import ROLE
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB, SimulatedHost
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -38,7 +39,9 @@ class SandboxJob:
         self._module = coordinator_module
         self._nursery: Nursery | None = None
         self._hosts = {host.name: host for host in sandbox.hosts}
-        self.connection = Connection.from_properties(sandbox.files.config)
+        # As an outsider: the coordinator's own login is for the coordinator.
+        servers = str(sandbox.status()["bootstrap_servers"])
+        self.connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
         self.witness = KernelWitness(sandbox.directory / "hosts")
 
     def close(self) -> None:
@@ -94,8 +97,10 @@ class SandboxJob:
         """One more, with the sandbox's own arguments; the sandbox knows of it."""
         files = self.sandbox.files
         if self._nursery is None:
-            kill_file = {"SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
-            self._nursery = Nursery(self._module, kill_file)
+            environment = {"SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
+            if files.logins.client_config.exists():
+                environment[CLIENT_CONFIG] = str(files.logins.client_config)
+            self._nursery = Nursery(self._module, environment)
         arguments = [
             *("--config", str(files.config), "--launch", str(files.launch)),
             *("--token-file", str(files.token), "--url-file", str(files.url)),

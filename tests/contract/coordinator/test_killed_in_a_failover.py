@@ -20,9 +20,9 @@ pytestmark = pytest.mark.killpoints
 def test_a_coordinator_killed_at_some_points_of_a_failover_comes_to_the_right_end(
     killed_job: Callable[..., KilledJob],
 ) -> None:
-    """The active's own host refuses it: every fourth point."""
+    """The active's own host refuses it: every eighth point."""
     killed = killed_job(REFUSED.name)
-    number, left = go_through(killed, REFUSED, every=4)
+    number, left = go_through(killed, REFUSED, every=8)
     assert left == []
     killed.judge()
     print(f"{REFUSED.name}: {number} kill points")

@@ -13,7 +13,7 @@ from tests.rig.kill_matrix import go_through
 from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import SWAP
 
-pytestmark = [pytest.mark.contract, pytest.mark.killmatrix]
+pytestmark = pytest.mark.killpoints
 
 
 def test_a_coordinator_killed_at_any_point_of_a_move_comes_to_the_right_end(

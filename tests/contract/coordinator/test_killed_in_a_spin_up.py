@@ -13,7 +13,7 @@ from tests.rig.kill_matrix import go_through_in_turn
 from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import SPIN_UP, STOP_STANDBY
 
-pytestmark = [pytest.mark.contract, pytest.mark.killmatrix]
+pytestmark = pytest.mark.killpoints
 
 
 def test_a_coordinator_killed_at_any_point_of_a_spin_up_or_stop_comes_to_the_right_end(
