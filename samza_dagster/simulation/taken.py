@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
@@ -101,7 +101,7 @@ class Taken:
         if not self.said and self.commands:
             for command in self.commands:
                 self.said.setdefault(type(command), []).append(command)
-        return self.said.get(kind, [])  # type: ignore[return-value]
+        return cast("list[C]", self.said.get(kind, []))
 
     @cached_property
     def counters(self) -> Counter[str]:
