@@ -33,7 +33,7 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
         if was is None:
             _judge_new(taken, both, now)
             continue
-        failures = int(_ended_unasked(both) or _overdue(taken, both))
+        failures = int(_ended_unasked(both) or _overdue(taken, both) or _stalled(taken, both))
         failed[now.role] += failures
         if was is now:
             continue
@@ -74,6 +74,15 @@ def _overdue(taken: Taken, both: Both) -> bool:
         and was.phase is Phase.STARTING
         and now.phase is Phase.STOPPING
     )
+
+
+def _stalled(taken: Taken, both: Both) -> bool:
+    """It stands still, and is stopped for it."""
+    was, now, event = both.was, both.now, taken.event
+    if not isinstance(event, ev.StandbyStalled) or was is None or now is None:
+        return False
+    told = was.incarnation is not None and was.incarnation.execution_id == event.execution_id
+    return told and was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
 
 
 def _no_place(taken: Taken, both: Both) -> bool:
@@ -223,6 +232,7 @@ def _judge_counters(taken: Taken, failed: dict[Role, int], removed: int) -> None
         "failed-containers": sum(failed.values()),
         "active-failures": failed[Role.ACTIVE],
         "standby-failures": failed[Role.STANDBY],
+        "stalled-standbys": sum(_stalled(taken, both) for both in taken.both),
         "failed-container-placements-actions": sum(
             response.status == "FAILED" and response.uuid in _acting(taken)
             for response in taken.every(cmd.WriteResponse)
