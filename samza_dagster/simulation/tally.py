@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role
+from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role, Stage
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import (
     awaits_its_place,
@@ -192,7 +192,9 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     old = both.old.action if both.old is not None else None
     if old is not None and old.ask.kind is AskKind.STOP_STANDBY:
         ours = ours or old.ask.processor_id == both.processor_id  # nobody asked it to wait
-    if both.ended is not None and not ours:
+    gave_way = old is not None and old.standby_id == both.processor_id
+    gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
+    if both.ended is not None and not ours and not gave_way:
         expected += pause_ms(now, taken.after)
         if was.phase is Phase.RUNNING and expected == now_ms:
             raise taken.broken(TALLIES, f"{now} ran, and waits without a pause")
