@@ -14,7 +14,7 @@ def evolve(value: T, **changes: Any) -> T:
     copy is changed while it is still one of the open class, then frozen.
     """
     known: Any = value
-    copy = known._thawed()
+    copy = known.thawed()
     for name, changed in changes.items():
         setattr(copy, name, changed)
     copy.__class__ = known.__class__

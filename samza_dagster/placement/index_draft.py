@@ -7,7 +7,7 @@ from typing import Any
 from immutables import Map
 
 from samza_dagster.placement.evolve import evolve
-from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
+from samza_dagster.placement.index import NOTHING, Index, Summary, pop, push
 from samza_dagster.placement.state import Group, Host, JobState
 from samza_dagster.placement.summaries import summarise
 

@@ -22,14 +22,14 @@ def record(kind: type[T]) -> type[T]:
     default factories.
     """
     made: Any = dataclass(frozen=True, slots=True, init=False)(kind)
-    made.__new__, made._thawed = _written(made)
+    made.__new__, made.thawed = _written(made)
     # `pickle` and `copy` would call `__new__` without arguments.
     made.__reduce__ = _reduce
     return made
 
 
 def _reduce(value: Any) -> tuple[Any, tuple[Any, ...]]:
-    return type(value), tuple(getattr(value, known.name) for known in fields(value))
+    return value.__class__, tuple(getattr(value, known.name) for known in fields(value))
 
 
 def _written(kind: Any) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
@@ -52,11 +52,12 @@ def _written(kind: Any) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
         *(f"    self.{name} = {name}" for name in names),
         "    self.__class__ = _cls",
         "    return self",
-        "def _thawed(self):",
+        "def thawed(self):",
         "    copy = _new(_open)",
         *(f"    copy.{name} = self.{name}" for name in names),
         "    return copy",
     ]
     # As `dataclasses` does: a loop over the names at run time would cost what is saved.
     exec("\n".join(source), scope)  # noqa: S102
-    return scope["__new__"], scope["_thawed"]
+    scope["__new__"].__qualname__ = f"{kind.__name__}.__new__"
+    return scope["__new__"], scope["thawed"]
