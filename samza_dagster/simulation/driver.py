@@ -120,12 +120,20 @@ _TEMPERS: dict[str, tuple[str, ...]] = {
     "deploys": (),
     "holds": ("expired reservation", "lost host", "agent restart", "crash"),
     "standbys": ("death", "stop fails", "lost host"),
+    "moves": ("crash", "agent restart", "lost host", "expired reservation", "death"),
+    "stops": ("stop fails", "crash", "failing start", "lost host"),
 }
 """What a history is rich in, with the faults that half of its faults are."""
+
+_EAGER = {"deploys": 2.0, "moves": 5.0, "stops": 5.0}
+"""How much likelier a wish is; what goes wrong then mostly hits an action."""
 
 _KINDS_OF = {
     "standbys": _SWAPS,
     "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
+    "deploys": (*_KINDS, *((AskKind.START_STANDBY,) * 8)),
+    "moves": (*((AskKind.PLACE,) * 6), *((AskKind.START_STANDBY,) * 3), AskKind.STOP_STANDBY),
+    "stops": (*_SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
 }
 _EXPIRIES = (None, None, None, 20_000, 1)
 _ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
@@ -150,6 +158,9 @@ class _Driver:
             times = profile.rarest if rows & RAREST else profile.rare if rows & RARE else 1.0
             if self.temper == "holds" and "action held" not in rows:
                 times *= 0.2  # a quiet world until something is held
+            if self.temper in ("moves", "stops"):
+                acts = any(row.startswith("action") for row in rows)
+                times = max(times, profile.rare) if acts else 0.2
             if draw_ < profile.fault * times:
                 return self._fault(world)
             draw_ = lots.uniform(most, 1.0)
@@ -159,9 +170,10 @@ class _Driver:
             if broken is not None:
                 return broken
         draw_ -= profile.heal
-        if draw_ < profile.wish:
+        wish = profile.wish * _EAGER.get(self.temper, 1.0)
+        if draw_ < wish:
             return self._wish(world)
-        draw_ -= profile.wish
+        draw_ -= wish
         moves = happenings.due(world)
         if not moves:
             # A quiet world is one in which somebody wants something, or time goes on.

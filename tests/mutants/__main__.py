@@ -28,13 +28,12 @@ from rich.table import Table
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_the_heart
+from tests.mutants.reach import Reach
 
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1
 STEPS = 250
 LONGEST_HUNT_S = 1_800
-# Tracing is slow: what isn't reached by then is hunted all the same.
-REACHED_EVENTS = 6_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +50,21 @@ class Catch:
 
 
 def hunt(
-    mutant: Mutant | None, events: int, *, seed: int = FIRST_SEED, by_law: bool = True
+    mutant: Mutant | None,
+    events: int,
+    *,
+    seed: int = FIRST_SEED,
+    by_law: bool = True,
+    only: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """One hunt in a copy of its own; None is the heart as it is.
 
     Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own.
+    With `only` no other seeds are tried.
     """
     judges = [] if by_law else ["--invariants"]
+    if only is not None:
+        judges.append("--seeds=" + ",".join(map(str, only)))
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         into = Path(name)
         if mutant is None:
@@ -67,13 +74,18 @@ def hunt(
         return _run(into, [str(seed), str(STEPS), str(events), *judges])
 
 
-def reached() -> dict[str, set[int]]:
-    """Lines of the heart that histories run through."""
+def reached(events: int) -> Reach:
+    """Lines of the heart that each history runs through, within so many events."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         copy_of_the_heart(Path(name))
-        arguments = [str(FIRST_SEED), str(STEPS), str(REACHED_EVENTS), "--reached"]
+        arguments = [str(FIRST_SEED), str(STEPS), str(events), "--reached"]
         lines = _run(Path(name), arguments)
-    return {file: set(ran) for file, ran in lines.items()}
+    return Reach(
+        {
+            int(seed): {file: frozenset(ran) for file, ran in files.items()}
+            for seed, files in lines.items()
+        }
+    )
 
 
 def _run(into: Path, arguments: list[str]) -> dict[str, Any]:
@@ -131,7 +143,13 @@ def main() -> int:
         console.print(f"seed {sound.get('seed')}; no mutant says anything before that is mended")
         return 1
     began = time.monotonic()
-    catches = _hunt_all(console, mutants, options)
+    reach = reached(options.events) if options.operators else None
+    if reach is not None:
+        console.print(
+            f"{len(reach.seeds)} histories of {options.events} events in all; each mutant is "
+            "hunted in those of them that run through its statement"
+        )
+    catches = _hunt_all(console, mutants, options, reach)
     if options.operators:
         _tell_operators(console, catches)
     else:
@@ -157,9 +175,16 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
     return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
 
 
-def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
+def _hunt_all(
+    console: Console, mutants: list[Mutant], options: argparse.Namespace, reach: Reach | None
+) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
-        return Catch(mutant, hunt(mutant, options.events, by_law=options.operators))
+        if reach is None:
+            return Catch(mutant, hunt(mutant, options.events, by_law=False))
+        # One history in any case: it may not even load.
+        only = reach.seeds_of(mutant)
+        found = hunt(mutant, options.events, only=only or reach.seeds[:1])
+        return Catch(mutant, {**found, "reached": bool(only)})
 
     with (
         Progress(console=console, transient=True) as bar,
@@ -172,31 +197,7 @@ def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespa
             bar.advance(task)
             if not console.is_terminal:
                 print(f"{catch.mutant.name}: {catch.invariant or 'survives'}", file=sys.stderr)
-    if options.operators and any(catch.invariant is None for catch in catches):
-        _mark_unreached(catches)
     return catches
-
-
-def _mark_unreached(catches: list[Catch]) -> None:
-    """Says of each survivor whether histories run through its line at all."""
-    ran = reached()
-    for catch in catches:
-        if catch.invariant is None and not _is_module_level(catch.mutant):
-            mine = ran.get(catch.mutant.file, set())
-            catch.found["reached"] = catch.mutant.line in mine
-
-
-def _is_module_level(mutant: Mutant) -> bool:
-    """Run at import: no trace of it was kept."""
-    import ast
-
-    from tests.mutants.patches import HEART, ROOT
-
-    tree = ast.parse((ROOT / HEART / mutant.file).read_text())
-    return not any(
-        isinstance(node, ast.FunctionDef) and node.lineno <= mutant.line <= (node.end_lineno or 0)
-        for node in ast.walk(tree)
-    )
 
 
 def _tell_catalogue(console: Console, catches: list[Catch]) -> None:

@@ -43,12 +43,19 @@ def operator_mutants(module: str = "") -> list[Mutant]:
 
 def equivalents(mutants: list[Mutant]) -> list[Mutant]:
     """Those of them that make no difference (`equivalent.py`)."""
-    lines = {m.file: (ROOT / HEART / m.file).read_text().splitlines() for m in mutants}
-    return [
-        mutant
-        for mutant in mutants
-        if proof_of(mutant.file, lines[mutant.file][mutant.line - 1], mutant.name.split(" ", 1)[1])
+    sources = {m.file: (ROOT / HEART / m.file).read_text() for m in mutants}
+    return [mutant for mutant in mutants if _proof_of(mutant, sources[mutant.file])]
+
+
+def _proof_of(mutant: Mutant, source: str) -> str | None:
+    within = [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        and node.lineno <= mutant.line <= (node.end_lineno or 0)
     ]
+    line, change = source.splitlines()[mutant.line - 1], mutant.name.split(" ", 1)[1]
+    return proof_of(mutant.file, line, change, within[-1] if within else "")
 
 
 def _mutants_of(file: str, source: str) -> Iterator[Mutant]:
