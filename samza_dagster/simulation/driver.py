@@ -242,7 +242,9 @@ class _Driver:
         return Move("deploy", (f"run-{self.runs}", layout))
 
     def _processors(self, world: World) -> list[str]:
-        return [pid for group in world.committed.groups.values() for pid in group.processors]
+        # By name: the order of an immutable map differs from process to process.
+        groups = world.committed.groups.values()
+        return sorted(pid for group in groups for pid in group.processors)
 
     def _ask(self, world: World) -> Move:
         lots, asked = self.lots, world.brokers.asked
@@ -252,7 +254,7 @@ class _Driver:
         kind = lots.choice(_KINDS_OF.get(self.temper, _KINDS))
         holds = 0.8 if self.temper == "holds" else 0.3
         refers = ""
-        processors = sorted(self._processors(world))
+        processors = self._processors(world)
         pid = lots.choice(processors) if processors else "0"
         if kind in (AskKind.START_STANDBY, AskKind.FAIL_OVER) and lots.random() < 0.8:
             pid = naming.group_of(pid)

@@ -80,7 +80,12 @@ _ACTION: dict[str, Any] = {
 def judge_lacking() -> None:
     """Every record with no more than it must have."""
     incarnation = {"epoch": 1, "execution_id": "e", "host": "h", "request_id": "r"}
-    request = {"request_id": "r", "host": None, "excluded_hosts": [], "deadline_ms": 1}
+    request: dict[str, Any] = {
+        "request_id": "r",
+        "host": None,
+        "excluded_hosts": [],
+        "deadline_ms": 1,
+    }
     processor = {"processor_id": "0", "role": "Active", "phase": "waiting"}
     ghost = {
         "processor_id": "0",

@@ -122,8 +122,11 @@ def reached(first: int, steps: int, most: int) -> dict[int, dict[str, list[int]]
     while events < most:
         lines.clear()
         sys.settrace(trace)
-        events += max(1, simulate(seed, _steps(seed - first, steps)).events)
+        history = simulate(seed, _steps(seed - first, steps))
         sys.settrace(None)
+        if history.violation is not None:
+            raise SystemExit(f"seed {seed}: {history.violation}")
+        events += max(1, history.events)
         found[seed] = ran_so_far()
         seed += 1
     return found

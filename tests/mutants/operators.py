@@ -44,18 +44,27 @@ def operator_mutants(module: str = "") -> list[Mutant]:
 def equivalents(mutants: list[Mutant]) -> list[Mutant]:
     """Those of them that make no difference (`equivalent.py`)."""
     sources = {m.file: (ROOT / HEART / m.file).read_text() for m in mutants}
-    return [mutant for mutant in mutants if _proof_of(mutant, sources[mutant.file])]
-
-
-def _proof_of(mutant: Mutant, source: str) -> str | None:
-    within = [
-        node.name
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef)
-        and node.lineno <= mutant.line <= (node.end_lineno or 0)
+    lines = {file: source.splitlines() for file, source in sources.items()}
+    functions = {file: _functions(source) for file, source in sources.items()}
+    return [
+        mutant
+        for mutant in mutants
+        if proof_of(
+            mutant.file,
+            lines[mutant.file][mutant.line - 1],
+            mutant.name.split(" ", 1)[1],
+            functions[mutant.file].get(mutant.line, ""),
+        )
     ]
-    line, change = source.splitlines()[mutant.line - 1], mutant.name.split(" ", 1)[1]
-    return proof_of(mutant.file, line, change, within[-1] if within else "")
+
+
+def _functions(source: str) -> dict[int, str]:
+    """Line → the innermost function there."""
+    found: dict[int, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), node.name)
+    return found
 
 
 def _mutants_of(file: str, source: str) -> Iterator[Mutant]:
