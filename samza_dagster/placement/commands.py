@@ -12,7 +12,11 @@ from samza_dagster.placement.record import record
 
 @record
 class RequestResource:
-    """Effect: hold memory and cores on `host` (None: the freest not excluded)."""
+    """Effect: hold memory and cores on `host` (None: the freest not excluded).
+
+    `execution_id` is the incarnation that will start on it, so that its process may be
+    launched meanwhile; `ahead`: the processor runs, so there is time to wait for that.
+    """
 
     request_id: str
     processor_id: str
@@ -21,6 +25,8 @@ class RequestResource:
     memory_mb: int
     cores: int
     expires_in_ms: int
+    execution_id: str = ""
+    ahead: bool = False
 
 
 @record

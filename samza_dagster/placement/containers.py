@@ -5,6 +5,7 @@ Placement actions and failovers decide where; here is what each of them has in c
 
 from __future__ import annotations
 
+from samza_dagster.model import naming
 from samza_dagster.placement import audit, failures, rules
 from samza_dagster.placement.commands import (
     CountMetric,
@@ -47,7 +48,9 @@ def new_request(
 
 
 def request_command(draft: Draft, processor_id: str, request: ResourceRequest) -> RequestResource:
-    """The command of a request that is open or held; the same for each repetition but its expiry."""
+    """The command of a request that is open or held; repeated, its expiry and `ahead` are new."""
+    group = draft.find_group(naming.group_of(processor_id))
+    processor = None if group is None else group.processors.get(processor_id)
     return RequestResource(
         request_id=request.request_id,
         processor_id=processor_id,
@@ -56,6 +59,8 @@ def request_command(draft: Draft, processor_id: str, request: ResourceRequest) -
         memory_mb=draft.limits.container_memory_mb,
         cores=draft.limits.container_cores,
         expires_in_ms=max(1, request.deadline_ms - REQUEST_MARGIN_MS - draft.now_ms),
+        execution_id=draft.execution_id(processor_id, request.request_id),
+        ahead=processor is not None and processor.phase is Phase.RUNNING,
     )
 
 

@@ -188,12 +188,15 @@ class Draft:
         self._next_request += 1
         return f"{self.safe_job}-request-{number:06d}"
 
+    def execution_id(self, processor_id: str, request_id: str) -> str:
+        """The incarnation that may start on this request's resource: at most one ever does."""
+        return f"{self.safe_job}-{_safe(processor_id)}-{request_id.rpartition('-')[2]}"
+
     def new_incarnation(self, processor_id: str, host: str, request_id: str) -> Incarnation:
         """The next incarnation; its epoch is above every earlier one of the job."""
         epoch = self._next_epoch
         self._next_epoch += 1
-        execution_id = f"{self.safe_job}-{_safe(processor_id)}-{epoch:06d}"
-        return Incarnation(epoch, execution_id, host, request_id)
+        return Incarnation(epoch, self.execution_id(processor_id, request_id), host, request_id)
 
     def result(self) -> JobState:
         """The state as the step has made it."""
