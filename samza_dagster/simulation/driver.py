@@ -18,6 +18,17 @@ from samza_dagster.simulation.invariants import Judge
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
 from samza_dagster.simulation.setup import Setup, draw
+from samza_dagster.simulation.tempers import (
+    ABOUT,
+    ACTS,
+    DEPLOYS,
+    DESTINATIONS,
+    EAGER,
+    EXPIRIES,
+    KINDS,
+    KINDS_OF,
+    TEMPERS,
+)
 from samza_dagster.simulation.violation import InvariantViolated
 from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import Reducer, World
@@ -92,59 +103,12 @@ def _digest(history: History, world: World) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_DESTINATIONS = (
-    naming.ANY_HOST,
-    naming.ANY_HOST,
-    naming.LAST_SEEN,
-    naming.FORCE_RESTART_LAST_SEEN,
-    naming.STANDBY,
-    naming.STANDBY,
-)
-_KINDS = (
-    *((AskKind.PLACE,) * 10),
-    *((AskKind.FAIL_OVER,) * 2),
-    *((AskKind.START_STANDBY,) * 2),
-    *((AskKind.STOP_STANDBY,) * 2),
-    *((AskKind.COMMIT,) * 3),
-    AskKind.RELEASE,
-    *((AskKind.CANCEL,) * 2),
-)
-_SWAPS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
-_TEMPERS: dict[str, tuple[str, ...]] = {
-    "plain": (),
-    "plain too": (),
-    "crashes": ("crash", "zombie", "metastore away"),
-    "deaths": ("death", "failing start"),
-    "silences": ("lost host", "partition"),
-    "stubborn": ("stop fails", "slow stop", "no check-in"),
-    "deploys": (),
-    "holds": ("expired reservation", "lost host", "agent restart", "crash"),
-    "standbys": ("death", "stop fails", "lost host"),
-    "moves": ("crash", "agent restart", "lost host", "expired reservation", "death"),
-    "stops": ("stop fails", "crash", "failing start", "lost host"),
-}
-"""What a history is rich in, with the faults that half of its faults are."""
-
-_EAGER = {"deploys": 2.0, "moves": 5.0, "stops": 5.0}
-"""How much likelier a wish is; what goes wrong then mostly hits an action."""
-
-_KINDS_OF = {
-    "standbys": _SWAPS,
-    "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
-    "deploys": (*_KINDS, *((AskKind.START_STANDBY,) * 8)),
-    "moves": (*((AskKind.PLACE,) * 6), *((AskKind.START_STANDBY,) * 3), AskKind.STOP_STANDBY),
-    "stops": (*_SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
-}
-_EXPIRIES = (None, None, None, 20_000, 1)
-_ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
-
-
 class _Driver:
     def __init__(self, lots: random.Random, profile: Profile, setup: Setup, seed: int) -> None:
         self.lots = lots
         self.profile = profile
         self.setup = setup
-        self.temper = tuple(_TEMPERS)[seed % len(_TEMPERS)]
+        self.temper = tuple(TEMPERS)[seed % len(TEMPERS)]
         self.asked = 0
         self.runs = 1
 
@@ -159,7 +123,7 @@ class _Driver:
             if self.temper == "holds" and "action held" not in rows:
                 times *= 0.2  # a quiet world until something is held
             if self.temper in ("moves", "stops"):
-                acts = any(row.startswith("action") for row in rows)
+                acts = any(row in ACTS for row in rows)
                 times = max(times, profile.rare) if acts else 0.2
             if draw_ < profile.fault * times:
                 return self._fault(world)
@@ -170,7 +134,7 @@ class _Driver:
             if broken is not None:
                 return broken
         draw_ -= profile.heal
-        wish = profile.wish * _EAGER.get(self.temper, 1.0)
+        wish = profile.wish * (1.0 if world.leader.unread else EAGER.get(self.temper, 1.0))
         if draw_ < wish:
             return self._wish(world)
         draw_ -= wish
@@ -204,7 +168,7 @@ class _Driver:
             if column is not None:
                 by_column.setdefault(column, []).append(move)
         columns = [column for column in COLUMNS if column in by_column]
-        wanted = [column for column in _TEMPERS[self.temper] if column in by_column]
+        wanted = [column for column in TEMPERS[self.temper] if column in by_column]
         if wanted and self.lots.random() < 0.5:
             columns = wanted
         return self.lots.choice(by_column[self.lots.choice(columns)])
@@ -234,16 +198,17 @@ class _Driver:
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
         if kind < 0.13:
             return Move("stall", (self._any_incarnation(world),))
-        if kind < (0.4 if self.temper == "deploys" else 0.15):
+        if kind < DEPLOYS.get(self.temper, 0.15):
             return self._deploy()
         return self._ask(world)
 
     def _any_incarnation(self, world: World) -> str:
         """Mostly a standby's; now and then one that is long gone."""
+        groups = world.committed.groups
         known = [
             (p.role, p.incarnation.execution_id)
-            for group in world.committed.groups.values()
-            for p in group.processors.values()
+            for name in sorted(groups)
+            for p in groups[name].processors.values()
             if p.incarnation is not None
         ]
         standbys = [name for role, name in known if role is Role.STANDBY]
@@ -265,7 +230,7 @@ class _Driver:
         if asked and lots.random() < 0.03:
             return label(asked[lots.choice(list(asked))])
         self.asked += 1
-        kind = lots.choice(_KINDS_OF.get(self.temper, _KINDS))
+        kind = lots.choice(KINDS_OF.get(self.temper, KINDS))
         holds = 0.8 if self.temper == "holds" else 0.3
         refers = ""
         processors = self._processors(world)
@@ -275,7 +240,7 @@ class _Driver:
         if kind is AskKind.STOP_STANDBY:
             standbys = [p for p in processors if naming.is_standby(p)]
             pid = lots.choice(standbys) if standbys else pid
-        if kind in _ABOUT:
+        if kind in ABOUT:
             recent = list(asked)[-6:]
             held = [u for u in recent if asked[u].hold]
             wanted = held if kind is not AskKind.CANCEL and held else recent
@@ -286,7 +251,7 @@ class _Driver:
         if odd < 0.02:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
-        destination = lots.choice((*_DESTINATIONS, *self.setup.host_names))
+        destination = lots.choice((*DESTINATIONS, *self.setup.host_names))
         if self.temper == "holds" and kind is AskKind.PLACE:
             destination = lots.choice((naming.ANY_HOST, *self.setup.host_names))
         if self.temper == "standbys" and kind is AskKind.PLACE:
@@ -302,7 +267,7 @@ class _Driver:
                 pid,
                 destination,
                 lots.randrange(1_000),
-                lots.choice((60_000, None) if self.temper == "holds" else _EXPIRIES),
+                lots.choice((60_000, None) if self.temper == "holds" else EXPIRIES),
                 kind,
                 kind is AskKind.PLACE and lots.random() < holds,
                 refers,
