@@ -9,7 +9,9 @@ from samza_dagster.simulation.books import judge_books, judge_expected, judge_su
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.durability import judge_records
 from samza_dagster.simulation.explaining import judge_explanations
+from samza_dagster.simulation.lacking import judge_lacking
 from samza_dagster.simulation.phrases import judge_words
+from samza_dagster.simulation.renewals import judge_renewals
 from samza_dagster.simulation.rungs import judge_places
 from samza_dagster.simulation.shape import judge_shape
 from samza_dagster.simulation.starts import judge_certificates
@@ -30,6 +32,7 @@ AGAIN_EVERY = 23
 RECORDS_AT = frozenset({45, 110, 300})
 TAMPER_EVERY = 20
 TRAIL_EVERY = 3
+LACKING_EVERY = 7
 
 
 def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
@@ -76,6 +79,9 @@ def judge_end(chronicle: Chronicle, state: JobState) -> None:
     chronicle.premises[AUDIT_VERIFIES] += 1
     if chronicle.steps % TRAIL_EVERY == 0:
         judge_trail(chronicle.trail, state)
+    judge_renewals(state.limits, state.now_ms + chronicle.steps)
+    if chronicle.steps % LACKING_EVERY == 0:
+        judge_lacking()
     if chronicle.steps % TAMPER_EVERY == 0:
         judge_tampering(chronicle.trail[:24])
 
