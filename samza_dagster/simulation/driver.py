@@ -14,7 +14,8 @@ from samza_dagster.placement.state import AskKind, PlacementAsk, Role
 from samza_dagster.simulation import happenings
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
 from samza_dagster.simulation.fingerprint import state_digest
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
 from samza_dagster.simulation.setup import Setup, draw
@@ -29,7 +30,6 @@ from samza_dagster.simulation.tempers import (
     KINDS_OF,
     TEMPERS,
 )
-from samza_dagster.simulation.violation import InvariantViolated
 from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import Reducer, World
 

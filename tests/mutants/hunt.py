@@ -41,7 +41,7 @@ def without_laws() -> None:
     from functools import partial
 
     from samza_dagster.simulation import driver
-    from samza_dagster.simulation.invariants import Judge
+    from samza_dagster.simulation.judges.invariants import Judge
 
     vars(driver)["Judge"] = partial(Judge, by_law=False)
 

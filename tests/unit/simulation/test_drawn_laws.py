@@ -13,8 +13,8 @@ from samza_dagster.placement import leases
 from samza_dagster.placement.codec import group_from_json, host_from_json, job_from_json
 from samza_dagster.placement.leases import Round, Witnesses
 from samza_dagster.placement.state import Limits
-from samza_dagster.simulation import lacking, renewals
-from samza_dagster.simulation.violation import InvariantViolated
+from samza_dagster.simulation.judges import lacking, renewals
+from samza_dagster.simulation.judges.violation import InvariantViolated
 
 pytestmark = pytest.mark.unit
 

@@ -30,15 +30,15 @@ from samza_dagster.placement.state import (
     ResourceRequest,
     Stage,
 )
-from samza_dagster.simulation import audit_trail, durability, explaining
-from samza_dagster.simulation.arrivals import judge_arrivals, judge_same_without_index
-from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.driver import simulate
+from samza_dagster.simulation.judges import audit_trail, durability, explaining
+from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.starts import judge_certificates
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.violation import JUDGES, LAWS, InvariantViolated
 from samza_dagster.simulation.script import play
 from samza_dagster.simulation.setup import Setup
-from samza_dagster.simulation.starts import judge_certificates
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.violation import JUDGES, LAWS, InvariantViolated
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from samza_dagster.simulation.violation import INVARIANTS
+from samza_dagster.simulation.judges.violation import INVARIANTS
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.equivalent import EQUIVALENT, proof_of
 from tests.mutants.operators import equivalents, operator_mutants

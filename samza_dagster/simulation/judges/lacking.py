@@ -11,7 +11,7 @@ from typing import Any
 
 from samza_dagster.placement.codec import group_from_json, host_from_json, job_from_json
 from samza_dagster.placement.state import Limits
-from samza_dagster.simulation.violation import RECORDS_RESTORE, InvariantViolated
+from samza_dagster.simulation.judges.violation import RECORDS_RESTORE, InvariantViolated
 
 BOUNDS: dict[str, Any] = {
     "container_cores": 1,

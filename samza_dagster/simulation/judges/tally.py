@@ -5,15 +5,15 @@ from __future__ import annotations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role, Stage
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import (
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
     is_forced_restart,
     starts_by_action,
     subject_of,
 )
-from samza_dagster.simulation.taken import Both, Taken, request_ids
-from samza_dagster.simulation.violation import TALLIES
+from samza_dagster.simulation.judges.taken import Both, Taken, request_ids
+from samza_dagster.simulation.judges.violation import TALLIES
 
 _DOWN = (Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
 _LONGEST_PAUSE_MS = 30_000

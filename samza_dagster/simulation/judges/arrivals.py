@@ -8,9 +8,9 @@ from samza_dagster.placement.index import Heap
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ghost, Phase, Role
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
 
 
 def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:

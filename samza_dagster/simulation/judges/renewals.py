@@ -11,7 +11,7 @@ import random
 from samza_dagster.placement import leases
 from samza_dagster.placement.leases import Round, Witnesses
 from samza_dagster.placement.state import Limits
-from samza_dagster.simulation.violation import ON_TIME, InvariantViolated
+from samza_dagster.simulation.judges.violation import ON_TIME, InvariantViolated
 
 _HOSTS = ("host-1", "host-2", "host-3")
 _STEP_MS = 10_000

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.arrivals import judge_arrivals, judge_same_without_index
-from samza_dagster.simulation.audit_trail import judge_tampering, judge_trail
-from samza_dagster.simulation.books import judge_books, judge_expected, judge_sums
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.durability import judge_records
-from samza_dagster.simulation.explaining import judge_explanations
-from samza_dagster.simulation.lacking import judge_lacking
-from samza_dagster.simulation.phrases import judge_words
-from samza_dagster.simulation.renewals import judge_renewals
-from samza_dagster.simulation.rungs import judge_places
-from samza_dagster.simulation.shape import judge_shape
-from samza_dagster.simulation.starts import judge_certificates
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.tally import judge_tallies
-from samza_dagster.simulation.timing import judge_take_over, judge_timing
-from samza_dagster.simulation.truth import Truth
-from samza_dagster.simulation.turns import judge_turns
-from samza_dagster.simulation.violation import (
+from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
+from samza_dagster.simulation.judges.audit_trail import judge_tampering, judge_trail
+from samza_dagster.simulation.judges.books import judge_books, judge_expected, judge_sums
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.durability import judge_records
+from samza_dagster.simulation.judges.explaining import judge_explanations
+from samza_dagster.simulation.judges.lacking import judge_lacking
+from samza_dagster.simulation.judges.phrases import judge_words
+from samza_dagster.simulation.judges.renewals import judge_renewals
+from samza_dagster.simulation.judges.rungs import judge_places
+from samza_dagster.simulation.judges.shape import judge_shape
+from samza_dagster.simulation.judges.starts import judge_certificates
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.tally import judge_tallies
+from samza_dagster.simulation.judges.timing import judge_take_over, judge_timing
+from samza_dagster.simulation.judges.truth import Truth
+from samza_dagster.simulation.judges.turns import judge_turns
+from samza_dagster.simulation.judges.violation import (
     AUDIT_VERIFIES,
     EXPLAINS_ITSELF,
     RECORDS_RESTORE,

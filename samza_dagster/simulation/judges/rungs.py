@@ -15,16 +15,16 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import (
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import (
     holders,
     is_forced_restart,
     reasons,
     requests_of,
     subject_of,
 )
-from samza_dagster.simulation.taken import Both, Taken
-from samza_dagster.simulation.violation import RIGHT_PLACE
+from samza_dagster.simulation.judges.taken import Both, Taken
+from samza_dagster.simulation.judges.violation import RIGHT_PLACE
 
 _REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 _STALE_MS = 60_000
