@@ -17,6 +17,8 @@ from samza_dagster.cluster.host_book import HostBook, Notice
 _ASK_AGAIN_S = 0.5
 # What runs goes on running while its replacement's JVM starts elsewhere, but not for longer.
 READY_WITHIN_S = 8.0
+# Nor up to the request's end, which whoever asked counts for itself.
+_LEFT_OF_TIME_S = 1.0
 
 
 class SendCommand(Protocol):
@@ -195,7 +197,8 @@ class ResourceRequests:
         if pending.ask.launch is None or not pending.ask.ahead:
             self._hold(request_id, host)
         elif pending.ready_by is None:
-            pending.ready_by = min(pending.deadline, self._clock() + READY_WITHIN_S)
+            latest = pending.deadline - _LEFT_OF_TIME_S
+            pending.ready_by = min(latest, self._clock() + READY_WITHIN_S)
 
     def _look_if_ready(self, request_id: str, pending: _Pending, book: HostBook) -> None:
         """By a report that has the reservation: what isn't parked there won't get ready."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import ContainerLaunch, LocalCluster
+from samza_dagster.cluster import ContainerLaunch, LocalCluster, resource_requests
 from tests.contract.agent.rig import Agent, Rig, eventually, launch, lives, start
 
 pytestmark = pytest.mark.contract
@@ -82,16 +82,17 @@ def test_the_start_only_opens_the_gate(job: Rig) -> None:
     assert seen.wait("on_container_stopped", "e1")[2] == 137
 
 
-def test_who_has_no_time_is_told_at_once(job: Rig) -> None:
+def test_who_has_no_time_is_told_at_once(job: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that is down: its resource is held, its process comes meanwhile."""
+    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 2.0)
     cluster, seen = job.cluster()
     job.agent("host-1")
     slow = launch("e1", command=("sleep", "600"))
     seen.wait("on_resource_allocated", reserve(cluster, slow, ahead=False), within_s=5)
     other = reserve(cluster, launch("e2", command=("sleep", "600")))
     with pytest.raises(AssertionError):
-        seen.wait("on_resource_allocated", other, within_s=2)
-    seen.wait("on_resource_allocated", other, within_s=8)
+        seen.wait("on_resource_allocated", other, within_s=1)
+    seen.wait("on_resource_allocated", other, within_s=4)
 
 
 def test_one_that_dies_while_it_waits_holds_nobody_up(job: Rig) -> None:
