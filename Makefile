@@ -6,9 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
+FAULTS ?= 12
+SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -54,6 +56,9 @@ killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the th
 
 faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
 	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
+
+chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside
+	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json
 
 simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
 	@mkdir -p benchmarks/results

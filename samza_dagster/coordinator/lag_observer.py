@@ -1,18 +1,21 @@
 """Reads how far the standbys are whenever they report it, and tells the term.
 
-What it tells only improves a choice: without it, or with a broker that is away, the
-coordinator goes on. It never reads or writes anything that the state depends on.
+What it tells improves a choice, and finds a standby that lives but applies nothing:
+without it, or with a broker that is away, the coordinator goes on. It never reads or
+writes anything that the state depends on.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from samza_dagster.coordinator.limits import STANDBY_STALLED
 from samza_dagster.coordinator.standby_lags import (
     StandbyLags,
+    StorePart,
     running_standbys,
     store_parts,
 )
@@ -24,7 +27,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
-from samza_dagster.placement.events import LagObserved
+from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import JobState
 
 EVERY_S = 1.0
@@ -74,7 +77,7 @@ class LagObserver:
         ends: Ends,
         state: Callable[[], JobState],
         job_model: Callable[[], JobModel],
-        tell: Callable[[LagObserved], None],
+        tell: Callable[[LagObserved | StandbyStalled], None],
         now_ms: Callable[[], int],
         every_s: float = EVERY_S,
     ) -> None:
@@ -88,6 +91,8 @@ class LagObserver:
         self._now_ms = now_ms
         self._every_s = every_s
         self._lags = StandbyLags(current_ms=_current_ms(config))
+        self._stalled_ms = STANDBY_STALLED.of(config)
+        self._known_stalls: set[str] = set()
         self._in_trouble = False
         self._missing: set[str] = set()
         self._closed = threading.Event()
@@ -101,7 +106,7 @@ class LagObserver:
         *,
         state: Callable[[], JobState],
         job_model: Callable[[], JobModel],
-        tell: Callable[[LagObserved], None],
+        tell: Callable[[LagObserved | StandbyStalled], None],
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> LagObserver | None:
@@ -138,7 +143,7 @@ class LagObserver:
     def observe(self) -> None:
         """One round; an error is logged when it comes, not again until a round succeeds."""
         try:
-            told = self._round()
+            told = list(self._round())
         except SamzaDagsterError as error:
             if not self._in_trouble:
                 log.warning("the standbys' lag isn't known for now: %s", error)
@@ -147,10 +152,10 @@ class LagObserver:
         if self._in_trouble:
             log.info("the standbys' lag is read again")
         self._in_trouble = False
-        if told is not None:
-            self._tell(told)
+        for event in told:
+            self._tell(event)
 
-    def _round(self) -> LagObserved | None:
+    def _round(self) -> Iterator[LagObserved | StandbyStalled]:
         standbys = running_standbys(self._state())
         snapshots = [
             record.value
@@ -164,11 +169,25 @@ class LagObserver:
         parts = {name: store_parts(model, name, self._stores) for name in standbys}
         due = self._lags.due(standbys, parts, self._now_ms())
         if not due:
-            return None
+            return
         # Ends after applied offsets: a lag is never too small.
         ranges = self._ends.offset_ranges({store.topic for store in self._stores})
         now_ms = self._now_ms()
-        return LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
+        yield LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
+        for name in due if self._stalled_ms else ():
+            yield from self._stalled(standbys[name], parts[name], now_ms)
+
+    def _stalled(
+        self, execution_id: str, parts: Sequence[StorePart], now_ms: int
+    ) -> Iterator[StandbyStalled]:
+        stall = self._lags.stalled(parts, self._stalled_ms)
+        if stall is None:
+            self._known_stalls.discard(execution_id)
+            return
+        if execution_id not in self._known_stalls:
+            log.warning("%s lives and stands still: %s", execution_id, stall)
+        self._known_stalls.add(execution_id)
+        yield StandbyStalled(now_ms, execution_id, str(stall))
 
     def _tell_missing(self) -> None:
         missing = {topic.topic for topic in self._reports if not topic.found}

@@ -68,6 +68,7 @@ LEASE_BOUND = Setting(f"{OWN_PREFIX}lease.bound.ms", 1_000, 0, _DAY_MS)
 CONCURRENT_STARTS = Setting(f"{OWN_PREFIX}max.concurrent.starts", 2, 1)
 CONCURRENT_ACTIONS = Setting(f"{OWN_PREFIX}max.concurrent.actions", 8, 1)
 ACTIONS_PER_HOST = Setting(f"{OWN_PREFIX}max.actions.per.host", 2, 1)
+STANDBY_STALLED = Setting(f"{OWN_PREFIX}standby.stalled.ms", 120_000, 0, _DAY_MS)
 MAX_STANDBYS = Setting(f"{OWN_PREFIX}max.standbys", 4, 0, 100)
 REMEMBERED = Setting(f"{OWN_PREFIX}remembered.requests", 20_000, 1, 1_000_000)
 CLEAN_AFTER = Setting(f"{OWN_PREFIX}clean.after.ms", _DAY_MS, 60_000)
@@ -85,6 +86,7 @@ SETTINGS = (
     CONCURRENT_STARTS,
     CONCURRENT_ACTIONS,
     ACTIONS_PER_HOST,
+    STANDBY_STALLED,
     MAX_STANDBYS,
     REMEMBERED,
     CLEAN_AFTER,

@@ -11,7 +11,15 @@ from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.placement.state import JobState, Lag, Phase, Role
-from samza_dagster.readiness import Applied, Forecast, last_of, records_behind, time_to_ready
+from samza_dagster.readiness import (
+    Applied,
+    Forecast,
+    last_of,
+    records_behind,
+    stalled_for_ms,
+    stands_since,
+    time_to_ready,
+)
 
 REMEMBERED = 12
 """Reports of one store partition that a forecast looks at."""
@@ -64,6 +72,24 @@ class _Report:
     seen_ms: int
     is_news: bool = True
     applied: dict[str, deque[Applied]] = field(default_factory=dict[str, deque[Applied]])
+    stands: dict[str, Applied | None] = field(default_factory=dict[str, Applied | None])
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A store partition of a standby that nothing is applied to while it is written."""
+
+    part: StorePart
+    for_ms: int
+    applied: int
+    end: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.part.task_name} has applied nothing of {self.part.topic}-"
+            f"{self.part.partition} for {self.for_ms / 1000:.0f} s: it stands at offset "
+            f"{self.applied}, the end is {self.end}"
+        )
 
 
 @dataclass(slots=True)
@@ -127,6 +153,19 @@ class StandbyLags:
             found.append(_lag(processor_id, parts[processor_id], reports, ranges, now_ms))
         return tuple(found)
 
+    def stalled(self, parts: Sequence[StorePart], at_least_ms: int) -> Stall | None:
+        """The part of a standby that has stood still longest, if it is for so long."""
+        stalls: list[Stall] = []
+        for part in parts:
+            report = self._reports.get(part.task_name)
+            newest = report.applied.get(part.gauge) if report is not None else None
+            if report is None or not newest:
+                continue
+            for_ms = stalled_for_ms(report.stands.get(part.gauge), newest[-1])
+            if for_ms >= at_least_ms:
+                stalls.append(Stall(part, for_ms, newest[-1].applied, newest[-1].end))
+        return max(stalls, key=lambda stall: stall.for_ms, default=None)
+
     def _is_news(self, task: str, execution_id: str, now_ms: int) -> bool:
         report = self._reports.get(task)
         return (
@@ -173,4 +212,5 @@ def _part(
     if last and place.applied < last[-1].applied:  # another changelog of the same name
         last.clear()
     last.append(place)
+    report.stands[part.gauge] = stands_since(report.stands.get(part.gauge), place)
     return records, time_to_ready(tuple(last))

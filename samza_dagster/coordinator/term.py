@@ -99,8 +99,8 @@ class Term:
         """Ends the term after the step in hand; safe from any thread and from a signal."""
         self._items.put(None)
 
-    def observe(self, event: events.LagObserved) -> None:
-        """Takes lag samples; safe from any thread."""
+    def observe(self, event: events.LagObserved | events.StandbyStalled) -> None:
+        """Takes what the standbys report; safe from any thread."""
         self._items.put(event)
 
     def fenced(self, execution_id: str) -> None:

@@ -152,6 +152,18 @@ class LagObserved:
 
 
 @record
+class StandbyStalled:
+    """A standby's process is alive, but it applies nothing while its changelog grows.
+
+    Said again for as long as it is so; `why` is for a person.
+    """
+
+    at_ms: int
+    execution_id: str
+    why: str
+
+
+@record
 class TimePassed:
     """A deadline may have been reached."""
 
@@ -173,5 +185,6 @@ Event = (
     | StopFailed
     | PrincipalFenced
     | LagObserved
+    | StandbyStalled
     | TimePassed
 )

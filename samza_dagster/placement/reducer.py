@@ -18,6 +18,7 @@ from samza_dagster.placement import (
     recovery,
     requests,
     spin_up,
+    stalls,
     swaps,
     texts,
 )
@@ -37,6 +38,7 @@ from samza_dagster.placement.events import (
     RequestArrived,
     RequestExpired,
     ResourceAllocated,
+    StandbyStalled,
     StartFailed,
     StopFailed,
     TimePassed,
@@ -100,6 +102,8 @@ def _handle(draft: Draft, event: Event) -> None:
             hosts.registered(draft, event, _bury)
         case HostLost():
             hosts.lost(draft, event.host, event.last_grant_ms)
+        case StandbyStalled():
+            stalls.stalled(draft, event.execution_id)
         case PrincipalFenced():
             ghosts.fenced(draft, event.execution_id)
         case JobDeployed():

@@ -3,6 +3,7 @@
 from samza_dagster.readiness.choice import Candidate, soonest_ready
 from samza_dagster.readiness.forecast import Applied, Forecast, last_of, time_to_ready
 from samza_dagster.readiness.lag import records_behind
+from samza_dagster.readiness.stall import stalled_for_ms, stands_since
 from samza_dagster.readiness.steadiness import Bounds, LagAt, Steadiness, steadiness
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "last_of",
     "records_behind",
     "soonest_ready",
+    "stalled_for_ms",
+    "stands_since",
     "steadiness",
     "time_to_ready",
 ]

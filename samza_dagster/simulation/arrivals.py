@@ -6,7 +6,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Ghost, Phase
+from samza_dagster.placement.state import Ghost, Phase, Role
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.taken import Taken
 from samza_dagster.simulation.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
@@ -21,6 +21,8 @@ def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
         raise taken.broken(WELL_FORMED, "another deployment without one")
     if isinstance(event, ev.HostRegistered):
         _judge_books(taken, event)
+    if isinstance(event, ev.StandbyStalled):
+        _judge_stall(taken, event)
     _judge_lags(taken)
     _judge_memory(chronicle, taken)
     _judge_places(taken)
@@ -142,6 +144,25 @@ def _judge_lags(taken: Taken) -> None:
         raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}")
     if expected is not taken.before.lags and taken.after.lags != expected:
         raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}, measured {expected}")
+
+
+def _judge_stall(taken: Taken, event: ev.StandbyStalled) -> None:
+    """A standby that runs is stopped, when its active runs and nothing else is under way."""
+    stopped = [command.execution_id for command in taken.every(cmd.StopContainer)]
+    due: list[str] = []
+    for group in taken.before.groups.values():
+        if group.action is not None or group.failover is not None:
+            continue
+        running = [p for p in group.processors.values() if p.phase is Phase.RUNNING]
+        ids = [
+            p.incarnation.execution_id
+            for p in running
+            if p.role is Role.STANDBY and p.wanted and p.incarnation is not None
+        ]
+        if event.execution_id in ids and any(p.role is Role.ACTIVE for p in running):
+            due.append(event.execution_id)
+    if stopped != due:
+        raise taken.broken(WELL_FORMED, f"stopped are {stopped}, {due} should be")
 
 
 def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:

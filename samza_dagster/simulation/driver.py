@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from samza_dagster.model import naming
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, PlacementAsk
+from samza_dagster.placement.state import AskKind, PlacementAsk, Role
 from samza_dagster.simulation import happenings
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
 from samza_dagster.simulation.fingerprint import state_digest
@@ -220,9 +220,23 @@ class _Driver:
             if standbys:
                 records = lots.choice((0, 10, 10_000))
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
-        if kind < (0.4 if self.temper == "deploys" else 0.14):
+        if kind < 0.13:
+            return Move("stall", (self._any_incarnation(world),))
+        if kind < (0.4 if self.temper == "deploys" else 0.15):
             return self._deploy()
         return self._ask(world)
+
+    def _any_incarnation(self, world: World) -> str:
+        """Mostly a standby's; now and then one that is long gone."""
+        known = [
+            (p.role, p.incarnation.execution_id)
+            for group in world.committed.groups.values()
+            for p in group.processors.values()
+            if p.incarnation is not None
+        ]
+        standbys = [name for role, name in known if role is Role.STANDBY]
+        names = standbys if self.lots.random() < 0.8 else [name for _, name in known]
+        return self.lots.choice(names or ["demo-0-0-000001"])
 
     def _deploy(self) -> Move:
         self.runs += 1

@@ -61,7 +61,8 @@ class Judge:
             judge_restart(chronicle, before, event, result)
         if commands:
             self._judge_records(commands, truth)
-            self._judge_stops(before, after, commands)
+            stalled = event.execution_id if isinstance(event, ev.StandbyStalled) else ""
+            self._judge_stops(before, after, commands, stalled=stalled)
             self._judge_responses(before, after, commands, truth, again=again)
             if chronicle.falling_back:
                 self._judge_ways_back(before, after, commands)
@@ -119,13 +120,18 @@ class Judge:
                 ownership.judge_start(self._chronicle, command, truth)
 
     def _judge_stops(
-        self, before: JobState, after: JobState, commands: tuple[cmd.Command, ...]
+        self,
+        before: JobState,
+        after: JobState,
+        commands: tuple[cmd.Command, ...],
+        *,
+        stalled: str,
     ) -> None:
         if before.deployment_id != after.deployment_id:
             return
         for command in commands:
             if isinstance(command, cmd.StopContainer):
-                upkeep.judge_stop(self._chronicle, command, before, after)
+                upkeep.judge_stop(self._chronicle, command, before, after, stalled=stalled)
 
     def _judge_ways_back(
         self, before: JobState, after: JobState, commands: tuple[cmd.Command, ...]

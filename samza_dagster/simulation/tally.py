@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role
+from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role, Stage
 from samza_dagster.simulation.chronicle import Chronicle
 from samza_dagster.simulation.legality import (
     awaits_its_place,
@@ -33,7 +33,7 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
         if was is None:
             _judge_new(taken, both, now)
             continue
-        failures = int(_ended_unasked(both) or _overdue(taken, both))
+        failures = int(_ended_unasked(both) or _overdue(taken, both) or _stalled(taken, both))
         failed[now.role] += failures
         if was is now:
             continue
@@ -74,6 +74,15 @@ def _overdue(taken: Taken, both: Both) -> bool:
         and was.phase is Phase.STARTING
         and now.phase is Phase.STOPPING
     )
+
+
+def _stalled(taken: Taken, both: Both) -> bool:
+    """It stands still, and is stopped for it."""
+    was, now, event = both.was, both.now, taken.event
+    if not isinstance(event, ev.StandbyStalled) or was is None or now is None:
+        return False
+    told = was.incarnation is not None and was.incarnation.execution_id == event.execution_id
+    return told and was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
 
 
 def _no_place(taken: Taken, both: Both) -> bool:
@@ -183,7 +192,9 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     old = both.old.action if both.old is not None else None
     if old is not None and old.ask.kind is AskKind.STOP_STANDBY:
         ours = ours or old.ask.processor_id == both.processor_id  # nobody asked it to wait
-    if both.ended is not None and not ours:
+    gave_way = old is not None and old.standby_id == both.processor_id
+    gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
+    if both.ended is not None and not ours and not gave_way:
         expected += pause_ms(now, taken.after)
         if was.phase is Phase.RUNNING and expected == now_ms:
             raise taken.broken(TALLIES, f"{now} ran, and waits without a pause")
@@ -223,6 +234,7 @@ def _judge_counters(taken: Taken, failed: dict[Role, int], removed: int) -> None
         "failed-containers": sum(failed.values()),
         "active-failures": failed[Role.ACTIVE],
         "standby-failures": failed[Role.STANDBY],
+        "stalled-standbys": sum(_stalled(taken, both) for both in taken.both),
         "failed-container-placements-actions": sum(
             response.status == "FAILED" and response.uuid in _acting(taken)
             for response in taken.every(cmd.WriteResponse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor
+from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
 from samza_dagster.simulation.chronicle import Asked, Chronicle
 from samza_dagster.simulation.violation import (
     FAILURE_LEAVES_RUNNING,
@@ -17,12 +17,18 @@ _STARTING = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING, Phase.STOPPING)
 
 
 def judge_stop(
-    chronicle: Chronicle, command: cmd.StopContainer, before: JobState, after: JobState
+    chronicle: Chronicle,
+    command: cmd.StopContainer,
+    before: JobState,
+    after: JobState,
+    *,
+    stalled: str = "",
 ) -> None:
     """A container that runs is stopped for a move only when its destination is held.
 
     Exempt are a forced restart, the standby that gives way to its active, and what is
-    of no use: superseded, unwanted, or never checked in.
+    of no use: superseded, unwanted, never checked in, or a standby that stands still
+    (`stalled` is its execution id).
     """
     pid, execution_id = command.processor_id, command.execution_id
     if execution_id in chronicle.told_to_stop or execution_id not in chronicle.checked_in:
@@ -35,6 +41,8 @@ def judge_stop(
     if processor is None or processor.incarnation is None:
         return
     if processor.incarnation.execution_id != execution_id or processor.phase is Phase.STOPPING:
+        return
+    if execution_id == stalled and processor.role is Role.STANDBY:
         return
     if group is None or _may_stop_at_once(group, pid, execution_id):
         return

@@ -77,6 +77,14 @@ def lag(world: World, processor_id: str, records: int, ready_in_ms: int) -> bool
     return True
 
 
+def stall(world: World, execution_id: str) -> bool:
+    """A sample shows, rightly or not, that an incarnation lives and applies nothing."""
+    if world.leader.standing is not Standing.LEADING:
+        return False
+    world.handle(ev.StandbyStalled(world.now_ms, execution_id, "it stands still"))
+    return True
+
+
 def deploy(world: World, deployment_id: str, layout: str) -> bool:
     """A new run of the job: its coordinator takes over and deploys. Layout: `0,0-0;1,1-0`.
 
@@ -97,4 +105,9 @@ def deploy(world: World, deployment_id: str, layout: str) -> bool:
     return True
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {"ask": ask, "lag": lag, "deploy": deploy}
+HANDLERS: dict[str, Callable[..., bool]] = {
+    "ask": ask,
+    "lag": lag,
+    "stall": stall,
+    "deploy": deploy,
+}

@@ -1,8 +1,9 @@
 """Runs a real coordinator that kills itself with SIGKILL at one chosen point, or counts them.
 
-The file that `SAMZA_DAGSTER_KILL_FILE` names arms it: `{"pid", "arm", "point", "number"}`,
-read at every point. The process with this pid numbers what it reaches from 1, anew for
-each `arm`, appends it to `<file>.trace` and dies at the chosen one. Points:
+The file that `SAMZA_DAGSTER_KILL_FILE` names arms it: `{"pid", "arm", "point", "number",
+"what"}`, read at every point. The process with this pid numbers what it reaches from 1,
+anew for each `arm`, appends it to `<file>.trace` and dies at the chosen number, or where
+`what` happens first. Points:
 
 - `before-commit`, `after-commit`: of a step's transaction; a leader's beats aren't counted;
 - `after-effect`: a command was handed to the cluster, and is on its way to an agent or not yet;
@@ -27,6 +28,7 @@ from samza_dagster.coordinator.command import run_command
 from samza_dagster.coordinator.effects import EffectRunner
 from samza_dagster.coordinator.kafka import KafkaLog
 from samza_dagster.placement import commands
+from tests.rig.crashing_points import same_in_each_run
 
 FILE = Path(os.environ["SAMZA_DAGSTER_KILL_FILE"])
 TRACE = FILE.with_suffix(".trace")
@@ -48,7 +50,10 @@ def reached(point: str, what: str) -> None:
         with TRACE.open("a") as trace:
             line = {"arm": armed["arm"], "point": point, "number": number, "what": what}
             trace.write(json.dumps(line) + "\n")
-        if (armed["point"], armed["number"]) == (point, number):
+        chosen = armed["what"] or None
+        if point == armed["point"] and (
+            number == armed["number"] or same_in_each_run(what) == chosen
+        ):
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samza_dagster.coordinator.launch import LaunchTemplate
@@ -26,14 +26,16 @@ class _FilesWith(CoordinatorFiles):
 
 
 @contextmanager
-def demo_sandbox(root: Path, settings: Mapping[str, str] | None = None) -> Generator[Sandbox]:
+def demo_sandbox(
+    root: Path, settings: Mapping[str, str] | None = None, *, fencing: str = OPTIONS.fencing
+) -> Generator[Sandbox]:
     """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up.
 
     `settings` come on top of the demo's config.
     """
     sandbox = Sandbox(OPTIONS.name, root=root)
     sandbox.files = _FilesWith(sandbox.files.directory, settings or {})
-    sandbox.up(OPTIONS, Phases(print))
+    sandbox.up(replace(OPTIONS, fencing=fencing), Phases(print))
     try:
         yield sandbox
     finally:

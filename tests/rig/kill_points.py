@@ -22,6 +22,7 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
+from tests.rig.crashing_points import same_in_each_run
 from tests.rig.job import alive, until
 from tests.rig.topic_records import records_of
 
@@ -150,6 +151,8 @@ class KilledJob:
     patience_s: float = 60.0
     arms: int = 0
     asked: list[tuple[str, str]] = field(default_factory=list)
+    outsider: Callable[[], None] = lambda: None
+    """Judges, after each run of a scenario, what containers have done; raises `AssertionError`."""
 
     def settle(self, extra: int = 0, *, seconds: float | None = None) -> Processors:
         """All at rest; fails with what isn't, and the end of the coordinators' log."""
@@ -172,14 +175,15 @@ class KilledJob:
         self.spare = self.job.start_coordinator()
         self.job.coordinator = leader
 
-    def _arm(self, point: KillPoint | None) -> str:
+    def _arm(self, point: KillPoint | None, *, by_what: bool) -> str:
         assert self.job.coordinator is not None
         self.arms += 1
         arm = {
             "pid": self.job.coordinator.pid,
             "arm": str(self.arms),
             "point": point.point if point else "",
-            "number": point.number if point else 0,
+            "number": point.number if point and not by_what else 0,
+            "what": same_in_each_run(point.what) if point and by_what else "",
         }
         beside = self.job.kill_file.with_suffix(".new")
         beside.write_text(json.dumps(arm))
@@ -193,8 +197,11 @@ class KilledJob:
         found = [line for line in map(json.loads, trace) if line["arm"] == str(self.arms)]
         return [KillPoint(line["point"], line["number"], line["what"]) for line in found]
 
-    def run(self, scenario: Scenario, point: KillPoint | None) -> bool:
-        """Once, with a kill at `point`; whether it was reached. Raises what isn't as it has to be."""
+    def run(self, scenario: Scenario, point: KillPoint | None, *, by_what: bool = False) -> bool:
+        """Once, with a kill at `point`; whether it was reached. Raises what isn't as it has to be.
+
+        `by_what`: at the first of its kind where the same happens, whichever number it has.
+        """
         job, coordinator = self.job, self.job.coordinator
         assert coordinator is not None
         self.settle(scenario.extra[0])
@@ -202,7 +209,7 @@ class KilledJob:
         before = self.settle(scenario.extra[0])
         journalled = len(job.journal())
         moved = scenario.moved(job, before)
-        self._arm(point)
+        self._arm(point, by_what=by_what)
         uuid = scenario.happens(job, before)
         rest_since: list[float] = []
 
@@ -232,7 +239,8 @@ class KilledJob:
             self.wait_beside()
         if uuid is not None:
             self.asked.append((uuid, str(point)))
-        assert {name: after[name]["pid"] for name in others} == others
+        found = {name: after[name]["pid"] for name in others}
+        assert found == others, f"pids {found}, they were {others}; {after}"
         for name, host in moved.items():
             if host == GONE:
                 assert name not in after, after
@@ -247,6 +255,7 @@ class KilledJob:
         starts = Counter(line["processor"] for line in new if line["what"] == "started")
         assert starts == {name: 1 for name, host in moved.items() if host != GONE}, starts
         scenario.restore(job, before)
+        self.outsider()
         return killed
 
     def judge(self) -> None:

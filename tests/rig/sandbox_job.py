@@ -44,6 +44,13 @@ class SandboxJob:
         self.connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
         self.witness = KernelWitness(sandbox.directory / "hosts")
 
+    def last_words(self) -> str:
+        """The ends of the logs of containers that failed, and of those that run."""
+        root = self.sandbox.directory / "hosts"
+        logs = [*root.glob("*/last-failure/*.log"), *root.glob("*/incarnations/*/container.log")]
+        newest = sorted(logs, key=lambda path: path.stat().st_mtime)[-6:]
+        return "\n".join(f"{path}:\n{path.read_text()[-1500:]}" for path in newest)
+
     def close(self) -> None:
         """Ends the watch of the processes; the sandbox ends what runs."""
         if self._nursery is not None:

@@ -1,4 +1,8 @@
-"""One sandbox with real Samza containers, its coordinators made to be killed."""
+"""One sandbox with real Samza containers, its coordinators made to be killed.
+
+After each kill an outsider who reads inputs and outputs finds nothing missing, before the
+next: a container that is killed over and over before it has caught up never would.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ from tests.rig.kill_points import CRASHING, KilledJob
 from tests.rig.sandbox_job import SandboxJob
 
 PATIENCE_S = 90.0
-LEASE_S, SILENCE_S = 30, 10
+CAUGHT_UP_S = 60.0
+LEASE_S, SILENCE_S = 30, 20
 SETTINGS = {
     "samza.dagster.lease.ms": str(LEASE_S * 1000),
     "samza.dagster.host.timeout.ms": str(SILENCE_S * 1000),
     # To kill a container again and again is no flapping here.
     "cluster-manager.container.retry.count": "-1",
+    # What is killed every few seconds has to commit meanwhile.
+    "task.commit.ms": "1000",
 }
 
 
@@ -27,12 +34,19 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledJob]:
     with demo_sandbox(tmp_path_factory.mktemp("sandboxes"), SETTINGS) as sandbox:
         job = SandboxJob(sandbox, CRASHING)
         job.take_over()
-        made = KilledJob(job, patience_s=PATIENCE_S)
+        judge = Judge(job.connection.bootstrap_servers)
+
+        def caught_up() -> None:
+            verdict = judge.judge(deadline_s=CAUGHT_UP_S)
+            assert verdict.is_good, f"{verdict}\n{job.last_words()}"
+
+        made = KilledJob(job, patience_s=PATIENCE_S, outsider=caught_up)
         made.settle()
         made.wait_beside()
         yield made
         job.end_coordinators()
         job.close()
+        judge.close()
 
 
 @pytest.fixture(scope="session")

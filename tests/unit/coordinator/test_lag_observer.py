@@ -16,7 +16,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.placement.events import LagObserved
+from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
     Incarnation,
@@ -80,7 +80,7 @@ class World:
     error: Exception | None = None
     now: int = 1_000
     state: JobState = RUNNING
-    told: list[LagObserved] = field(default_factory=list)
+    told: list[LagObserved | StandbyStalled] = field(default_factory=list)
     asked_ends: int = 0
     raised: int = 0
 
@@ -111,10 +111,12 @@ class World:
         self.asked_ends += 1
         return {(topic, 0): OffsetRange(0, self.end) for topic in topics}
 
-    def observer(self, every_s: float = 5.0) -> LagObserver:
+    def observer(
+        self, every_s: float = 5.0, settings: Mapping[str, str] | None = None
+    ) -> LagObserver:
         return LagObserver(
             job=("j", "1"),
-            config=CONFIG,
+            config={**CONFIG, **(settings or {})},
             reports=[self],
             ends=self,
             state=lambda: self.state,
@@ -162,7 +164,9 @@ def test_a_broker_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixture) 
     world.error = None
     world.report(9)
     observer.observe()
-    assert [lag.records for told in world.told for lag in told.lags] == [0]
+    assert [
+        lag.records for told in world.told if isinstance(told, LagObserved) for lag in told.lags
+    ] == [0]
     assert [r.levelname for r in caplog.records] == ["WARNING", "INFO"]
 
 
@@ -207,3 +211,37 @@ def test_a_job_without_changelog_or_reporter_has_no_observer(missing: str) -> No
     }
     assert LagObserver.over_kafka(connection, config, **made) is None
     assert LagObserver.over_kafka(connection, CONFIG, **made) is not None
+
+
+def test_a_standby_that_stands_still_is_told_of_until_it_moves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its reports go on, what it applied doesn't, and the changelog grows: logged once."""
+    world = World()
+    observer = world.observer()
+    for applied in (4, 4, 4, 4, 6):
+        world.report(applied)
+        observer.observe()
+        world.now += 60_000
+        world.end += 5
+    stalls = [told for told in world.told if isinstance(told, StandbyStalled)]
+    assert [(stall.at_ms, stall.execution_id) for stall in stalls] == [
+        (121_000, "e1"),
+        (181_000, "e1"),
+    ]
+    assert "has applied nothing of log-0 for 120 s: it stands at offset 5, the end is 20" in (
+        stalls[0].why
+    )
+    assert ["stands still" in record.message for record in caplog.records] == [True]
+
+
+def test_stalls_are_left_alone_when_the_setting_says_so() -> None:
+    """0 turns it off."""
+    world = World()
+    observer = world.observer(settings={"samza.dagster.standby.stalled.ms": "0"})
+    for _ in range(9):
+        world.report(4)
+        observer.observe()
+        world.now += 60_000
+        world.end += 5
+    assert {type(told) for told in world.told} == {LagObserved}

@@ -41,6 +41,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.StopFailed(12, "e", "host-1", "lives on"),
     ev.PrincipalFenced(13, "e"),
     ev.LagObserved(14, (Lag("0-0", 5, None, 1),)),
+    ev.StandbyStalled(14, "e1", "it stands at 3"),
     ev.TimePassed(15),
 )
 

@@ -1,0 +1,1 @@
+"""Faults without end on real containers, and outsiders who judge (`make chaos FAULTS=n`)."""

@@ -1,0 +1,66 @@
+"""`python -m tests.chaos --faults 12 [--seed N] [--fencing lease]`; exit 0 when every judge agrees."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tests.chaos.report import Report
+from tests.chaos.run import ChaosRun
+from tests.chaos.schedule import KINDS, schedule
+from tests.rig.demo_sandbox import demo_sandbox
+from tests.rig.sandbox_job import SandboxJob
+
+SETTINGS = {
+    "samza.dagster.host.timeout.ms": "10000",
+    # What is killed again and again by us doesn't flap.
+    "cluster-manager.container.retry.count": "-1",
+    "task.commit.ms": "1000",
+}
+
+
+@click.command()
+@click.option("--faults", type=click.IntRange(1), default=12, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--fencing", type=click.Choice(["broker", "lease"]), default="broker", show_default=True
+)
+@click.option("--lease-ms", type=int, default=None, help="the config's, when it isn't given")
+@click.option("--only", "kinds", multiple=True, type=click.Choice(KINDS), help="these kinds alone")
+@click.option("--json", "output", type=click.Path(dir_okay=False, path_type=Path))
+def main(
+    faults: int,
+    seed: int,
+    fencing: str,
+    lease_ms: int | None,
+    kinds: tuple[str, ...],
+    output: Path | None,
+) -> None:
+    """Faults by the seed on real containers, then what outsiders find."""
+    console = Console(stderr=True)
+    settings = {**SETTINGS, **({"samza.dagster.lease.ms": str(lease_ms)} if lease_ms else {})}
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-") as root,
+        demo_sandbox(Path(root), settings, fencing=fencing) as sandbox,
+    ):
+        job = SandboxJob(sandbox)
+        report = ChaosRun(job, Report(seed, fencing), console.print).go(
+            schedule(seed, faults, kinds or KINDS)
+        )
+        job.close()
+    console.print(report.table())
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(report.to_json(), indent=1))
+    told = report.to_json()
+    print(json.dumps({k: told[k] for k in told if k != "faults"}))
+    sys.exit(0 if report.is_good else 1)
+
+
+if __name__ == "__main__":
+    main()

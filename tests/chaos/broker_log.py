@@ -1,0 +1,78 @@
+"""Who wrote what, by the broker's own files: each batch names the producer that it is from.
+
+A container has one producer a system, with an id of its own (idempotence is on). A
+changelog's partition has one writer at a time, so the batches of one producer form one
+run there: one that comes back after another has written was a second owner.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")  # of a record batch, magic 2
+_CONTROL = 0x20
+
+
+class Batch(NamedTuple):
+    """One batch of a partition's log; `at_ms` is its newest record's time."""
+
+    first_offset: int
+    next_offset: int
+    producer_id: int
+    at_ms: int
+
+
+class Overlap(NamedTuple):
+    """Two producers wrote in turns: `producer_id` again at `offset`, after `other`."""
+
+    topic: str
+    partition: int
+    offset: int
+    producer_id: int
+    other: int
+    at_ms: int
+
+
+def batches(data: Path, topic: str, partition: int) -> list[Batch]:
+    """A partition as the broker whose data this is has it on disk, whole batches alone."""
+    found: list[Batch] = []
+    for segment in sorted((data / f"{topic}-{partition}").glob("*.log")):
+        found += parse(segment.read_bytes())
+    return found
+
+
+def parse(data: bytes) -> list[Batch]:
+    """The batches of one segment; a last one that isn't whole yet is left out."""
+    found: list[Batch] = []
+    at = 0
+    while at + _HEADER.size <= len(data):
+        header = _HEADER.unpack_from(data, at)
+        first, length, attributes, last_delta = header[0], header[1], header[5], header[6]
+        newest_ms, producer_id = header[8], header[9]
+        if length <= 0 or at + 12 + length > len(data):
+            break
+        if not attributes & _CONTROL:
+            found.append(Batch(first, first + last_delta + 1, producer_id, newest_ms))
+        at += 12 + length
+    return found
+
+
+def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
+    """Each return of a producer after another had written; empty when there was one owner."""
+    found: list[Overlap] = []
+    over: set[int] = set()
+    last = None
+    for batch in log:
+        if last is not None and batch.producer_id != last:
+            over.add(last)
+            if batch.producer_id in over:
+                found.append(
+                    Overlap(
+                        topic, partition, batch.first_offset, batch.producer_id, last, batch.at_ms
+                    )
+                )
+        last = batch.producer_id
+    return found
