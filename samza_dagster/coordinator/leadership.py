@@ -29,6 +29,7 @@ from samza_dagster.coordinator.candidacy import (
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
 from samza_dagster.coordinator.extra_standbys import extra_standbys
+from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
@@ -289,6 +290,7 @@ class Leadership:
             if observer is not None:
                 stack.callback(observer.close)
                 observer.start()
+            spare_what_lasts()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
             term.lead(last_seen_hosts(metadata))
 

@@ -84,7 +84,8 @@ class Draft:
 
     def group(self, group_id: str) -> Group:
         """One group as it is now."""
-        group = self._changed.get(group_id) or self.find_group(group_id)
+        changed = self._changed
+        group = changed[group_id] if group_id in changed else self._before.groups.get(group_id)
         assert group is not None, f"no group {group_id}"
         return group
 
@@ -212,21 +213,22 @@ class Draft:
                     elif earlier != group:
                         groups[group_id] = evolve(group, sequence=group.sequence + 1)
                 after = groups.finish()
-        return evolve(
-            self._before,
-            deployment_id=self.deployment_id,
-            groups=after,
-            hosts=self._hosts,
-            limits=self.limits,
-            next_epoch=self._next_epoch,
-            next_request=self._next_request,
-            now_ms=self.now_ms,
-            uuids=self._uuids,
-            next_uuid=self._next_uuid,
-            certificates=self._certificates,
-            certificate_hash=self._certificate_hash,
-            lags=self.lags,
-            index=self._index.result(self.now_ms),
+        # All fields in their order: each step ends here, and names would cost as much again.
+        return JobState(
+            self._before.job,
+            self.deployment_id,
+            after,
+            self._hosts,
+            self.limits,
+            self._next_epoch,
+            self._next_request,
+            self.now_ms,
+            self._uuids,
+            self._next_uuid,
+            self._certificates,
+            self._certificate_hash,
+            self.lags,
+            self._index.result(self.now_ms),
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 from immutables import Map
 
 from samza_dagster.placement.evolve import evolve
-from samza_dagster.placement.index import NOTHING, Heap, Index, Summary, pop, push
+from samza_dagster.placement.index import NOTHING, Index, Summary, pop, push
 from samza_dagster.placement.state import Group, Host, JobState
 from samza_dagster.placement.summaries import summarise
 
@@ -20,17 +20,20 @@ class IndexDraft:
     def __init__(self, index: Index) -> None:
         # What each group is now; None when it is gone.
         self.touched: dict[str, Group | None] = {}
-        self.deadlines: Heap = index.deadlines
-        self.turns: Heap = index.turns
-        self.pauses: Heap = index.pauses
-        self.asks: Heap = index.asks
-        self.starting = index.starting
-        self.acting = index.acting
-        self.by_host = index.by_host
-        self.by_id = index.by_id
-        self.summaries = index.summaries
-        self.uuid_order = index.uuid_order
-        self.lost_hosts = index.lost_hosts
+        # In one go: a field of a NamedTuple read by its name costs three times as much.
+        (
+            self.deadlines,
+            self.turns,
+            self.pauses,
+            self.asks,
+            self.starting,
+            self.acting,
+            self.by_host,
+            self.by_id,
+            self.summaries,
+            self.uuid_order,
+            self.lost_hosts,
+        ) = index
 
     def refresh(self) -> None:
         """Takes up what was touched since."""

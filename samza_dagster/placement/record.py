@@ -7,40 +7,57 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+_new = object.__new__
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(kind: type[T]) -> type[T]:
-    """As `dataclass(frozen=True)`, but `__init__` writes to the instance's dict.
+    """As `dataclass(frozen=True, slots=True)`, but it is filled before it is frozen.
 
-    That of `dataclasses` calls `object.__setattr__` for each field, which was a sixth of a
-    step: 1.7 µs for eight fields against 0.6 µs (Python 3.11). attrs does it this way too.
-    For classes without slots, `__post_init__` and default factories.
+    What `dataclasses` makes calls `object.__setattr__` for each field. Here an instance
+    begins as one of an open class with the same slots, is filled by plain assignments,
+    and becomes one of the frozen class at the end. Slots, since each read of a field in a
+    `__dict__` costs 18 ns instead of 3 ns (Python 3.11), and a state's records are half as
+    many objects for the garbage collector. For classes without bases, `__post_init__` and
+    default factories.
     """
-    made: Any = dataclass(frozen=True)(kind)
-    init = _init(made)
-    init.__qualname__, init.__annotations__ = (
-        made.__init__.__qualname__,
-        made.__init__.__annotations__,
-    )
-    made.__init__ = init
+    made: Any = dataclass(frozen=True, slots=True, init=False)(kind)
+    made.__new__, made.thawed = _written(made)
+    # `pickle` and `copy` would call `__new__` without arguments.
+    made.__reduce__ = _reduce
     return made
 
 
-def _init(kind: Any) -> Callable[..., None]:
+def _reduce(value: Any) -> tuple[Any, tuple[Any, ...]]:
+    return value.__class__, tuple(getattr(value, known.name) for known in fields(value))
+
+
+def _written(kind: Any) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """Its `__new__`, and what copies an instance into one of the open class."""
+    names = [known.name for known in fields(kind)]
     arguments: list[str] = []
-    lines: list[str] = []
-    defaults: dict[str, Any] = {}
+    scope: dict[str, Any] = {
+        "_new": _new,
+        "_open": type(kind.__name__, (), {"__slots__": kind.__slots__}),
+    }
     for place, known in enumerate(fields(kind)):
         assert known.default_factory is MISSING, f"{kind.__name__}.{known.name} has a factory"
         arguments.append(known.name)
         if known.default is not MISSING:
-            defaults[f"_{place}"] = known.default
+            scope[f"_{place}"] = known.default
             arguments[-1] = f"{known.name}=_{place}"
-        lines.append(f"    __dict[{known.name!r}] = {known.name}")
-    signature = ", ".join(["self", *arguments])
-    source = f"def __init__({signature}):\n    __dict = self.__dict__\n" + "\n".join(lines)
-    made: dict[str, Any] = {}
+    source = [
+        f"def __new__({', '.join(['_cls', *arguments])}):",
+        "    self = _new(_open)",
+        *(f"    self.{name} = {name}" for name in names),
+        "    self.__class__ = _cls",
+        "    return self",
+        "def thawed(self):",
+        "    copy = _new(_open)",
+        *(f"    copy.{name} = self.{name}" for name in names),
+        "    return copy",
+    ]
     # As `dataclasses` does: a loop over the names at run time would cost what is saved.
-    exec(source, defaults, made)  # noqa: S102
-    return made["__init__"]
+    exec("\n".join(source), scope)  # noqa: S102
+    scope["__new__"].__qualname__ = f"{kind.__name__}.__new__"
+    return scope["__new__"], scope["thawed"]

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
@@ -27,15 +28,15 @@ class _FilesWith(CoordinatorFiles):
 
 @contextmanager
 def demo_sandbox(
-    root: Path, settings: Mapping[str, str] | None = None, *, fencing: str = OPTIONS.fencing
+    root: Path, settings: Mapping[str, str] | None = None, **options: Any
 ) -> Generator[Sandbox]:
     """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up.
 
-    `settings` come on top of the demo's config.
+    `settings` come on top of the demo's config, `options` on top of `OPTIONS`.
     """
     sandbox = Sandbox(OPTIONS.name, root=root)
     sandbox.files = _FilesWith(sandbox.files.directory, settings or {})
-    sandbox.up(replace(OPTIONS, fencing=fencing), Phases(print))
+    sandbox.up(replace(OPTIONS, **options), Phases(print))
     try:
         yield sandbox
     finally:
