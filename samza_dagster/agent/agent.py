@@ -17,6 +17,7 @@ from typing import NamedTuple, Optional
 from samza_dagster.agent import container_server, hosts_file, procfs
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.link import CoordinatorLink
+from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.reservations import Ledger
 from samza_dagster.agent.supervisor import Supervisor
 
@@ -35,6 +36,7 @@ class Settings(NamedTuple):
     token_file: Path
     longest_lease_s: float = 3600.0
     fault_domain: str = ""
+    parked_s: float = PARKED_S
 
 
 class AlreadyRunning(Exception):
@@ -63,6 +65,7 @@ def run(settings: Settings) -> None:
         settings.host,
         Ledger(settings.memory_mb, settings.cores),
         url_of=lambda execution_id: "http://127.0.0.1:{}/c/{}/".format(bound, execution_id),
+        parked_s=settings.parked_s,
     )
     supervisor.adopt()
     server.supervisor = supervisor

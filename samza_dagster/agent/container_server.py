@@ -86,8 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, {"error": "no such page"})
 
     def _job_model(self, supervisor: Supervisor, execution_id: str) -> None:
-        with supervisor.changed:
-            found = supervisor.incarnations.get(execution_id)
+        found = supervisor.find(execution_id)
         if found is None or not found.is_live:
             self._answer(404, {"error": "no live incarnation {}".format(execution_id)})
             return

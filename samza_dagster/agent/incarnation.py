@@ -3,6 +3,7 @@
 The directory is the record: an execution id that has one is never started again.
 `spec.json` and `job_model.json` are written first, then `marks.json` as things happen to
 it (stop asked, JobModel released, checked in), `warden.json` and `exit.json` by its warden.
+One that is launched before its start is `parked` by its marks, and has no `job_model.json`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Incarnation:
         self.released = False
         self.checked_in = False
         self.stop_asked = False
+        self.parked = False
+        self.ready = False  # parked, and its JVM has asked for its JobModel
         self.state = LAUNCHING
         self.exit_status: Optional[int] = None
         self.why = ""
@@ -51,6 +54,7 @@ class Incarnation:
         self.kill_at: Optional[float] = None
         self.give_up_at: Optional[float] = None
         self.bury_by: Optional[float] = None
+        self.stale_at: Optional[float] = None
 
     @classmethod
     def create(
@@ -62,12 +66,17 @@ class Incarnation:
         environment: Dict[str, str],
         grant_file: Path,
         sequence: int,
+        parked: Optional[Dict[str, str]] = None,
     ) -> Incarnation:
-        """Writes the record of a new one. `spec.json` comes last: without it there is none."""
+        """Writes the record of a new one. `spec.json` comes last: without it there is none.
+
+        With `parked` (what of its start is known, kept in the spec) it waits for its start.
+        """
         work = directory / "work"
         work.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
-        write_text(directory / "job_model.json", launch.job_model_json)
+        if parked is None:
+            write_text(directory / "job_model.json", launch.job_model_json)
         for name, text in launch.files.items():
             write_text(work / name, text)
         spec: Dict[str, Any] = {
@@ -80,9 +89,14 @@ class Incarnation:
             "stop_grace_s": launch.stop_grace_s,
             "store_directories": list(launch.store_directories),
             "sequence": sequence,
+            **(parked or {}),
         }
+        found = cls(directory, spec)
+        if parked is not None:
+            found.parked = True
+            found.mark()
         write_json(directory / "spec.json", spec)
-        return cls(directory, spec)
+        return found
 
     @classmethod
     def load(cls, directory: Path) -> Optional[Incarnation]:
@@ -95,12 +109,20 @@ class Incarnation:
         found.released = bool(marks.get("released"))
         found.checked_in = bool(marks.get("checked_in"))
         found.stop_asked = bool(marks.get("stop_asked"))
+        found.parked = bool(marks.get("parked"))
+        found.sequence = int(marks.get("sequence", found.sequence))
         return found
 
     @property
     def is_live(self) -> bool:
         """A process of it exists or may still come to exist."""
         return self.state in (LAUNCHING, RUNNING, STOPPING)
+
+    def claim(self, job_model_json: str, sequence: int) -> None:
+        """Its start has come: from this record on it is started, in the order of starts."""
+        write_text(self.directory / "job_model.json", job_model_json)
+        self.sequence, self.parked, self.stale_at = sequence, False, None
+        self.mark()
 
     def mark(self) -> None:
         """Records what happened to it, before anybody outside can see that it did."""
@@ -111,6 +133,8 @@ class Incarnation:
                 "released": self.released,
                 "checked_in": self.checked_in,
                 "stop_asked": self.stop_asked,
+                "parked": self.parked,
+                "sequence": self.sequence,
             },
         )
 

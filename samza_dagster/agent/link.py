@@ -176,7 +176,9 @@ class CoordinatorLink:
         supervisor = self._supervisor
         try:
             if command.kind == "reserve" and command.request_id is not None:
-                return supervisor.reserve(command.request_id, command.memory_mb, command.cores)
+                return supervisor.reserve(
+                    command.request_id, command.memory_mb, command.cores, command.launch
+                )
             if command.kind == "release" and command.request_id is not None:
                 return supervisor.release(command.request_id)
             if command.kind == "start" and command.request_id and command.launch is not None:

@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
 from samza_dagster.agent.agent import AlreadyRunning, Settings, run
+from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.protocol import ProtocolError, check_name
 from samza_dagster.agent.stop_all import stop_all
 
@@ -40,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--state-dir", type=Path, help="LOGGED_STORE_BASE_DIR; <directory>/state")
     parser.add_argument("--fault-domain", default="", help="what fails together: rack, zone, power")
     parser.add_argument("--lease-s", type=float, default=3600.0, help="takes no longer lease")
+    parser.add_argument(
+        "--parked-s", type=float, default=PARKED_S, help="how long a launch waits for its start"
+    )
     return parser
 
 
@@ -62,8 +66,8 @@ def main(arguments: List[str]) -> int:
         parser.error(str(error))
     if len(given.fault_domain) > 500:
         parser.error("--fault-domain has at most 500 characters")
-    if given.memory_mb < 1 or given.cores < 1 or given.lease_s <= 0:
-        parser.error("--memory-mb, --cores and --lease-s are more than 0")
+    if min(given.memory_mb, given.cores) < 1 or min(given.lease_s, given.parked_s) <= 0:
+        parser.error("--memory-mb, --cores, --lease-s and --parked-s are more than 0")
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
@@ -79,6 +83,7 @@ def main(arguments: List[str]) -> int:
                 given.token_file,
                 given.lease_s,
                 given.fault_domain,
+                given.parked_s,
             )
         )
     except AlreadyRunning:

@@ -113,7 +113,7 @@ def _below(path: str) -> str:
     return path
 
 
-def _launch(value: Any) -> Launch:
+def _launch(value: Any, *, parked: bool) -> Launch:
     given = _object(value, "launch")
     command = _strings(given.get("command"), "launch.command")
     environment = _mapping(given.get("environment"), "launch.environment")
@@ -123,7 +123,7 @@ def _launch(value: Any) -> Launch:
         raise ProtocolError("launch: a NUL can't be passed to a program")
     if any("=" in key or not key for key in environment):
         raise ProtocolError("launch.environment: a name is empty or has '='")
-    model = given.get("job_model_json")
+    model = "" if parked else given.get("job_model_json")
     grace = given.get("stop_grace_s", 20.0)
     if not isinstance(model, str):
         raise ProtocolError("launch.job_model_json: a string is needed")
@@ -142,6 +142,14 @@ def _launch(value: Any) -> Launch:
         float(grace),
         {check_name(name, "launch.files"): text for name, text in files.items()},
     )
+
+
+def _parked_launch(value: Any) -> Optional[Launch]:
+    """None as well for one that can't be used: the resource is held all the same."""
+    try:
+        return None if value is None else _launch(value, parked=True)
+    except ProtocolError:
+        return None
 
 
 def _command(value: Any) -> Command:
@@ -170,8 +178,9 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
             request_id=request_id,
             memory_mb=_whole(given.get("memory_mb"), "memory_mb"),
             cores=_whole(given.get("cores"), "cores"),
+            launch=_parked_launch(given.get("launch")),
         )
-    launch = _launch(given.get("launch")) if kind == "start" else None
+    launch = _launch(given.get("launch"), parked=False) if kind == "start" else None
     return Command(ident, str(kind), request_id=request_id, launch=launch)
 
 

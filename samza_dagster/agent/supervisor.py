@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from samza_dagster.agent import incarnation as inc
-from samza_dagster.agent import procfs, vigil
+from samza_dagster.agent import parking, procfs, vigil
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.incarnation import Incarnation
@@ -49,6 +49,7 @@ class Supervisor:
         url_of: Callable[[str], str],
         clocks: Callable[[], Now] = read_clocks,
         monotonic: Callable[[], float] = time.monotonic,
+        parked_s: float = parking.PARKED_S,
     ) -> None:
         self.directory = directory
         self._place = Place(directory, state_dir, host)
@@ -58,11 +59,13 @@ class Supervisor:
         self.grant: Optional[Grant] = None
         self.locality: Dict[str, str] = {}
         self.incarnations: Dict[str, Incarnation] = {}
+        self.lot = parking.ParkingLot()
         self.changed = threading.Condition()
         self.revision = 0
         self._url_of = url_of
         self._clocks = clocks
         self._monotonic = monotonic
+        self._parked_s = parked_s
         self._wardens: List["subprocess.Popen[bytes]"] = []
         self._wakeup = WakeUp()
 
@@ -87,6 +90,9 @@ class Supervisor:
                 if found is None:  # its record was never finished, so nothing was started
                     shutil.rmtree(str(directory), ignore_errors=True)
                     continue
+                if found.parked:
+                    self._adopt_parked(found)
+                    continue
                 self.incarnations[found.execution_id] = found
                 if found.stop_asked:
                     self._stop(found)
@@ -99,45 +105,65 @@ class Supervisor:
 
     # Commands
 
-    def reserve(self, request_id: str, memory_mb: int, cores: int) -> Outcome:
-        """Holds memory and cores, or refuses with what is free."""
+    def reserve(
+        self, request_id: str, memory_mb: int, cores: int, launch: Optional[Launch] = None
+    ) -> Outcome:
+        """Holds memory and cores, or refuses with what is free.
+
+        With `launch` the container to come is parked, when there is room for one more.
+        """
         with self.changed:
             why = self.ledger.refusal(request_id, memory_mb, cores)
             if why is not None:
                 return Outcome(False, why)
             self._set_ledger(self.ledger.reserve(request_id, memory_mb, cores))
+            if launch is not None:
+                self._park(request_id, launch)
             return Outcome(True)
 
     def release(self, request_id: str) -> Outcome:
         """Gives back what no incarnation uses; unknown requests are no error."""
         with self.changed:
+            for parked in self.lot.of_request(request_id):
+                self._discard(parked, "its reservation was given back")
             self._set_ledger(self.ledger.release(request_id))
             return Outcome(True)
 
     def start(self, request_id: str, launch: Launch) -> Outcome:
-        """Starts an incarnation once in its life; a second time changes nothing."""
+        """Starts an incarnation once in its life; a second time changes nothing.
+
+        One that is parked by the same launch is given this JobModel, any other is killed first.
+        """
         with self.changed:
             if launch.execution_id in self.incarnations:
                 return Outcome(True)
             why = self.ledger.refusal_to_use(request_id)
             if why is not None:
                 return Outcome(False, why)
-            created = Incarnation.create(
-                self._place.incarnation(launch.execution_id),
-                launch,
-                command=self._place.command(launch),
-                environment=self._place.environment(launch, self._url_of(launch.execution_id)),
-                grant_file=self.grant_file,
-                sequence=1 + max((i.sequence for i in self.incarnations.values()), default=0),
-            )
-            self.incarnations[created.execution_id] = created
-            self._set_ledger(self.ledger.use(request_id, created.execution_id))
-            self._spawn(created)
+            execution_id = launch.execution_id
+            parked = self.lot.claimable(request_id, launch)
+            if parked is None and execution_id in self.lot.parked:
+                other = self.lot.parked[execution_id]
+                self._discard(other, "its start came with another launch")
+                if not parking.kill_now(other):
+                    return Outcome(False, "what was parked as {} lives on".format(execution_id))
+                self.lot.take(execution_id)
+            if parked is not None:
+                parked.claim(launch.job_model_json, self._next_sequence())
+            started = self._create(launch) if parked is None else self.lot.take(execution_id)
+            self.incarnations[execution_id] = started
+            self._set_ledger(self.ledger.use(request_id, execution_id))
+            if parked is None:
+                self._spawn(started)
+            self._tell()
             return Outcome(True)
 
     def stop(self, execution_id: str) -> Outcome:
         """Begins to stop; its death shows in the report. Not ok when there is no record of it."""
         with self.changed:
+            parked = self.lot.find(execution_id)
+            if parked is not None:  # nobody was ever told that it is there
+                self._discard(parked, "it was stopped before its start came")
             found = self.incarnations.get(execution_id)
             if found is None:
                 return Outcome(
@@ -174,8 +200,19 @@ class Supervisor:
 
     # What containers ask
 
+    def find(self, execution_id: str) -> Optional[Incarnation]:
+        """The incarnation, or what is parked to become it: that one is ready, it asked."""
+        with self.changed:
+            parked = self.lot.find(execution_id)
+            if parked is not None and not parked.ready:
+                parked.ready = True
+                self._tell()
+            return parked or self.incarnations.get(execution_id)
+
     def waits_for(self, found: Incarnation) -> Optional[str]:
         """Why its JobModel can't be released yet; None when it can."""
+        if found.parked:
+            return "its start hasn't come"
         if self.grant is None or not self.grant.is_live(self._clocks()):
             return "the host holds no live lease"
         return blocked_by(found, self.incarnations.values())
@@ -214,6 +251,7 @@ class Supervisor:
                 "resources": self.ledger.resources(),
                 "reservations": self.ledger.to_json(),
                 "containers": [i.to_json() for i in self.incarnations.values()],
+                "parked": self.lot.to_json(),
             }
 
     # The kernel's view
@@ -222,11 +260,12 @@ class Supervisor:
         """Looks whenever the kernel says that something ended, or a deadline passes."""
         while not stopping():
             with self.changed:
-                for found in list(self.incarnations.values()):
-                    if found.is_live:
-                        self._look(found)
+                for found in self._live():
+                    self._look(found)
+                for found in self.lot.stale(self._monotonic()):
+                    self._discard(found, "its start hasn't come")
                 self._wardens = [w for w in self._wardens if w.poll() is None]
-                live = [found for found in self.incarnations.values() if found.is_live]
+                live = self._live()
                 poller = self._wakeup.prepare(vigil.pidfds(live))
                 timeout = vigil.sleep_s(live, self._lease_left_s(), self._monotonic())
             self._wakeup.sleep(poller, timeout)
@@ -234,6 +273,10 @@ class Supervisor:
     def wake(self) -> None:
         """Makes `watch` look now."""
         self._wakeup.call()
+
+    def _live(self) -> List[Incarnation]:
+        everyone = [*self.incarnations.values(), *self.lot.parked.values()]
+        return [found for found in everyone if found.is_live]
 
     def _lease_left_s(self) -> Optional[float]:
         return None if self.grant is None else self.grant.remaining_s(self._clocks())
@@ -253,10 +296,53 @@ class Supervisor:
                 "%s is %s: status %s, %s",
                 *(found.execution_id, found.state, found.exit_status, found.why),
             )
-            self._set_ledger(self.ledger.bury(found.execution_id))
+            if found.parked:
+                self.lot.take(found.execution_id).forget()
+            else:
+                self._set_ledger(self.ledger.bury(found.execution_id))
         self._tell()
         if found.is_live:
             self._look(found)  # one finding may hide the next
+
+    def _next_sequence(self) -> int:
+        return 1 + max((i.sequence for i in self.incarnations.values()), default=0)
+
+    def _create(self, launch: Launch, parked: Optional[Dict[str, str]] = None) -> Incarnation:
+        return Incarnation.create(
+            self._place.incarnation(launch.execution_id),
+            launch,
+            command=self._place.command(launch),
+            environment=self._place.environment(launch, self._url_of(launch.execution_id)),
+            grant_file=self.grant_file,
+            sequence=self._next_sequence(),
+            parked=parked,
+        )
+
+    def _park(self, request_id: str, launch: Launch) -> None:
+        execution_id = launch.execution_id
+        known = execution_id in self.incarnations or execution_id in self.lot.parked
+        in_use = self.ledger.refusal_to_use(request_id) is not None
+        if known or in_use or self.lot.of_request(request_id) or not self.lot.has_room():
+            return
+        about = {"request_id": request_id, "launch_digest": parking.digest(launch)}
+        created = self._create(launch, about)
+        created.stale_at = self._monotonic() + self._parked_s
+        self.lot.parked[execution_id] = created
+        self._spawn(created)
+
+    def _adopt_parked(self, found: Incarnation) -> None:
+        self.lot.parked[found.execution_id] = found
+        found.stale_at = self._monotonic() + self._parked_s
+        self._look(found)
+        request_id = str(found.spec.get("request_id"))
+        if found.is_live and (found.stop_asked or self.ledger.refusal_to_use(request_id)):
+            self._discard(found, "its reservation is gone")
+        LOG.info("adopted %s, parked: %s, pid %s", found.execution_id, found.state, found.pid)
+
+    def _discard(self, found: Incarnation, why: str) -> None:
+        parking.discard(found, self._monotonic(), why)
+        self._tell()
+        self.wake()
 
     def _stop(self, found: Incarnation) -> None:
         if found.state == inc.RUNNING:

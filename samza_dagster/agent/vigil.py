@@ -26,7 +26,7 @@ def sleep_s(live: Iterable[Incarnation], lease_left_s: Optional[float], now: flo
     """
     sleep = _LONGEST_SLEEP_S
     for found in live:
-        for deadline in (found.kill_at, found.give_up_at, found.bury_by):
+        for deadline in (found.kill_at, found.give_up_at, found.bury_by, found.stale_at):
             if deadline is not None and deadline > now:
                 sleep = min(sleep, deadline - now)
         handles = [h for h in (found.warden, found.container) if h is not None]

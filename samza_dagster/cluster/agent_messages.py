@@ -62,6 +62,14 @@ class ReportedContainer(_Message):
         )
 
 
+class ReportedParked(_Message):
+    """Launched for a reservation, waiting for its start; `ready` once its JVM asks for its JobModel."""
+
+    execution_id: Name
+    request_id: Name
+    ready: bool = False
+
+
 class Acknowledgement(_Message):
     """A command was carried out, or why it wasn't."""
 
@@ -84,6 +92,7 @@ class Sync(_Message):
     resources: Resources
     reservations: Annotated[list[ReportedReservation], Field(max_length=10_000)] = []
     containers: Annotated[list[ReportedContainer], Field(max_length=10_000)] = []
+    parked: Annotated[list[ReportedParked], Field(max_length=10_000)] = []
     acknowledged: Annotated[list[Acknowledgement], Field(max_length=20_000)] = []
 
 
@@ -105,13 +114,14 @@ def parse_sync(body: bytes) -> Sync:
 
 
 def launch_to_wire(launch: ContainerLaunch) -> dict[str, object]:
-    """The `launch` object of a start command."""
+    """The `launch` object of a start command, or of a reserve: that has no JobModel."""
+    model = {"job_model_json": launch.job_model_json} if launch.job_model_json else {}
     return {
         "execution_id": launch.execution_id,
         "processor_id": launch.processor_id,
         "command": list(launch.command),
         "environment": dict(launch.environment),
-        "job_model_json": launch.job_model_json,
+        **model,
         "store_directories": list(launch.store_directories),
         "stop_grace_s": launch.stop_grace_s,
         "files": dict(launch.files),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from samza_dagster.cluster.interface import ContainerLaunch
 
 
 @dataclass(frozen=True)
 class ResourceAsk:
-    """What is asked; `host` None is any host not excluded. Memory in MiB."""
+    """What is asked; `host` None is any host not excluded. Memory in MiB.
+
+    `launch` is parked where the resource is held; `ahead`: its readiness is waited for.
+    """
 
     request_id: str
     host: str | None
@@ -16,6 +21,8 @@ class ResourceAsk:
     memory_mb: int
     cores: int
     expires_in_s: float
+    launch: ContainerLaunch | None = field(default=None, repr=False)
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

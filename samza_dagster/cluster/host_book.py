@@ -33,6 +33,8 @@ class HostBook:
     resources: Resources | None = None
     reservations: dict[str, str | None] = field(default_factory=dict[str, str | None])
     containers: dict[str, ReportedContainer] = field(default_factory=dict[str, ReportedContainer])
+    # Request id → whether what is parked for it waits for its JobModel already.
+    parked: dict[str, bool] = field(default_factory=dict[str, bool])
     heard_at: float = 0.0
     granted_at: float = 0.0
     admitted: bool = False
@@ -61,6 +63,7 @@ class HostBook:
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
         self.containers = {c.execution_id: c for c in sync.containers}
+        self.parked = {p.request_id: p.ready for p in sync.parked}
         if registers:
             self.admitted = False
             return self.report()

@@ -31,6 +31,7 @@ class ContainerLaunch:
     the container by its agent alone; `store_directories` are the paths, below the
     host's state directory, that must be free before it is. `files` (name, text) are laid
     into its work directory, which it starts in; they may hold secrets.
+    One that goes with a reservation has no JobModel: that comes with the start.
     """
 
     execution_id: str
@@ -128,8 +129,15 @@ class ClusterResourceManager(Protocol):
         memory_mb: int,
         cores: int,
         expires_in_s: float,
+        launch: ContainerLaunch | None = None,
+        ahead: bool = False,
     ) -> None:
-        """Holds memory and cores on `host`, or with None on the freest host not excluded."""
+        """Holds memory and cores on `host`, or with None on the freest host not excluded.
+
+        With `launch` its process may be launched at once and kept waiting for its start,
+        which alone brings the JobModel; `ahead` says that there is time to wait for it, so
+        that `on_resource_allocated` comes once it is ready, or can't be soon.
+        """
         ...
 
     def release_resource(self, request_id: str) -> None:

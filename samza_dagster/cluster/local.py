@@ -130,12 +130,15 @@ class LocalCluster:
         memory_mb: int,
         cores: int,
         expires_in_s: float,
+        launch: ContainerLaunch | None = None,
+        ahead: bool = False,
     ) -> None:
         """Asks the chosen host's agent to hold it; a full one again until the time is up."""
+        ask = ResourceAsk(
+            request_id, host, excluded_hosts, memory_mb, cores, expires_in_s, launch, ahead
+        )
         with self._changed:
-            self._requests.request(
-                ResourceAsk(request_id, host, excluded_hosts, memory_mb, cores, expires_in_s)
-            )
+            self._requests.request(ask)
             self._changed.notify_all()
 
     def release_resource(self, request_id: str) -> None:

@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from samza_dagster.cluster.agent_messages import launch_to_wire
 from samza_dagster.cluster.allocation import HostView, ResourceAsk, choose_host, explain
 from samza_dagster.cluster.host_book import HostBook, Notice
 
 # A host that refused although it seemed to have room is asked again after this.
 _ASK_AGAIN_S = 0.5
+# What runs goes on running while its replacement's JVM starts elsewhere, but not for longer.
+READY_WITHIN_S = 8.0
+# Nor up to the request's end, which whoever asked counts for itself.
+_LEFT_OF_TIME_S = 1.0
 
 
 class SendCommand(Protocol):
@@ -26,9 +31,12 @@ class SendCommand(Protocol):
 
 @dataclass
 class _Pending:
+    """`ready_by`: `asked_of` holds it, and until then its parked container may get ready."""
+
     ask: ResourceAsk
     deadline: float
     asked_of: str | None = None
+    ready_by: float | None = None
     again_at: dict[str, float] = field(default_factory=dict[str, float])
     refusals: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -100,10 +108,10 @@ class ResourceRequests:
         pending = self._pending.get(request_id)
         if pending is None or pending.asked_of != host:
             return  # released or expired meanwhile: the release is behind it in the queue
-        pending.asked_of = None
         if ok:
-            self._hold(request_id, host)
-        else:
+            self._granted(request_id, pending, host)
+        elif pending.ready_by is None:
+            pending.asked_of = None
             pending.refusals[host] = why
             pending.again_at[host] = self._clock() + _ASK_AGAIN_S
 
@@ -114,12 +122,13 @@ class ResourceRequests:
             if used_by is not None or request_id in releasing:
                 continue
             pending = self._pending.get(request_id)
-            if pending is not None and pending.asked_of is None:
-                if _is_candidate(pending.ask, book.host):
-                    self._hold(request_id, book.host)
+            if pending is not None:
+                if pending.asked_of is None and _is_candidate(pending.ask, book.host):
+                    self._granted(request_id, pending, book.host)
+                self._look_if_ready(request_id, pending, book)
             elif request_id in self._ended or self._held.get(request_id, book.host) != book.host:
                 self._send(book.host, "release", request_id=request_id)
-            elif pending is None and request_id not in self._held:
+            elif request_id not in self._held:
                 # An earlier leader's, whose release may have been lost: the coordinator
                 # is told of it, and gives it back if nothing needs it.
                 self._hold(request_id, book.host)
@@ -139,19 +148,24 @@ class ResourceRequests:
             if chosen is not None:
                 pending.asked_of = chosen
                 ask = pending.ask
+                parked = {} if ask.launch is None else {"launch": launch_to_wire(ask.launch)}
                 self._send(
                     chosen,
                     "reserve",
                     request_id=request_id,
                     memory_mb=ask.memory_mb,
                     cores=ask.cores,
+                    **parked,
                 )
 
     def expire(self) -> None:
         """Ends what is past its time, with an explanation."""
         now = self._clock()
         for request_id, pending in list(self._pending.items()):
-            if pending.deadline <= now:
+            if pending.ready_by is not None and pending.asked_of is not None:
+                if pending.ready_by <= now:
+                    self._hold(request_id, pending.asked_of)
+            elif pending.deadline <= now:
                 self._pending.pop(request_id, None)
                 self._ended.add(request_id)
                 why = explain(pending.ask, self._views(now), pending.refusals)
@@ -163,19 +177,34 @@ class ResourceRequests:
         """Asks anew, elsewhere, for what was asked of it."""
         for pending in self._pending.values():
             if pending.asked_of == host:
-                pending.asked_of = None
+                pending.asked_of = pending.ready_by = None
 
     def deadlines(self) -> Iterator[float]:
         """When `expire` or `place` is due."""
         now = self._clock()
         for pending in self._pending.values():
-            yield pending.deadline
+            yield pending.deadline if pending.ready_by is None else pending.ready_by
             yield from (at for at in pending.again_at.values() if at > now)
         if self._pending and self._gathered_at > now:
             yield self._gathered_at
 
     def _views(self, now: float) -> dict[str, HostView]:
         return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
+
+    def _granted(self, request_id: str, pending: _Pending, host: str) -> None:
+        """The agent holds it. Whoever asked is told now, or when what is parked is ready."""
+        pending.asked_of = host
+        if pending.ask.launch is None or not pending.ask.ahead:
+            self._hold(request_id, host)
+        elif pending.ready_by is None:
+            latest = pending.deadline - _LEFT_OF_TIME_S
+            pending.ready_by = min(latest, self._clock() + READY_WITHIN_S)
+
+    def _look_if_ready(self, request_id: str, pending: _Pending, book: HostBook) -> None:
+        """By a report that has the reservation: what isn't parked there won't get ready."""
+        waits = pending.ready_by is not None and pending.asked_of == book.host
+        if waits and book.parked.get(request_id, True):
+            self._hold(request_id, book.host)
 
     def _hold(self, request_id: str, host: str) -> None:
         self._pending.pop(request_id, None)

@@ -66,6 +66,8 @@ class EffectRunner:
                     memory_mb=effect.memory_mb,
                     cores=effect.cores,
                     expires_in_s=min(effect.expires_in_ms / 1000, LONGEST_EXPIRY_S),
+                    launch=self._launcher().ahead(effect.processor_id, effect.execution_id),
+                    ahead=effect.ahead,
                 )
             case commands.ReleaseResource():
                 self._cluster.release_resource(effect.request_id)

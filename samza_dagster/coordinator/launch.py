@@ -53,7 +53,8 @@ class LaunchTemplate(BaseModel):
 class Launcher:
     """Fills the template for one incarnation of one processor of a deployment.
 
-    With `principals` each logs in at the brokers as itself.
+    With `principals` each logs in at the brokers as itself. Without `parked_starts` no
+    process is launched before its start.
     """
 
     template: LaunchTemplate
@@ -61,10 +62,15 @@ class Launcher:
     job_id: str
     job_model: JobModel
     principals: Principals | None = None
+    parked_starts: bool = True
 
     def with_extras(self, extras: frozenset[str]) -> Launcher:
         """The launcher of the same deployment with these standbys beside the planned ones."""
         return replace(self, job_model=with_extras(self.job_model, extras))
+
+    def ahead(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:
+        """What an agent may launch before the start: the same without the JobModel."""
+        return self._launch(processor_id, execution_id, "") if self.parked_starts else None
 
     def launch(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:
         """All that an agent needs; None for a processor that the JobModel lacks.
@@ -72,6 +78,11 @@ class Launcher:
         Samza reads the three ids from the environment (`ShellCommandConfig.ENV_CONTAINER_ID`,
         `ENV_EXECUTION_ENV_CONTAINER_ID`).
         """
+        return self._launch(processor_id, execution_id, self.job_model.to_json())
+
+    def _launch(
+        self, processor_id: str, execution_id: str, job_model_json: str
+    ) -> ContainerLaunch | None:
         container = self.job_model.containers.get(processor_id)
         if container is None:
             return None
@@ -93,7 +104,7 @@ class Launcher:
             processor_id=processor_id,
             command=self.template.command,
             environment=tuple(sorted(environment.items())),
-            job_model_json=self.job_model.to_json(),
+            job_model_json=job_model_json,
             store_directories=directories,
             stop_grace_s=self.template.stop_grace_s,
             files=login,

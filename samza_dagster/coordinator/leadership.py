@@ -41,7 +41,12 @@ from samza_dagster.coordinator.kafka import (
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
-from samza_dagster.coordinator.limits import CLEAN_AFTER, knows_fault_domains, limits_of
+from samza_dagster.coordinator.limits import (
+    CLEAN_AFTER,
+    knows_fault_domains,
+    limits_of,
+    parks_starts,
+)
 from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
@@ -246,6 +251,7 @@ class Leadership:
                     connection.job_id,
                     deployment.job_model,
                     self._fencing.principals,
+                    parked_starts=parks_starts(settings.config),
                 ),
                 stored=stored,
                 state=replace(stored, limits=leases.limits) if stored.deployment_id else stored,

@@ -96,6 +96,7 @@ OLDER_HOST_AFFINITY = "yarn.samza.host-affinity.enabled"
 FAIL_JOB = "cluster-manager.container.fail.job.after.retries"
 FAULT_DOMAINS = "cluster-manager.fault-domain-aware.standby.enabled"
 FENCING = f"{OWN_PREFIX}fencing"
+PARKED_STARTS = f"{OWN_PREFIX}parked.starts"
 
 
 def limits_of(config: Mapping[str, str]) -> Limits:
@@ -125,6 +126,11 @@ def limits_of(config: Mapping[str, str]) -> Limits:
 def knows_fault_domains(config: Mapping[str, str]) -> bool:
     """Whether the fault domains that agents tell of count; only an explicit `false` says no."""
     return _is_true(config, FAULT_DOMAINS, "true")
+
+
+def parks_starts(config: Mapping[str, str]) -> bool:
+    """Whether a container's process is launched once its resource is held, before its start."""
+    return _is_true(config, PARKED_STARTS, "true")
 
 
 def _is_true(config: Mapping[str, str], key: str, default: str) -> bool:

@@ -2,14 +2,17 @@
 
 Real containers keep no journal. Any process below the sandbox's directory that carries an
 execution id in its environment is one; a JVM lives for seconds, the table is read 20
-times a second. Two of a processor at once, or two of a group on one host, are told.
+times a second. One that is parked (launched before its start) owns nothing: it counts from
+the release of its JobModel, which its record has before it gets a byte of it. Two of a
+processor at once, or two of a group on one host, are told.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ class _Seen:
     host: str
     pid: int
     at: float
+    released: bool = False
 
 
 class KernelWitness:
@@ -66,6 +70,7 @@ class KernelWitness:
                     "at": seen.at,
                 }
                 for seen in self._containers.values()
+                if seen.released
             ]
             return sorted([*starts, *self._violations.values()], key=lambda line: line["at"])
 
@@ -82,6 +87,11 @@ class KernelWitness:
 
     def _look(self) -> None:
         now = time.time()
+        # Before the table is read: who is in it then was released while it lived.
+        with self._lock:
+            for key, seen in self._containers.items():
+                if not seen.released and self._is_released(seen):
+                    self._containers[key] = replace(seen, released=True, at=now)
         live = {(stat.pid, stat.start_ticks): stat for stat in all_processes() if not stat.is_dead}
         with self._lock:
             for key, stat in live.items():
@@ -92,7 +102,15 @@ class KernelWitness:
                 self._identify(key, stat, now)
             for key in self._strangers.keys() - live.keys():
                 del self._strangers[key]
-            self._compare([seen for key, seen in self._containers.items() if key in live], now)
+            released = [s for key, s in self._containers.items() if key in live and s.released]
+            self._compare(released, now)
+
+    def _is_released(self, seen: _Seen) -> bool:
+        record = Path(self._directory) / seen.host / "incarnations" / seen.execution
+        try:
+            return bool(json.loads((record / "marks.json").read_text())["released"])
+        except (OSError, ValueError):
+            return False
 
     def _identify(self, key: _Key, stat: Stat, now: float) -> None:
         try:

@@ -1,8 +1,8 @@
 """Stands in for the JVM of a container: reads its JobModel, heartbeats, holds its stores.
 
 Standard library alone, so that it starts in 50 ms. It takes an exclusive lock in every
-store directory, as RocksDB does, and from its first moment on one of its processor in the
-whole job and one of its group on its host. It writes what it sees to `journal.jsonl` beside
+store directory, as RocksDB does, and from when it has its JobModel on one of its processor in
+the whole job and one of its group on its host (parked before that, it owns nothing). It writes what it sees to `journal.jsonl` beside
 the state, so that a test hears of overlaps from the kernel and not from the coordinator.
 """
 
@@ -46,6 +46,8 @@ def main() -> int:
             return False
         return True
 
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        model = json.loads(answer.read())
     # The job's directory holds one directory a host, and the state is in that.
     everywhere = os.path.join(os.path.dirname(os.path.dirname(base)), "alive", processor)
     group = processor.split("-")[0]
@@ -57,8 +59,6 @@ def main() -> int:
     if any(os.path.exists(os.path.join(base, name)) for name in refused):
         note("refused")
         return 3
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        model = json.loads(answer.read())
     for task in model["containers"][processor]["tasks"]:
         parts = task.split("-")
         active = parts[1] if len(parts) > 2 else task

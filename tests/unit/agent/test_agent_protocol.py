@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.agent.parking import digest
 from samza_dagster.agent.protocol import REFUSED, Command, ProtocolError, parse_reply
 
 pytestmark = pytest.mark.unit
@@ -117,3 +118,45 @@ def test_a_command_without_a_usable_id_spoils_the_reply() -> None:
     """It could never be acknowledged."""
     with pytest.raises(ProtocolError, match=r"commands\.id"):
         only({"kind": "stop", "execution_id": "0_7"})
+
+
+def test_a_reservation_may_bring_the_launch_without_its_job_model() -> None:
+    """The start brings that. A launch that can't be used parks nothing, and the resource is held."""
+    bare = {key: value for key, value in LAUNCH.items() if key != "job_model_json"}
+    reserve = {"id": "1", "kind": "reserve", "request_id": "r", "memory_mb": 5, "cores": 1}
+    assert only(reserve).launch is None
+    launch = only({**reserve, "launch": bare}).launch
+    assert launch is not None
+    assert (launch.execution_id, launch.job_model_json) == ("0_7", "")
+    broken = only({**reserve, "launch": {**bare, "execution_id": "../x"}})
+    assert (broken.kind, broken.memory_mb, broken.launch) == ("reserve", 5, None)
+
+
+def test_a_start_without_a_job_model_is_refused() -> None:
+    """Only a reservation may lack it."""
+    bare = {key: value for key, value in LAUNCH.items() if key != "job_model_json"}
+    refused = only({"id": "c1", "kind": "start", "request_id": "r1", "launch": bare})
+    assert refused.kind == REFUSED
+    assert "job_model_json" in refused.why
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({"job_model_json": "later"}, True),
+        ({"environment": {"A": "c"}}, False),
+        ({"command": ["java"]}, False),
+        ({"files": {"login": "x"}}, False),
+        ({"store_directories": ["job-1/store/Partition_1"]}, False),
+        ({"stop_grace_s": 1}, False),
+        ({"processor_id": "1"}, False),
+    ],
+)
+def test_only_the_job_model_is_no_part_of_what_is_parked(
+    changed: dict[str, Any], *, same: bool
+) -> None:
+    """A process that was made by anything else isn't the one that the start wants."""
+    one, other = only(start()).launch, only(start(**changed)).launch
+    assert one is not None
+    assert other is not None
+    assert (digest(one) == digest(other)) is same

@@ -10,6 +10,7 @@ import pytest
 from samza_dagster.cluster.agent_messages import parse_sync
 from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.cluster.resource_requests import ResourceRequests
 
 pytestmark = pytest.mark.unit
@@ -38,7 +39,13 @@ class Cluster:
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self.told.append((name, arguments))
 
-    def report(self, host: str, free: int = 1000, held: tuple[str, ...] = ()) -> None:
+    def report(
+        self,
+        host: str,
+        free: int = 1000,
+        held: tuple[str, ...] = (),
+        parked: dict[str, bool] | None = None,
+    ) -> None:
         book = self.books.setdefault(host, HostBook(host))
         book.commands.clear()
         resources = {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9}
@@ -51,6 +58,10 @@ class Cluster:
             "sequence": book.sequence + 1,
             "resources": resources,
             "reservations": reservations,
+            "parked": [
+                {"execution_id": f"e-{request_id}", "request_id": request_id, "ready": ready}
+                for request_id, ready in (parked or {}).items()
+            ],
         }
         book.take(parse_sync(json.dumps(message).encode()))
         self.requests.reconcile(book)
@@ -180,3 +191,91 @@ def test_the_first_host_to_register_does_not_get_everything() -> None:
     cluster.now = 1.0
     cluster.requests.place()
     assert {host for host, _, request in cluster.sent if request.startswith("any")} == {"a", "b"}
+
+
+def ahead(cluster: Cluster, host: str | None = None, expires_in_s: float = 60.0) -> None:
+    """Asks for `r` with a launch, while what it replaces runs on."""
+    launch = ContainerLaunch("e-r", "0", ("java",), (), "", ())
+    ask = ResourceAsk("r", host, (), 400, 1, expires_in_s, launch, ahead=True)
+    cluster.requests.request(ask)
+
+
+def test_what_runs_is_told_of_its_place_once_its_replacement_is_ready(cluster: Cluster) -> None:
+    """The reserve brings the launch; a report that says ready brings the callback, once."""
+    cluster.report("a")
+    ahead(cluster)
+    ((command),) = cluster.books["a"].commands.values()
+    assert command["launch"]["execution_id"] == "e-r"
+    assert "job_model_json" not in command["launch"]
+    cluster.requests.answered("a", "r", ok=True, why="")
+    cluster.report("a", held=("r",), parked={"r": False})
+    assert cluster.told == []
+    cluster.report("a", held=("r",), parked={"r": True})
+    cluster.report("a", held=("r",), parked={"r": True})
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+
+
+def test_an_agent_that_parks_nothing_is_not_waited_for(cluster: Cluster) -> None:
+    """One of before, one that has enough parked, one whose process died."""
+    cluster.report("a")
+    ahead(cluster)
+    cluster.requests.answered("a", "r", ok=True, why="")
+    assert cluster.told == []
+    cluster.report("a", held=("r",))
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+
+
+@pytest.mark.parametrize(("expires_in_s", "told_at"), [(60.0, 8.0), (5.0, 4.0)])
+def test_readiness_is_waited_for_within_bounds(
+    cluster: Cluster, expires_in_s: float, told_at: float
+) -> None:
+    """A few seconds, and never to the request's end: the resource is held, it is told of."""
+    cluster.report("a")
+    ahead(cluster, expires_in_s=expires_in_s)
+    cluster.requests.answered("a", "r", ok=True, why="")
+    cluster.report("a", held=("r",), parked={"r": False})
+    assert min(cluster.requests.deadlines()) == told_at
+    cluster.now = told_at - 0.1
+    cluster.requests.expire()
+    assert cluster.told == []
+    cluster.now = told_at
+    cluster.requests.expire()
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+
+
+def test_a_new_leader_waits_for_what_it_finds_parked(cluster: Cluster) -> None:
+    """The reservation of the leader before, its process on its way."""
+    cluster.report("a", held=("r",), parked={"r": False})
+    cluster.told.clear()
+    cluster.requests = ResourceRequests(
+        cluster.books,
+        send=cluster._send,
+        notify=lambda notice: notice(cluster),  # pyright: ignore[reportArgumentType]
+        clock=lambda: cluster.now,
+    )
+    ahead(cluster)
+    assert cluster.told == []
+    cluster.report("a", held=("r",), parked={"r": True})
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+    assert not [kind for _, kind, _ in cluster.sent if kind == "reserve"]
+
+
+def test_a_release_or_a_lost_host_ends_the_wait(cluster: Cluster) -> None:
+    """Given back where it is held; asked anew elsewhere."""
+    for name in ("a", "b"):
+        cluster.report(name)
+    ahead(cluster)
+    cluster.requests.answered("a", "r", ok=True, why="")
+    cluster.report("a", held=("r",), parked={"r": False})
+    cluster.books["a"].lose()
+    cluster.requests.host_lost("a")
+    cluster.requests.place()
+    assert cluster.sent[-1] == ("b", "reserve", "r")
+    cluster.requests.answered("b", "r", ok=True, why="")
+    cluster.report("b", held=("r",), parked={"r": False})
+    cluster.requests.release("r")
+    assert ("b", "release", "r") in cluster.sent
+    cluster.now = 30.0
+    cluster.requests.expire()
+    cluster.report("b", held=("r",), parked={"r": True})
+    assert cluster.told == []

@@ -14,11 +14,13 @@ from samza_dagster.coordinator.limits import (
     FAULT_DOMAINS,
     FENCING,
     HOST_AFFINITY,
+    PARKED_STARTS,
     SETTINGS,
     UNLIMITED,
     Setting,
     knows_fault_domains,
     limits_of,
+    parks_starts,
 )
 from samza_dagster.errors import InvalidInput
 from samza_dagster.placement.leases import shortest_left_ms
@@ -43,7 +45,7 @@ def test_the_page_names_every_setting_with_its_default() -> None:
         (row,) = [row for row in rows if f"`{setting.key}`" in row]
         assert rows[row] == str(setting.default)
         assert not setting.older or f"`{setting.older}`" in row
-    for key in (HOST_AFFINITY, FAIL_JOB, FAULT_DOMAINS, FENCING):
+    for key in (HOST_AFFINITY, FAIL_JOB, FAULT_DOMAINS, FENCING, PARKED_STARTS):
         assert any(f"`{key}`" in row for row in rows)
 
 
@@ -97,6 +99,12 @@ def test_fencing_is_one_of_two_words() -> None:
     with pytest.raises(InvalidInput, match="brokers") as raised:
         limits_of({FENCING: "brokers"})
     assert f"{FENCING}=lease" in raised.value.fix
+
+
+def test_starts_are_parked_unless_it_is_turned_off() -> None:
+    """By the word alone."""
+    assert parks_starts({})
+    assert not parks_starts({PARKED_STARTS: "False "})
 
 
 def test_fault_domains_count_unless_they_are_turned_off() -> None:

@@ -285,3 +285,29 @@ def test_a_start_whose_login_cannot_be_made_is_dropped_and_not_called_failed() -
     runner(brokers, failed).run(commands.StartContainer("0", "x-1", "h1", "r1"))
     assert brokers.calls == []
     assert failed == []
+
+
+def test_a_reservation_takes_the_launch_along_and_admits_nobody() -> None:
+    """The login's file without the login at the brokers; the JobModel comes with the start."""
+    asked: list[dict[str, Any]] = []
+    brokers = Brokers()
+    effects = runner(brokers, [])
+    vars(brokers)["request_resource"] = lambda request_id, **rest: asked.append(rest)
+    request = commands.RequestResource("r1", "0", "h1", (), 100, 1, 5_000, "x-1", ahead=True)
+    effects.run(request)
+    assert brokers.calls == []
+    launch = asked[0]["launch"]
+    assert (launch.execution_id, launch.job_model_json) == ("x-1", "")
+    assert asked[0]["ahead"]
+    vars(brokers)["start_container"] = lambda _request, _host, launch: asked.append(vars(launch))
+    effects.run(commands.StartContainer("0", "x-1", "h1", "r1"))
+    assert {**asked[1], "job_model_json": ""} == vars(launch)
+
+
+def test_a_launcher_that_parks_nothing_gives_no_launch_ahead() -> None:
+    """`samza.dagster.parked.starts=false`."""
+    model = plan(CONFIG, {"in": 1}, "run-1").job_model
+    launcher = Launcher(LaunchTemplate(command=("java",)), "j", "1", model, parked_starts=False)
+    assert launcher.ahead("0", "x-1") is None
+    assert launcher.launch("0", "x-1") is not None
+    assert Launcher(LaunchTemplate(command=("java",)), "j", "1", model).ahead("9", "x-1") is None

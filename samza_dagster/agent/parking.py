@@ -1,0 +1,145 @@
+"""Containers that are launched before their start: their JVM waits for a JobModel.
+
+One is `parked` from its reservation on. It has a record and a warden as any incarnation
+does, but isn't one yet: it isn't reported as a container, holds no store directory, and its
+JobModel is there only once its start comes, which makes it an incarnation. A start on a
+reservation that is gone, or another launch, never gets it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import select
+import shutil
+import time
+from typing import Any, Dict, List, Optional
+
+from samza_dagster.agent import procfs
+from samza_dagster.agent.examination import LOOK_AGAIN_S
+from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.protocol import Launch
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+MOST_PARKED = 2
+"""On one host at a time: each may cost a core for the seconds of its JVM's start."""
+PARKED_S = 120.0
+"""Without a start for so long, it is killed; a start after that is a launch as ever."""
+_DEATH_S = 2.0
+
+
+def digest(launch: Launch) -> str:
+    """Equal for launches that are the same but for the JobModel, which is the start's."""
+    same = launch._replace(job_model_json="")
+    return hashlib.sha256(json.dumps(same, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+class ParkingLot:
+    """The parked ones of a host by execution id; changed only under the agent's lock."""
+
+    def __init__(self) -> None:
+        self.parked: Dict[str, Incarnation] = {}
+
+    def has_room(self) -> bool:
+        """Whether another one may be parked."""
+        return len(self.parked) < MOST_PARKED
+
+    def find(self, execution_id: str) -> Optional[Incarnation]:
+        """The parked one, unless it is being killed."""
+        found = self.parked.get(execution_id)
+        return None if found is None or found.stop_asked else found
+
+    def of_request(self, request_id: str) -> List[Incarnation]:
+        """What waits on this reservation."""
+        return [
+            p
+            for p in self.parked.values()
+            if p.spec.get("request_id") == request_id and not p.stop_asked
+        ]
+
+    def claimable(self, request_id: str, launch: Launch) -> Optional[Incarnation]:
+        """The one that this start may use."""
+        found = self.find(launch.execution_id)
+        fits = (
+            found is not None
+            and found.spec.get("request_id") == request_id
+            and found.spec.get("launch_digest") == digest(launch)
+        )
+        return found if fits else None
+
+    def stale(self, now: float) -> List[Incarnation]:
+        """Those whose start hasn't come in time; `now` is monotonic."""
+        return [p for p in self.parked.values() if p.stale_at is not None and p.stale_at <= now]
+
+    def to_json(self) -> List[Dict[str, Any]]:
+        """As a sync reports them: only those that a start may still use."""
+        return [
+            {
+                "execution_id": p.execution_id,
+                "request_id": p.spec.get("request_id"),
+                "ready": p.ready,
+            }
+            for p in self.parked.values()
+            if not p.stop_asked
+        ]
+
+    def take(self, execution_id: str) -> Incarnation:
+        """It isn't parked any more."""
+        return self.parked.pop(execution_id)
+
+
+def discard(found: Incarnation, now: float, why: str) -> None:
+    """It has nothing to flush: SIGKILL at once, and again at each look until it is dead."""
+    LOG.info("%s, parked, is killed: %s", found.execution_id, why)
+    found.stop_asked, found.stale_at = True, None
+    found.mark()
+    if found.read_processes():
+        assert found.warden is not None  # read together
+        assert found.container is not None
+        procfs.kill_group(found.container.name, found.warden.name.pid)
+    elif found.warden is not None:
+        found.warden.send(15)  # it may be about to fork, and knows best
+    found.kill_at = now + LOOK_AGAIN_S
+
+
+def kill_now(found: Incarnation) -> bool:
+    """Kills it with its warden and removes its record; False when that takes too long.
+
+    For the rare start that can't use what is parked under its execution id: nothing else
+    may have that directory before.
+    """
+    deadline = time.monotonic() + _DEATH_S
+    while not _is_gone(found):
+        if time.monotonic() > deadline:
+            return False
+        _wait(found)
+    found.close()
+    shutil.rmtree(str(found.directory), ignore_errors=True)
+    return True
+
+
+def _is_gone(found: Incarnation) -> bool:
+    if found.warden is not None:
+        found.warden.send(9)  # a container that it has forked dies with it
+        if not found.warden.is_dead():
+            return False
+    if not found.read_processes():
+        return found.bar("its start came with another launch")
+    assert found.warden is not None
+    assert found.container is not None
+    procfs.kill_group(found.container.name, found.warden.name.pid)
+    return (
+        found.warden.is_dead()
+        and found.container.is_dead()
+        and not procfs.group_of(found.container.name, found.warden.name.pid)
+    )
+
+
+def _wait(found: Incarnation) -> None:
+    poller = select.poll()
+    for handle in (found.warden, found.container):
+        if handle is not None and handle.pidfd is not None and not handle.is_dead():
+            poller.register(handle.pidfd, select.POLLIN)
+    poller.poll(20)
