@@ -60,9 +60,9 @@ faults-real: $(STAMP) java ## faults of real containers that `make test` has no 
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json
 
-simulate: $(STAMP) ## 5,000,000 events of virtual worlds, under every judge
+simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds under every judge
 	@mkdir -p benchmarks/results
-	@$(BIN)/samza-dagster simulate --events 5000000 --workers 2 --json > benchmarks/results/simulation.json; \
+	@$(BIN)/samza-dagster simulate --events 6700000 --workers 2 --laws-every 4 --json > benchmarks/results/simulation.json; \
 	  code=$$?; head -c 600 benchmarks/results/simulation.json; exit $$code
 
 mutants: $(STAMP) ## each planted bug against the simulator alone

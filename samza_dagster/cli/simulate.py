@@ -46,6 +46,14 @@ AT_LEAST = 100
     help="Processes; the seeds are the same for any number.",
 )
 @click.option(
+    "--laws-every",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="The laws judge every Nth history; the invariants judge each.",
+)
+@click.option(
     "--replay",
     "script_file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -79,6 +87,7 @@ def simulate(
     seed: int,
     events: int,
     workers: int,
+    laws_every: int,
     script_file: Path | None,
     log_file: Path | None,
     small: bool,
@@ -113,10 +122,12 @@ def simulate(
         from samza_dagster.cli.small_world import explore_small_world
 
         return explore_small_world(states, workers, as_json, quiet)
-    return _search(seed, events, workers, as_json, quiet)
+    return _search(seed, events, workers, laws_every, as_json, quiet)
 
 
-def _search(seed: int, events: int, workers: int, as_json: bool, quiet: bool) -> int:
+def _search(
+    seed: int, events: int, workers: int, laws_every: int, as_json: bool, quiet: bool
+) -> int:
     from samza_dagster.simulation.campaign import run
     from samza_dagster.simulation.judges.violation import JUDGES
 
@@ -133,7 +144,14 @@ def _search(seed: int, events: int, workers: int, as_json: bool, quiet: bool) ->
                 nl=False,
             )
 
-    result = run(seed, events, workers=workers, progress=progress, clock=time.monotonic)
+    result = run(
+        seed,
+        events,
+        workers=workers,
+        laws_every=laws_every,
+        progress=progress,
+        clock=time.monotonic,
+    )
     if shows:
         click.echo(err=True)
     idle = [name for name in JUDGES if not result.premises[name]]
@@ -161,6 +179,7 @@ def _show(result: Result, invariants: tuple[str, ...]) -> None:
             ("histories", f"{result.histories:,}"),
             ("events", f"{result.events:,}"),
             ("events that changed the state", f"{result.changes:,}"),
+            ("histories that the laws judged too", f"{result.judged_by_law:,}"),
             ("faults", f"{result.faults:,}"),
             ("seconds", f"{result.seconds:.1f}"),
             ("events a second", f"{rate:,.0f}"),

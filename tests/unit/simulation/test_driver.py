@@ -114,3 +114,15 @@ def test_what_is_missing_in_the_table_is_named() -> None:
     counts = Counter({(row, column): 2 for row in ROWS for column in COLUMNS})
     counts["failover", "crash"] = 1
     assert missing(counts, 2) == [("failover", "crash")]
+
+
+def test_the_laws_may_be_left_to_some_of_the_histories() -> None:
+    """The histories are the same, and the invariants judge each of them."""
+    clock = iter(range(1_000)).__next__
+    every = campaign.run(3, 600, steps=30, clock=clock)
+    some = campaign.run(3, 600, steps=30, laws_every=4, clock=clock)
+    assert (every.events, every.changes, every.faults) == (some.events, some.changes, some.faults)
+    assert every.judged_by_law == every.histories
+    assert some.judged_by_law == every.histories // 4
+    assert 0 < some.premises["books-balance"] < every.premises["books-balance"]
+    assert some.premises["one-owner"] == every.premises["one-owner"]
