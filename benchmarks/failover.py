@@ -85,7 +85,7 @@ class Moves:
     def _caught_up(self) -> None:
         until(
             "nothing is missing",
-            lambda: self.judge.judge(deadline_s=10).missing == 0,
+            lambda: self.judge.judge(deadline_s=PATIENCE_S).missing == 0,
             seconds=PATIENCE_S,
         )
 

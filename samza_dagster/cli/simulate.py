@@ -118,7 +118,7 @@ def simulate(
 
 def _search(seed: int, events: int, workers: int, as_json: bool, quiet: bool) -> int:
     from samza_dagster.simulation.campaign import run
-    from samza_dagster.simulation.violation import JUDGES
+    from samza_dagster.simulation.judges.violation import JUDGES
 
     shows = sys.stderr.isatty() and not quiet
 

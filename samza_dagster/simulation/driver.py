@@ -14,11 +14,22 @@ from samza_dagster.placement.state import AskKind, PlacementAsk, Role
 from samza_dagster.simulation import happenings
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
 from samza_dagster.simulation.fingerprint import state_digest
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
 from samza_dagster.simulation.setup import Setup, draw
-from samza_dagster.simulation.violation import InvariantViolated
+from samza_dagster.simulation.tempers import (
+    ABOUT,
+    ACTS,
+    DEPLOYS,
+    DESTINATIONS,
+    EAGER,
+    EXPIRIES,
+    KINDS,
+    KINDS_OF,
+    TEMPERS,
+)
 from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import Reducer, World
 
@@ -92,51 +103,12 @@ def _digest(history: History, world: World) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_DESTINATIONS = (
-    naming.ANY_HOST,
-    naming.ANY_HOST,
-    naming.LAST_SEEN,
-    naming.FORCE_RESTART_LAST_SEEN,
-    naming.STANDBY,
-    naming.STANDBY,
-)
-_KINDS = (
-    *((AskKind.PLACE,) * 10),
-    *((AskKind.FAIL_OVER,) * 2),
-    *((AskKind.START_STANDBY,) * 2),
-    *((AskKind.STOP_STANDBY,) * 2),
-    *((AskKind.COMMIT,) * 3),
-    AskKind.RELEASE,
-    *((AskKind.CANCEL,) * 2),
-)
-_SWAPS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
-_TEMPERS: dict[str, tuple[str, ...]] = {
-    "plain": (),
-    "plain too": (),
-    "crashes": ("crash", "zombie", "metastore away"),
-    "deaths": ("death", "failing start"),
-    "silences": ("lost host", "partition"),
-    "stubborn": ("stop fails", "slow stop", "no check-in"),
-    "deploys": (),
-    "holds": ("expired reservation", "lost host", "agent restart", "crash"),
-    "standbys": ("death", "stop fails", "lost host"),
-}
-"""What a history is rich in, with the faults that half of its faults are."""
-
-_KINDS_OF = {
-    "standbys": _SWAPS,
-    "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
-}
-_EXPIRIES = (None, None, None, 20_000, 1)
-_ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
-
-
 class _Driver:
     def __init__(self, lots: random.Random, profile: Profile, setup: Setup, seed: int) -> None:
         self.lots = lots
         self.profile = profile
         self.setup = setup
-        self.temper = tuple(_TEMPERS)[seed % len(_TEMPERS)]
+        self.temper = tuple(TEMPERS)[seed % len(TEMPERS)]
         self.asked = 0
         self.runs = 1
 
@@ -150,6 +122,9 @@ class _Driver:
             times = profile.rarest if rows & RAREST else profile.rare if rows & RARE else 1.0
             if self.temper == "holds" and "action held" not in rows:
                 times *= 0.2  # a quiet world until something is held
+            if self.temper in ("moves", "stops"):
+                acts = any(row in ACTS for row in rows)
+                times = max(times, profile.rare) if acts else 0.2
             if draw_ < profile.fault * times:
                 return self._fault(world)
             draw_ = lots.uniform(most, 1.0)
@@ -159,9 +134,10 @@ class _Driver:
             if broken is not None:
                 return broken
         draw_ -= profile.heal
-        if draw_ < profile.wish:
+        wish = profile.wish * (1.0 if world.leader.unread else EAGER.get(self.temper, 1.0))
+        if draw_ < wish:
             return self._wish(world)
-        draw_ -= profile.wish
+        draw_ -= wish
         moves = happenings.due(world)
         if not moves:
             # A quiet world is one in which somebody wants something, or time goes on.
@@ -192,7 +168,7 @@ class _Driver:
             if column is not None:
                 by_column.setdefault(column, []).append(move)
         columns = [column for column in COLUMNS if column in by_column]
-        wanted = [column for column in _TEMPERS[self.temper] if column in by_column]
+        wanted = [column for column in TEMPERS[self.temper] if column in by_column]
         if wanted and self.lots.random() < 0.5:
             columns = wanted
         return self.lots.choice(by_column[self.lots.choice(columns)])
@@ -222,16 +198,17 @@ class _Driver:
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
         if kind < 0.13:
             return Move("stall", (self._any_incarnation(world),))
-        if kind < (0.4 if self.temper == "deploys" else 0.15):
+        if kind < DEPLOYS.get(self.temper, 0.15):
             return self._deploy()
         return self._ask(world)
 
     def _any_incarnation(self, world: World) -> str:
         """Mostly a standby's; now and then one that is long gone."""
+        groups = world.committed.groups
         known = [
             (p.role, p.incarnation.execution_id)
-            for group in world.committed.groups.values()
-            for p in group.processors.values()
+            for name in sorted(groups)
+            for p in groups[name].processors.values()
             if p.incarnation is not None
         ]
         standbys = [name for role, name in known if role is Role.STANDBY]
@@ -244,24 +221,26 @@ class _Driver:
         return Move("deploy", (f"run-{self.runs}", layout))
 
     def _processors(self, world: World) -> list[str]:
-        return [pid for group in world.committed.groups.values() for pid in group.processors]
+        # By name: the order of an immutable map differs from process to process.
+        groups = world.committed.groups.values()
+        return sorted(pid for group in groups for pid in group.processors)
 
     def _ask(self, world: World) -> Move:
         lots, asked = self.lots, world.brokers.asked
         if asked and lots.random() < 0.03:
             return label(asked[lots.choice(list(asked))])
         self.asked += 1
-        kind = lots.choice(_KINDS_OF.get(self.temper, _KINDS))
+        kind = lots.choice(KINDS_OF.get(self.temper, KINDS))
         holds = 0.8 if self.temper == "holds" else 0.3
         refers = ""
-        processors = sorted(self._processors(world))
+        processors = self._processors(world)
         pid = lots.choice(processors) if processors else "0"
         if kind in (AskKind.START_STANDBY, AskKind.FAIL_OVER) and lots.random() < 0.8:
             pid = naming.group_of(pid)
         if kind is AskKind.STOP_STANDBY:
             standbys = [p for p in processors if naming.is_standby(p)]
             pid = lots.choice(standbys) if standbys else pid
-        if kind in _ABOUT:
+        if kind in ABOUT:
             recent = list(asked)[-6:]
             held = [u for u in recent if asked[u].hold]
             wanted = held if kind is not AskKind.CANCEL and held else recent
@@ -272,7 +251,7 @@ class _Driver:
         if odd < 0.02:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
-        destination = lots.choice((*_DESTINATIONS, *self.setup.host_names))
+        destination = lots.choice((*DESTINATIONS, *self.setup.host_names))
         if self.temper == "holds" and kind is AskKind.PLACE:
             destination = lots.choice((naming.ANY_HOST, *self.setup.host_names))
         if self.temper == "standbys" and kind is AskKind.PLACE:
@@ -288,7 +267,7 @@ class _Driver:
                 pid,
                 destination,
                 lots.randrange(1_000),
-                lots.choice((60_000, None) if self.temper == "holds" else _EXPIRIES),
+                lots.choice((60_000, None) if self.temper == "holds" else EXPIRIES),
                 kind,
                 kind is AskKind.PLACE and lots.random() < holds,
                 refers,

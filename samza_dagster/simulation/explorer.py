@@ -15,10 +15,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.violation import RECOVERY_EQUIVALENT, InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.small_world import LADDER, Budget, Rung, SmallWorld, is_whole, outcome
-from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantViolated
 from samza_dagster.simulation.world import World
 
 

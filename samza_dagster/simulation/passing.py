@@ -11,7 +11,7 @@ from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.effects import place, reconcile
 from samza_dagster.simulation.hosts import VirtualHost
-from samza_dagster.simulation.violation import InvariantViolated
+from samza_dagster.simulation.judges.violation import InvariantViolated
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.world import World

@@ -10,10 +10,10 @@ from typing import Any
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.setup import Setup
-from samza_dagster.simulation.violation import InvariantViolated
 from samza_dagster.simulation.world import Reducer, World
 
 VERSION = 1

@@ -13,16 +13,17 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import Action, JobState, Limits, Phase, PlacementAsk, Stage
-from samza_dagster.simulation import faults, fingerprint, happenings, passing, quiescence, wishes
+from samza_dagster.simulation import faults, fingerprint, happenings, passing, wishes
 from samza_dagster.simulation.brokers import Brokers
 from samza_dagster.simulation.clocks import Clock, HostClock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
-from samza_dagster.simulation.durability import passed_on
 from samza_dagster.simulation.effects import act, forget_lost
 from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
+from samza_dagster.simulation.judges import quiescence
+from samza_dagster.simulation.judges.durability import passed_on
+from samza_dagster.simulation.judges.truth import Process, Truth
+from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.truth import Process, Truth
-from samza_dagster.simulation.violation import InvariantViolated
 
 C = TypeVar("C")
 Reducer = Callable[[JobState, ev.Event], Step]

@@ -1,7 +1,7 @@
 """`make mutants`: each planted bug against the simulator alone; a table, and 1 if one survives.
 
 python -m tests.mutants [NAME …] [--events N] [--json FILE]
-python -m tests.mutants --operators --sample N --seed S [--module NAME]
+python -m tests.mutants --operators --sample N --seed S [--module NAME] [--events N]
 """
 
 from __future__ import annotations
@@ -28,13 +28,18 @@ from rich.table import Table
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_the_heart
+from tests.mutants.reach import Reach
 
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1
 STEPS = 250
 LONGEST_HUNT_S = 1_800
-# Tracing is slow: what isn't reached by then is hunted all the same.
-REACHED_EVENTS = 6_000
+CATALOGUE_EVENTS = 60_000
+OPERATOR_EVENTS = 24_000
+
+
+class UnsoundHeart(Exception):
+    """The heart as it is breaks a rule: no mutant says anything before that is mended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,21 @@ class Catch:
 
 
 def hunt(
-    mutant: Mutant | None, events: int, *, seed: int = FIRST_SEED, by_law: bool = True
+    mutant: Mutant | None,
+    events: int,
+    *,
+    seed: int = FIRST_SEED,
+    by_law: bool = True,
+    only: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """One hunt in a copy of its own; None is the heart as it is.
 
     Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own.
+    With `only` no other seeds are tried.
     """
     judges = [] if by_law else ["--invariants"]
+    if only is not None:
+        judges.append("--seeds=" + ",".join(map(str, only)))
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         into = Path(name)
         if mutant is None:
@@ -67,13 +80,23 @@ def hunt(
         return _run(into, [str(seed), str(STEPS), str(events), *judges])
 
 
-def reached() -> dict[str, set[int]]:
-    """Lines of the heart that histories run through."""
+def reached(events: int) -> Reach:
+    """Lines of the heart that each history runs through, within so many events.
+
+    Raises `UnsoundHeart` when one of them breaks a rule.
+    """
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         copy_of_the_heart(Path(name))
-        arguments = [str(FIRST_SEED), str(STEPS), str(REACHED_EVENTS), "--reached"]
+        arguments = [str(FIRST_SEED), str(STEPS), str(events), "--reached"]
         lines = _run(Path(name), arguments)
-    return {file: set(ran) for file, ran in lines.items()}
+    if "invariant" in lines:
+        raise UnsoundHeart(str(lines.get("what")))
+    return Reach(
+        {
+            int(seed): {file: frozenset(ran) for file, ran in files.items()}
+            for seed, files in lines.items()
+        }
+    )
 
 
 def _run(into: Path, arguments: list[str]) -> dict[str, Any]:
@@ -109,7 +132,7 @@ def main() -> int:
     """Runs the catalogue, or a sample of operator mutants."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="only these of the catalogue, or of the sample")
-    parser.add_argument("--events", type=int, default=60_000, help="longest hunt for one mutant")
+    parser.add_argument("--events", type=int, help="longest hunt for one mutant")
     parser.add_argument("--operators", action="store_true", help="operator mutants instead")
     parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
     parser.add_argument("--seed", type=int, default=1, help="which operator mutants")
@@ -117,6 +140,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write the results there as well")
     options = parser.parse_args()
+    if options.events is None:
+        options.events = OPERATOR_EVENTS if options.operators else CATALOGUE_EVENTS
     console = Console() if sys.stdout.isatty() else Console(width=150)
     mutants = _chosen(options)
     if options.operators:
@@ -125,13 +150,19 @@ def main() -> int:
         console.print(f"left out as equivalent (tests/mutants/equivalent.py): {len(alike)}")
         for mutant in alike:
             console.print(f"  {mutant.name}", highlight=False)
-    sound = hunt(None, options.events, by_law=options.operators)
-    if sound["invariant"] is not None:
-        console.print(f"[red]the heart itself breaks {sound['invariant']}[/]: {sound['what']}")
-        console.print(f"seed {sound.get('seed')}; no mutant says anything before that is mended")
-        return 1
     began = time.monotonic()
-    catches = _hunt_all(console, mutants, options)
+    reach = None
+    if options.operators:
+        reach = reached(options.events)
+        console.print(
+            f"{len(reach.seeds)} histories of {options.events} events in all; each mutant is "
+            "hunted in those of them that run through its statement"
+        )
+    else:
+        sound = hunt(None, options.events, by_law=False)
+        if sound["invariant"] is not None:
+            raise UnsoundHeart(f"seed {sound.get('seed')}: {sound['invariant']}: {sound['what']}")
+    catches = _hunt_all(console, mutants, options, reach)
     if options.operators:
         _tell_operators(console, catches)
     else:
@@ -157,9 +188,16 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
     return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
 
 
-def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
+def _hunt_all(
+    console: Console, mutants: list[Mutant], options: argparse.Namespace, reach: Reach | None
+) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
-        return Catch(mutant, hunt(mutant, options.events, by_law=options.operators))
+        if reach is None:
+            return Catch(mutant, hunt(mutant, options.events, by_law=False))
+        # One history in any case: it may not even load.
+        only = reach.seeds_of(mutant)
+        found = hunt(mutant, options.events, only=only or reach.seeds[:1])
+        return Catch(mutant, {**found, "reached": bool(only)})
 
     with (
         Progress(console=console, transient=True) as bar,
@@ -172,31 +210,7 @@ def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespa
             bar.advance(task)
             if not console.is_terminal:
                 print(f"{catch.mutant.name}: {catch.invariant or 'survives'}", file=sys.stderr)
-    if options.operators and any(catch.invariant is None for catch in catches):
-        _mark_unreached(catches)
     return catches
-
-
-def _mark_unreached(catches: list[Catch]) -> None:
-    """Says of each survivor whether histories run through its line at all."""
-    ran = reached()
-    for catch in catches:
-        if catch.invariant is None and not _is_module_level(catch.mutant):
-            mine = ran.get(catch.mutant.file, set())
-            catch.found["reached"] = catch.mutant.line in mine
-
-
-def _is_module_level(mutant: Mutant) -> bool:
-    """Run at import: no trace of it was kept."""
-    import ast
-
-    from tests.mutants.patches import HEART, ROOT
-
-    tree = ast.parse((ROOT / HEART / mutant.file).read_text())
-    return not any(
-        isinstance(node, ast.FunctionDef) and node.lineno <= mutant.line <= (node.end_lineno or 0)
-        for node in ast.walk(tree)
-    )
 
 
 def _tell_catalogue(console: Console, catches: list[Catch]) -> None:

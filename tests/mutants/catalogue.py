@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samza_dagster.simulation.violation import (
+from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
     FAILURE_LEAVES_RUNNING,
     NOTHING_FORGOTTEN,

@@ -1,7 +1,8 @@
 """Operator mutants that no test can find: what they change makes no difference.
 
 Reviewed one by one; each names the line as it stands, the change, and the proof in a line.
-A line that has changed takes its entry with it: the mutant is hunted again.
+A line that has changed takes its entry with it: the mutant is hunted again. Where the same
+line stands in several functions it is named as `function: line`.
 """
 
 from __future__ import annotations
@@ -20,26 +21,8 @@ EQUIVALENT: dict[Place, str] = {
     ("requests.py", "if group is None or refusal is not None:", "operand 1 dropped"): (
         "`refusal_of_ask` refuses where there is no group; the operand is there for the type"
     ),
-    ("index.py", "return _merge(heap, Node(1, entry, None, None))", "1 → 2"): (
-        "a rank only says which way a heap leans; its top is the smallest in any case"
-    ),
-    ("index.py", "return _merge(heap, Node(1, entry, None, None))", "1 → 0"): (
-        "a rank only says which way a heap leans; its top is the smallest in any case"
-    ),
-    ("index.py", "return Node(one_rank + 1, entry, other, one)", "1 → 2"): (
-        "a rank only says which way a heap leans; its top is the smallest in any case"
-    ),
-    ("index.py", "return Node(other_rank + 1, entry, one, other)", "1 → 2"): (
-        "a rank only says which way a heap leans; its top is the smallest in any case"
-    ),
     ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
         "entries that are equal are the same entry, whichever of them is on top"
-    ),
-    ("index.py", "one_rank = 0 if one is None", "0 → 1"): (
-        "a rank only says which way a heap leans; its top is the smallest in any case"
-    ),
-    ("index.py", "other_rank = 0 if other is None", "0 → 1"): (
-        "a rank only says which way a heap leans; its top is the smallest in any case"
     ),
     (
         "failover.py",
@@ -57,12 +40,27 @@ EQUIVALENT: dict[Place, str] = {
         "elif self._deadline_of(name) == due_ms and name not in groups:",
         "operand 2 dropped",
     ): "a group that is due twice: what was due is done the first time, and nothing is left",
+    **{
+        ("failover.py", f"{function}: return False", "returns None"): (
+            "whoever calls it asks for its truth alone, and keeps it nowhere"
+        )
+        for function in ("begin", "waits_for", "_qualifies")
+    },
+    **{
+        ("index_draft.py", f"{function}: self.refresh()", "statement removed"): (
+            "its one caller has it of `Draft.index`, which refreshes it before it is handed out"
+        )
+        for function in ("groups_on", "take_overdue", "keep_deadline", "anyone_waits", "next_ask")
+    },
 }
 
 
-def proof_of(file: str, line: str, change: str) -> str | None:
+def proof_of(file: str, line: str, change: str, function: str = "") -> str | None:
     """Why this change makes no difference; None when nobody has shown that."""
+    text = line.strip()
     for (where, begins, what), proof in EQUIVALENT.items():
-        if (where, what) == (file, change) and line.strip().startswith(begins):
+        if (where, what) != (file, change):
+            continue
+        if text.startswith(begins) or f"{function}: {text}".startswith(begins):
             return proof
     return None

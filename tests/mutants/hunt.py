@@ -1,14 +1,16 @@
 """Runs inside of a copy of the product: seeds until a rule is broken, or the bound is reached.
 
-    python hunt.py FIRST_SEED STEPS EVENTS [--reached] [--invariants]
+    python hunt.py FIRST_SEED STEPS EVENTS [--reached] [--invariants] [--seeds=3,17,…]
 
 Prints one JSON object. The bound is in events that the heart takes, so that a busy machine
 finds the same. A history that doesn't end (by CPU time) and a heart that raises are found too.
-With `--invariants` the ten invariants judge alone. With `--reached` it prints the lines of the heart that the seeds run through instead.
+With `--invariants` the ten invariants judge alone. With `--reached` it prints instead, per seed,
+the lines of the heart that it runs through; with `--seeds` no other seeds are tried.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import sys
@@ -39,12 +41,19 @@ def without_laws() -> None:
     from functools import partial
 
     from samza_dagster.simulation import driver
-    from samza_dagster.simulation.invariants import Judge
+    from samza_dagster.simulation.judges.invariants import Judge
 
     vars(driver)["Judge"] = partial(Judge, by_law=False)
 
 
-def hunt(first: int, steps: int, most: int, *, by_law: bool = True) -> dict[str, Any]:
+def hunt(
+    first: int,
+    steps: int,
+    most: int,
+    *,
+    by_law: bool = True,
+    only: tuple[int, ...] | None = None,
+) -> dict[str, Any]:
     """What was found: invariant, seed, events of the whole hunt; invariant None if nothing was."""
     try:
         from samza_dagster.simulation.driver import simulate
@@ -54,8 +63,11 @@ def hunt(first: int, steps: int, most: int, *, by_law: bool = True) -> dict[str,
     except Exception:
         return {"invariant": DOES_NOT_LOAD, "what": traceback.format_exc(limit=-2), "events": 0}
     signal.signal(signal.SIGPROF, _ring)
-    began, seed, events, premises = time.process_time(), first, 0, dict[str, int]()
-    while events < most:
+    began, tried, events, premises = time.process_time(), 0, 0, dict[str, int]()
+    for seed in itertools.count(first) if only is None else only:
+        if events >= most:
+            break
+        tried += 1
         signal.setitimer(signal.ITIMER_PROF, LONGEST_HISTORY_S)
         try:
             history = simulate(seed, _steps(seed - first, steps))
@@ -74,18 +86,15 @@ def hunt(first: int, steps: int, most: int, *, by_law: bool = True) -> dict[str,
                 "events": events,
                 "cpu_seconds": round(time.process_time() - began, 2),
             }
-        seed += 1
-    return {"invariant": None, "events": events, "seeds": seed - first, "premises": premises}
+    return {"invariant": None, "events": events, "seeds": tried, "premises": premises}
 
 
 def _steps(number: int, steps: int) -> int:
     return min(steps, SHORT_STEPS) if number < SHORT_HISTORIES else steps
 
 
-def reached(first: int, steps: int, most: int) -> dict[str, list[int]]:
-    """Lines of each module of the heart that ran at least once, imports left out."""
-    from samza_dagster.simulation.driver import simulate
-
+def reached(first: int, steps: int, most: int) -> dict[int, dict[str, list[int]]]:
+    """Per seed, the lines of each module of the heart that ran; 0 stands for the imports."""
     lines: dict[str, set[int]] = {}
     heart = f"samza_dagster{'/'}placement"
 
@@ -102,18 +111,34 @@ def reached(first: int, steps: int, most: int) -> dict[str, list[int]]:
         ran.add(frame.f_lineno)
         return local
 
+    def ran_so_far() -> dict[str, list[int]]:
+        return {name: sorted(ran) for name, ran in lines.items()}
+
     sys.settrace(trace)
-    seed, events = first, 0
-    while events < most:
-        events += max(1, simulate(seed, _steps(seed - first, steps)).events)
-        seed += 1
+    from samza_dagster.simulation.driver import simulate
+
     sys.settrace(None)
-    return {name: sorted(ran) for name, ran in lines.items()}
+    found, seed, events = {0: ran_so_far()}, first, 0
+    while events < most:
+        lines.clear()
+        sys.settrace(trace)
+        history = simulate(seed, _steps(seed - first, steps))
+        sys.settrace(None)
+        if history.violation is not None:
+            raise SystemExit(f"seed {seed}: {history.violation}")
+        events += max(1, history.events)
+        found[seed] = ran_so_far()
+        seed += 1
+    return found
 
 
 if __name__ == "__main__":
     arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
     numbers = int(arguments[0]), int(arguments[1]), int(arguments[2])
     laws = "--invariants" not in sys.argv
-    found = reached(*numbers) if "--reached" in sys.argv else hunt(*numbers, by_law=laws)
-    print(json.dumps(found))
+    seeds = [a.partition("=")[2] for a in sys.argv if a.startswith("--seeds=")]
+    only = tuple(int(seed) for seed in seeds[0].split(",") if seed) if seeds else None
+    if "--reached" in sys.argv:
+        print(json.dumps(reached(*numbers)))
+    else:
+        print(json.dumps(hunt(*numbers, by_law=laws, only=only)))

@@ -43,12 +43,28 @@ def operator_mutants(module: str = "") -> list[Mutant]:
 
 def equivalents(mutants: list[Mutant]) -> list[Mutant]:
     """Those of them that make no difference (`equivalent.py`)."""
-    lines = {m.file: (ROOT / HEART / m.file).read_text().splitlines() for m in mutants}
+    sources = {m.file: (ROOT / HEART / m.file).read_text() for m in mutants}
+    lines = {file: source.splitlines() for file, source in sources.items()}
+    functions = {file: _functions(source) for file, source in sources.items()}
     return [
         mutant
         for mutant in mutants
-        if proof_of(mutant.file, lines[mutant.file][mutant.line - 1], mutant.name.split(" ", 1)[1])
+        if proof_of(
+            mutant.file,
+            lines[mutant.file][mutant.line - 1],
+            mutant.name.split(" ", 1)[1],
+            functions[mutant.file].get(mutant.line, ""),
+        )
     ]
+
+
+def _functions(source: str) -> dict[int, str]:
+    """Line → the innermost function there."""
+    found: dict[int, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), node.name)
+    return found
 
 
 def _mutants_of(file: str, source: str) -> Iterator[Mutant]:

@@ -9,7 +9,7 @@ import pytest
 from samza_dagster.simulation import campaign
 from samza_dagster.simulation.campaign import Result
 from samza_dagster.simulation.coverage import COLUMNS, ROWS, missing
-from samza_dagster.simulation.violation import JUDGES
+from samza_dagster.simulation.judges.violation import JUDGES
 
 pytestmark = pytest.mark.simulator
 

@@ -14,7 +14,7 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import line_of
-from samza_dagster.simulation.violation import JUDGES
+from samza_dagster.simulation.judges.violation import JUDGES
 
 pytestmark = pytest.mark.unit
 

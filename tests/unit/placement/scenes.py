@@ -25,7 +25,7 @@ from samza_dagster.placement.state import (
 from samza_dagster.simulation.clocks import Grant
 from samza_dagster.simulation.effects import place
 from samza_dagster.simulation.hosts import Hold, Trouble
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.world import World
 

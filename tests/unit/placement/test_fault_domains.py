@@ -6,7 +6,7 @@ import pytest
 
 from samza_dagster.placement import rules
 from samza_dagster.placement.explain import explain
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
 from tests.unit.placement.scenes import HOSTS, Scene, ask
 
 pytestmark = pytest.mark.unit

@@ -25,7 +25,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.invariants import Judge
+from samza_dagster.simulation.judges.invariants import Judge
 
 try:
     from samza_dagster.placement.index_draft import rebuilt
@@ -35,7 +35,7 @@ except ImportError:
         return state
 
 
-from samza_dagster.simulation.truth import Process
+from samza_dagster.simulation.judges.truth import Process
 
 RUN = "run-1"
 

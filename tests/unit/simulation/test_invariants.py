@@ -23,8 +23,8 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation import invariants
-from samza_dagster.simulation.violation import INVARIANTS, InvariantViolated
+from samza_dagster.simulation.judges import invariants
+from samza_dagster.simulation.judges.violation import INVARIANTS, InvariantViolated
 from tests.unit.simulation.histories import (
     History,
     acting,

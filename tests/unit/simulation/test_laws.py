@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from immutables import Map
 
+from samza_dagster.placement import audit_rules
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.certificates import digest_of
+from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.codec import group_from_json
 from samza_dagster.placement.explain import Explanation, explain
+from samza_dagster.placement.index import Node
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import Group, JobState, Phase, Processor
-from samza_dagster.simulation import audit_trail, durability, explaining
-from samza_dagster.simulation.chronicle import Chronicle
+from samza_dagster.placement.state import (
+    Action,
+    Group,
+    Host,
+    JobState,
+    Phase,
+    PlacementAsk,
+    Processor,
+    ResourceRequest,
+    Stage,
+)
 from samza_dagster.simulation.driver import simulate
+from samza_dagster.simulation.judges import audit_trail, durability, explaining
+from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.starts import judge_certificates
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.violation import JUDGES, LAWS, InvariantViolated
 from samza_dagster.simulation.script import play
 from samza_dagster.simulation.setup import Setup
-from samza_dagster.simulation.starts import judge_certificates
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.violation import JUDGES, LAWS, InvariantViolated
 
 pytestmark = pytest.mark.unit
+
+MOVES = (9, 20, 31, 42)
+"""Seeds of that temper."""
 
 Doctor = Callable[[ev.Event, Step], Step]
 
@@ -198,3 +216,102 @@ def test_the_laws_are_named_once() -> None:
     """Beside the invariants, each by a name of its own."""
     assert len(set(JUDGES)) == len(JUDGES)
     assert {law for _, law, _ in DOCTORS} < set(LAWS)
+
+
+def test_a_reservation_that_stays_confirmed_while_its_host_begins_anew_is_found() -> None:
+    """The agent may have lost it: it counts again once the cluster says so."""
+    request = ResourceRequest("r-1", "host-1", (), 9_000, allocated_host="host-1")
+    ask = PlacementAsk("u1", "run-1", "0", "host-1", 1, hold=True)
+    group = Group("0", {}, Action(ask, Stage.HELD, "host-2", request))
+    state = JobState("demo", "run-1", Map({"0": group}), Map({"host-1": Host("host-1")}))
+    event = ev.HostRegistered(0, "host-1", frozenset())
+    again = (cmd.RequestResource("r-1", "0", "host-1", (), 384, 1, 8_000),)
+
+    def taken(reservation: ResourceRequest) -> Taken:
+        assert group.action is not None
+        after = replace(group, action=replace(group.action, reservation=reservation))
+        now = replace(state, groups=Map({"0": after}))
+        return Taken(state, event, now, again, [(group, after)])
+
+    judge_arrivals(Chronicle(), taken(replace(request, confirmed=False)))
+    with pytest.raises(InvariantViolated, match="is confirmed, and host-1 began anew"):
+        judge_arrivals(Chronicle(), taken(request))
+
+
+def test_a_heap_that_leans_to_the_right_is_found() -> None:
+    """What it holds is the same; a step would cost as many as wait."""
+    state = step(JobState("demo"), ev.TimePassed(5)).state
+    event, leaf = ev.TimePassed(6), Node(1, (8, 0, "b"), None, None)
+    after = step(state, event).state
+
+    def judged(heap: Node) -> None:
+        leaning = replace(after, index=after.index._replace(deadlines=heap))
+        judge_same_without_index(Taken(state, event, leaning, (), []))
+
+    judged(Node(1, (7, 0, "a"), leaf, None))
+    with pytest.raises(InvariantViolated, match="leans to the right"):
+        judged(Node(1, (7, 0, "a"), None, leaf))
+    with pytest.raises(InvariantViolated, match="is above"):
+        judged(Node(1, (9, 0, "a"), leaf, None))
+
+
+def test_an_auditor_who_forgets_the_epochs_of_older_ends_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What age has taken still bounds the epochs that follow."""
+    history = simulate(3, 120)
+    played = play(history.script.setup, history.script.moves)
+    records = [c.record for c in played.world.brokers.audit][:20]
+    remembers = audit_rules.History._end_of_older
+
+    def forgets(self: audit_rules.History, record: AuditRecord) -> None:
+        remembers(self, record)
+        self._highest_epoch = 0
+
+    monkeypatch.setattr(audit_rules.History, "_end_of_older", forgets)
+    with pytest.raises(InvariantViolated, match="an older end's epoch"):
+        audit_trail.judge_tampering(records)
+
+
+def test_a_host_that_is_excluded_without_a_reason_is_found() -> None:
+    """Also when others are lost in the same step; what the group held until then may be."""
+
+    def heart(state: JobState, event: ev.Event) -> Step:
+        taken = step(state, event)
+        if not isinstance(event, ev.HostLost):
+            return taken
+        fresh = {c.request_id for c in taken.commands if isinstance(c, cmd.RequestResource)}
+        taken = processors(lambda processor: _choosy(processor, fresh))(event, taken)
+        return replace(
+            taken,
+            commands=tuple(
+                replace(c, excluded_hosts=(*c.excluded_hosts, "host-9"))
+                if isinstance(c, cmd.RequestResource) and c.host is None
+                else c
+                for c in taken.commands
+            ),
+        )
+
+    found = (simulate(seed, 120, heart=heart).violation for seed in range(1, 40))
+    assert next(v.invariant for v in found if v is not None) == "right-place"
+
+
+def _choosy(processor: Processor, fresh: set[str]) -> Processor:
+    request = processor.request
+    if request is None or request.host is not None or request.request_id not in fresh:
+        return processor
+    return replace(
+        processor, request=replace(request, excluded_hosts=(*request.excluded_hosts, "host-9"))
+    )
+
+
+def test_histories_of_many_requests_meet_faults_while_these_are_acted_on() -> None:
+    """What passes in a few moves: something is reserved, and its coordinator or host is gone."""
+    met = Counter[str]()
+    for seed in MOVES:
+        history = simulate(seed, 250)
+        assert history.violation is None
+        for (row, column), count in history.coverage.items():
+            if row == "action reserving" and column in ("crash", "lost host", "agent restart"):
+                met[column] += count
+    assert min(met["crash"], met["lost host"], met["agent restart"]) > 0

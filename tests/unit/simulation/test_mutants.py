@@ -6,10 +6,12 @@ from collections import Counter
 
 import pytest
 
-from samza_dagster.simulation.violation import INVARIANTS
+from samza_dagster.simulation.judges.violation import INVARIANTS
 from tests.mutants.catalogue import CATALOGUE
-from tests.mutants.operators import operator_mutants
+from tests.mutants.equivalent import EQUIVALENT, proof_of
+from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, StaleMutant
+from tests.mutants.reach import AT_IMPORT, Reach, statement_of
 
 pytestmark = pytest.mark.unit
 
@@ -41,3 +43,54 @@ def test_operator_mutants_are_python_and_differ_from_the_heart() -> None:
     for text in texts:
         compile(text, "leases.py", "exec")
     assert all(mutant.line > 0 for mutant in mutants)
+
+
+SOURCE = """\
+ONE = 1
+
+@cache
+def kept(x):
+    return x + 1
+
+def chosen(x):
+    if (
+        x
+        and ONE
+    ):
+        return 1
+    for y in x: print(y)
+    return [
+        y for y in x
+    ]
+"""
+
+
+def test_a_mutant_is_hunted_where_its_statement_runs() -> None:
+    """What is inside of a block has its own; what a module or a cache keeps is hunted everywhere."""
+    assert statement_of(SOURCE, 1) is None
+    assert statement_of(SOURCE, 5) is None
+    assert statement_of(SOURCE, 7) is None
+    assert [statement_of(SOURCE, line) for line in (8, 10)] == [range(8, 12)] * 2
+    assert statement_of(SOURCE, 12) == range(12, 13)
+    assert statement_of(SOURCE, 13) == range(13, 14)
+    assert statement_of(SOURCE, 15) == range(14, 17)
+
+
+def test_histories_that_run_past_a_mutant_are_left_out() -> None:
+    """One that runs at import changes them all."""
+    mutant = next(m for m in operator_mutants("leases.py") if "returns None" in m.name)
+    lines = {3: {"leases.py": frozenset({mutant.line})}, 4: {"leases.py": frozenset({1})}, 5: {}}
+    reach = Reach({AT_IMPORT: {}, **lines})
+    assert reach.seeds == (3, 4, 5)
+    assert reach.seeds_of(mutant) == (3,)
+    at_import = {AT_IMPORT: {"leases.py": frozenset({mutant.line})}}
+    assert Reach({**lines, **at_import}).seeds_of(mutant) == (3, 4, 5)
+
+
+def test_each_proof_is_of_a_mutant_that_there_is() -> None:
+    """One whose line has changed is of no use any more; a line of another function isn't meant."""
+    left = {(m.file, m.name.split(" ", 1)[1]) for m in equivalents(operator_mutants())}
+    assert {(file, change) for file, _, change in EQUIVALENT} == left
+    line, change = "        self.refresh()", "statement removed"
+    assert proof_of("index_draft.py", line, change, "groups_on")
+    assert proof_of("index_draft.py", line, change, "_end_pauses") is None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role, Stage
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import (
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
     is_forced_restart,
     starts_by_action,
     subject_of,
 )
-from samza_dagster.simulation.taken import Both, Taken, request_ids
-from samza_dagster.simulation.violation import TALLIES
+from samza_dagster.simulation.judges.taken import Both, Taken, request_ids
+from samza_dagster.simulation.judges.violation import TALLIES
 
 _DOWN = (Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
 _LONGEST_PAUSE_MS = 30_000
@@ -140,7 +140,7 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
     ran = was.phase is Phase.STARTING and isinstance(event, ev.ContainerCheckedIn)
     if ran and isinstance(event, ev.ContainerCheckedIn) and incarnation is not None:
         ran = event.execution_id == incarnation.execution_id
-    if ran or (now.phase is Phase.RUNNING and was.phase in _DOWN):
+    if ran or (now.phase is Phase.RUNNING and was.phase in _DOWN) or _is_back(both, now):
         attempts, avoid = 0, []
     if taken.redeployed:
         attempts, avoid, failed_at = 0, [], ()
@@ -154,6 +154,12 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         )
     if now.failed_at_ms != failed_at:
         raise taken.broken(TALLIES, f"{now} by count failed at {failed_at}")
+
+
+def _is_back(both: Both, now: Processor) -> bool:
+    """Its ghost was taken back, whatever was asked of it in the same step."""
+    ghosts = () if both.old is None else both.old.ghosts
+    return now.incarnation is not None and now.incarnation in [g.incarnation for g in ghosts]
 
 
 def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> None:

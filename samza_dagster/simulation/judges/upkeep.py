@@ -5,8 +5,8 @@ from __future__ import annotations
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
-from samza_dagster.simulation.chronicle import Asked, Chronicle
-from samza_dagster.simulation.violation import (
+from samza_dagster.simulation.judges.chronicle import Asked, Chronicle
+from samza_dagster.simulation.judges.violation import (
     FAILURE_LEAVES_RUNNING,
     NOTHING_FORGOTTEN,
     RESERVE_BEFORE_STOP,

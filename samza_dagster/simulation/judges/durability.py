@@ -25,7 +25,7 @@ from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reading import in_flight
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Host, JobState
-from samza_dagster.simulation.violation import RECORDS_RESTORE, InvariantViolated
+from samza_dagster.simulation.judges.violation import RECORDS_RESTORE, InvariantViolated
 
 _ODD: tuple[Any, ...] = ({"no": "such form"}, True, 2.5, "no such value", [1], 7)
 

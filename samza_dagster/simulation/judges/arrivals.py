@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
+from samza_dagster.placement.index import Heap
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ghost, Phase, Role
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
 
 
 def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
@@ -33,6 +34,22 @@ def judge_same_without_index(taken: Taken) -> None:
     again = step(rebuilt(taken.before), taken.event)
     if again.commands != taken.commands or again.state != taken.after:
         raise taken.broken(RECORDS_RESTORE, "read back, it takes another step")
+    index = taken.after.index
+    for heap in (index.deadlines, index.turns, index.pauses, index.asks):
+        _shortest_way_out(taken, heap)
+
+
+def _shortest_way_out(taken: Taken, heap: Heap) -> int:
+    """How far it is to an empty place: never less on the left, or a step costs as many as wait."""
+    if heap is None:
+        return 0
+    left, right = _shortest_way_out(taken, heap.left), _shortest_way_out(taken, heap.right)
+    if left < right:
+        raise taken.broken(WELL_FORMED, f"the heap leans to the right: {left} and {right}")
+    for below in (heap.left, heap.right):
+        if below is not None and below.entry < heap.entry:
+            raise taken.broken(WELL_FORMED, f"{heap.entry} is above {below.entry}")
+    return right + 1
 
 
 def _judge_deployment(taken: Taken, event: ev.JobDeployed) -> None:
@@ -101,6 +118,11 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
             now is None or now.action is None or now.action.reservation is not None
         ):
             raise taken.broken(BOOKS_BALANCE, f"{host} may have lost {held}")
+        later = None if now is None or now.action is None else now.action.reservation
+        if (held is not None and held.allocated_host == host and later is not None) and (
+            later.request_id == held.request_id and later.confirmed
+        ):
+            raise taken.broken(BOOKS_BALANCE, f"{later} is confirmed, and {host} began anew")
     orphans = books - mine
     if not orphans <= stopped or any(name in books and name in started for name in mine):
         raise taken.broken(

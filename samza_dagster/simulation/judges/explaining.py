@@ -7,8 +7,8 @@ from dataclasses import replace
 from samza_dagster.model import naming
 from samza_dagster.placement.explain import Candidate, Explanation, explain
 from samza_dagster.placement.state import Group, JobState, Phase, Role
-from samza_dagster.simulation.legality import Reason, reasons, subject_of
-from samza_dagster.simulation.violation import EXPLAINS_ITSELF, InvariantViolated
+from samza_dagster.simulation.judges.legality import Reason, reasons, subject_of
+from samza_dagster.simulation.judges.violation import EXPLAINS_ITSELF, InvariantViolated
 
 _WORDS = (
     naming.ANY_HOST,

@@ -6,10 +6,10 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import Group, Processor, Role, Stage
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import gives_way_to, subject_of
-from samza_dagster.simulation.taken import Both, Taken
-from samza_dagster.simulation.violation import TRUE_CERTIFICATES
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import gives_way_to, subject_of
+from samza_dagster.simulation.judges.taken import Both, Taken
+from samza_dagster.simulation.judges.violation import TRUE_CERTIFICATES
 
 _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
 

@@ -16,10 +16,14 @@ from samza_dagster.placement.state import (
     ResourceRequest,
     Stage,
 )
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import awaits_its_place, is_forced_restart, requests_of
-from samza_dagster.simulation.taken import Both, Taken
-from samza_dagster.simulation.violation import ON_TIME
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import (
+    awaits_its_place,
+    is_forced_restart,
+    requests_of,
+)
+from samza_dagster.simulation.judges.taken import Both, Taken
+from samza_dagster.simulation.judges.violation import ON_TIME
 
 _MARGIN_MS = 1_000
 _STOP_AGAIN_MS = 30_000

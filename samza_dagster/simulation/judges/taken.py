@@ -11,8 +11,8 @@ from typing import TypeVar, cast
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Ghost, Group, Incarnation, JobState, Processor
-from samza_dagster.simulation.legality import requests_of
-from samza_dagster.simulation.violation import InvariantViolated
+from samza_dagster.simulation.judges.legality import requests_of
+from samza_dagster.simulation.judges.violation import InvariantViolated
 
 C = TypeVar("C")
 

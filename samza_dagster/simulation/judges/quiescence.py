@@ -6,9 +6,13 @@ from collections.abc import Mapping
 
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Stage
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.truth import Process, Truth
-from samza_dagster.simulation.violation import ACTED_ONCE, NOTHING_FORGOTTEN, InvariantViolated
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.truth import Process, Truth
+from samza_dagster.simulation.judges.violation import (
+    ACTED_ONCE,
+    NOTHING_FORGOTTEN,
+    InvariantViolated,
+)
 
 OUTCOMES = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.arrivals import judge_arrivals, judge_same_without_index
-from samza_dagster.simulation.audit_trail import judge_tampering, judge_trail
-from samza_dagster.simulation.books import judge_books, judge_expected, judge_sums
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.durability import judge_records
-from samza_dagster.simulation.explaining import judge_explanations
-from samza_dagster.simulation.phrases import judge_words
-from samza_dagster.simulation.rungs import judge_places
-from samza_dagster.simulation.shape import judge_shape
-from samza_dagster.simulation.starts import judge_certificates
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.tally import judge_tallies
-from samza_dagster.simulation.timing import judge_take_over, judge_timing
-from samza_dagster.simulation.truth import Truth
-from samza_dagster.simulation.turns import judge_turns
-from samza_dagster.simulation.violation import (
+from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
+from samza_dagster.simulation.judges.audit_trail import judge_tampering, judge_trail
+from samza_dagster.simulation.judges.books import judge_books, judge_expected, judge_sums
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.durability import judge_records
+from samza_dagster.simulation.judges.explaining import judge_explanations
+from samza_dagster.simulation.judges.lacking import judge_lacking
+from samza_dagster.simulation.judges.phrases import judge_words
+from samza_dagster.simulation.judges.renewals import judge_renewals
+from samza_dagster.simulation.judges.rungs import judge_places
+from samza_dagster.simulation.judges.shape import judge_shape
+from samza_dagster.simulation.judges.starts import judge_certificates
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.tally import judge_tallies
+from samza_dagster.simulation.judges.timing import judge_take_over, judge_timing
+from samza_dagster.simulation.judges.truth import Truth
+from samza_dagster.simulation.judges.turns import judge_turns
+from samza_dagster.simulation.judges.violation import (
     AUDIT_VERIFIES,
     EXPLAINS_ITSELF,
     RECORDS_RESTORE,
@@ -30,6 +32,7 @@ AGAIN_EVERY = 23
 RECORDS_AT = frozenset({45, 110, 300})
 TAMPER_EVERY = 20
 TRAIL_EVERY = 3
+LACKING_EVERY = 7
 
 
 def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
@@ -76,6 +79,9 @@ def judge_end(chronicle: Chronicle, state: JobState) -> None:
     chronicle.premises[AUDIT_VERIFIES] += 1
     if chronicle.steps % TRAIL_EVERY == 0:
         judge_trail(chronicle.trail, state)
+    judge_renewals(state.limits, state.now_ms + chronicle.steps)
+    if chronicle.steps % LACKING_EVERY == 0:
+        judge_lacking()
     if chronicle.steps % TAMPER_EVERY == 0:
         judge_tampering(chronicle.trail[:24])
 

@@ -241,6 +241,9 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
         for epoch in (record.epoch, record.epoch + 1):
             forged = _chained([*left[: place + 1], replace(unknown, epoch=epoch)], place + 1)
             yield Forgery("an end", forged, place + 2, _rules("ends"), ("demo-x-9",))
+        earlier = [*left[:place], replace(unknown, epoch=record.epoch), *left[place:]]
+        forged, names = _chained(earlier, place), (f"epoch {record.epoch} after",)
+        yield Forgery("an older end's epoch", forged, place + 2, _rules("epoch"), names)
         if record.epoch > 1:
             older = replace(unknown, epoch=record.epoch - 1)
             again = replace(record, execution_id="demo-x-9", epoch=10**6)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest, Stage
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import requests_of
-from samza_dagster.simulation.taken import Taken, request_ids
-from samza_dagster.simulation.violation import BOOKS_BALANCE
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import requests_of
+from samza_dagster.simulation.judges.taken import Taken, request_ids
+from samza_dagster.simulation.judges.violation import BOOKS_BALANCE
 
 
 def judge_books(chronicle: Chronicle, taken: Taken) -> None:

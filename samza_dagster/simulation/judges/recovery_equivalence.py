@@ -8,8 +8,8 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import Action, Group, JobState, Phase, ResourceRequest
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.violation import RECOVERY_EQUIVALENT, InvariantViolated
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.violation import RECOVERY_EQUIVALENT, InvariantViolated
 
 
 def judge_restart(

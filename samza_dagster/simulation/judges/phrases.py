@@ -15,12 +15,12 @@ from samza_dagster.placement.state import (
     PlacementAsk,
     Stage,
 )
-from samza_dagster.simulation.chronicle import CONTROLS, TERMINAL, Chronicle
-from samza_dagster.simulation.legality import subject_of
-from samza_dagster.simulation.refusals import refusal
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.turns import first_ready, is_ready
-from samza_dagster.simulation.violation import TRUE_WORDS
+from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle
+from samza_dagster.simulation.judges.legality import subject_of
+from samza_dagster.simulation.judges.refusals import refusal
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.turns import first_ready, is_ready
+from samza_dagster.simulation.judges.violation import TRUE_WORDS
 
 _REQUESTED = "Preferred Resources requested"
 _STOPPING = "Active container stop in progress"

@@ -13,9 +13,9 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.legality import subject_of
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.violation import WELL_FORMED, InvariantViolated
+from samza_dagster.simulation.judges.legality import subject_of
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.violation import WELL_FORMED, InvariantViolated
 
 _WITH_PROCESS = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.state import Ended, Fencing
-from samza_dagster.simulation.chronicle import Chronicle, Started
-from samza_dagster.simulation.truth import Process, Truth
-from samza_dagster.simulation.violation import (
+from samza_dagster.simulation.judges.chronicle import Chronicle, Started
+from samza_dagster.simulation.judges.truth import Process, Truth
+from samza_dagster.simulation.judges.violation import (
     ONE_OWNER,
     SAME_HOST,
     STANDBY_DEAD_FIRST,

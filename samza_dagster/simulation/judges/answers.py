@@ -8,9 +8,9 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk
-from samza_dagster.simulation.chronicle import CONTROLS, TERMINAL, Asked, Chronicle
-from samza_dagster.simulation.truth import Truth
-from samza_dagster.simulation.violation import (
+from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Asked, Chronicle
+from samza_dagster.simulation.judges.truth import Truth
+from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
     ONE_ACTION,
     OTHER_DEPLOYMENT,

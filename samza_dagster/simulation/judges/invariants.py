@@ -13,13 +13,13 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor
-from samza_dagster.simulation import answers, laws, ownership, upkeep
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.quiescence import judge_quiet
-from samza_dagster.simulation.recovery_equivalence import judge_restart
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.truth import Truth
-from samza_dagster.simulation.violation import ONE_OWNER, InvariantViolated
+from samza_dagster.simulation.judges import answers, laws, ownership, upkeep
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.quiescence import judge_quiet
+from samza_dagster.simulation.judges.recovery_equivalence import judge_restart
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.truth import Truth
+from samza_dagster.simulation.judges.violation import ONE_OWNER, InvariantViolated
 
 
 class Judge:

@@ -17,10 +17,10 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import awaits_its_place, subject_of
-from samza_dagster.simulation.taken import Taken
-from samza_dagster.simulation.violation import FAIR_TURNS
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import awaits_its_place, subject_of
+from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.violation import FAIR_TURNS
 
 _STARTING = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING)
 _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)

@@ -9,8 +9,8 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
 from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.twins import twin
-from samza_dagster.simulation.violation import InvariantViolated
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
 CONTROLS = frozenset({"commit", "release", "cancel"})

@@ -15,16 +15,16 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.chronicle import Chronicle
-from samza_dagster.simulation.legality import (
+from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import (
     holders,
     is_forced_restart,
     reasons,
     requests_of,
     subject_of,
 )
-from samza_dagster.simulation.taken import Both, Taken
-from samza_dagster.simulation.violation import RIGHT_PLACE
+from samza_dagster.simulation.judges.taken import Both, Taken
+from samza_dagster.simulation.judges.violation import RIGHT_PLACE
 
 _REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 _STALE_MS = 60_000
@@ -41,19 +41,20 @@ def judge_places(chronicle: Chronicle, taken: Taken) -> None:
         for pid, request in requests_of(new):
             if request.request_id not in known:
                 chronicle.premises[RIGHT_PLACE] += 1
-                _judge_excluded(taken, new, pid, request)
+                _judge_excluded(taken, old, new, pid, request)
     for both in taken.both:
         _judge_rung(taken, both)
     _judge_failovers(taken)
 
 
 def _judge_excluded(
-    taken: Taken, group: Group, processor_id: str, request: ResourceRequest
+    taken: Taken, old: Group | None, group: Group, processor_id: str, request: ResourceRequest
 ) -> None:
     """A request for any host excludes every host that is forbidden, and no other without reason."""
     if request.host is not None or request.allocated_host is not None:
         return
     state = taken.after
+    may = _given_back(old, group) if taken.lost_now else set[str]()
     group = _before_younger(group, request)
     processor = group.processors.get(processor_id)
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
@@ -68,10 +69,23 @@ def _judge_excluded(
             expected.add(action.source_host)
     elif processor is not None:
         expected |= set(processor.avoid_hosts)
-    if set(request.excluded_hosts) != expected or list(request.excluded_hosts) != sorted(expected):
+    excluded = set(request.excluded_hosts)
+    if not expected <= excluded <= expected | may or list(request.excluded_hosts) != sorted(
+        excluded
+    ):
         raise taken.broken(
             RIGHT_PLACE, f"{request} of {processor_id}: by the rules {sorted(expected)}"
         )
+
+
+def _given_back(old: Group | None, group: Group) -> set[str]:
+    """Hosts that the group held and doesn't any more: one lost after another, it may still have."""
+    kept = {request.request_id for _, request in requests_of(group)}
+    return {
+        host
+        for _, request in (requests_of(old) if old is not None else ())
+        if request.request_id not in kept and (host := request.allocated_host or request.host)
+    }
 
 
 def _before_younger(group: Group, request: ResourceRequest) -> Group:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from samza_dagster.model import naming
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk, Role, Stage
-from samza_dagster.simulation.legality import reasons
-from samza_dagster.simulation.rungs import may_give_way
-from samza_dagster.simulation.taken import Taken
+from samza_dagster.simulation.judges.legality import reasons
+from samza_dagster.simulation.judges.rungs import may_give_way
+from samza_dagster.simulation.judges.taken import Taken
 
 _RESERVES_NOTHING = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
 _NEEDS_A_PAST = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)

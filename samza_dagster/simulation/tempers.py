@@ -1,0 +1,58 @@
+"""What histories are rich in: faults, requests, deployments. A seed's temper is its turn in line."""
+
+from __future__ import annotations
+
+from samza_dagster.model import naming
+from samza_dagster.placement.state import AskKind
+from samza_dagster.simulation.coverage import ROWS
+
+DESTINATIONS = (
+    naming.ANY_HOST,
+    naming.ANY_HOST,
+    naming.LAST_SEEN,
+    naming.FORCE_RESTART_LAST_SEEN,
+    naming.STANDBY,
+    naming.STANDBY,
+)
+KINDS = (
+    *((AskKind.PLACE,) * 10),
+    *((AskKind.FAIL_OVER,) * 2),
+    *((AskKind.START_STANDBY,) * 2),
+    *((AskKind.STOP_STANDBY,) * 2),
+    *((AskKind.COMMIT,) * 3),
+    AskKind.RELEASE,
+    *((AskKind.CANCEL,) * 2),
+)
+SWAPS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
+TEMPERS: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "plain too": (),
+    "crashes": ("crash", "zombie", "metastore away"),
+    "deaths": ("death", "failing start"),
+    "silences": ("lost host", "partition"),
+    "stubborn": ("stop fails", "slow stop", "no check-in"),
+    "deploys": (),
+    "holds": ("expired reservation", "lost host", "agent restart", "crash"),
+    "standbys": ("death", "stop fails", "lost host"),
+    "moves": ("crash", "agent restart", "lost host", "expired reservation", "death"),
+    "stops": ("stop fails", "crash", "failing start", "lost host"),
+}
+"""What a history is rich in, with the faults that half of its faults are."""
+
+EAGER = {"deploys": 2.0, "moves": 2.0, "stops": 2.0}
+"""How much likelier a wish is while none is unread; faults wait until one is acted on."""
+
+DEPLOYS = {"deploys": 0.4, "moves": 0.132, "stops": 0.132}
+"""Below which of the lots for a wish it is a deployment."""
+
+ACTS = frozenset(row for row in ROWS if row.startswith("action") and "fallback" not in row)
+
+KINDS_OF = {
+    "standbys": SWAPS,
+    "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
+    "deploys": (*KINDS, *((AskKind.START_STANDBY,) * 8)),
+    "moves": (*((AskKind.PLACE,) * 6), *((AskKind.START_STANDBY,) * 3), AskKind.STOP_STANDBY),
+    "stops": (*SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
+}
+EXPIRIES = (None, None, None, 20_000, 1)
+ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
