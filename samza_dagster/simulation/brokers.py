@@ -14,7 +14,8 @@ class Brokers:
     """Kafka as everybody shares it. It loses nothing that was acknowledged.
 
     `calls` are fences on their way: execution id and the epoch of the leader that asked.
-    `topic` are requests that nobody has deleted yet.
+    `topic` are requests that nobody has deleted yet. `epochs`: of each execution id that was
+    started, as its audit record has it.
     """
 
     refused: set[str] = field(default_factory=set[str])
@@ -24,6 +25,7 @@ class Brokers:
     responses: list[cmd.WriteResponse] = field(default_factory=list[cmd.WriteResponse])
     locality: dict[str, str] = field(default_factory=dict[str, str])
     audit: list[cmd.RecordCertificate] = field(default_factory=list[cmd.RecordCertificate])
+    epochs: dict[str, int] = field(default_factory=dict[str, int])
 
     def copy(self) -> Brokers:
         """An independent one."""
@@ -36,6 +38,7 @@ class Brokers:
             responses=list(self.responses),
             locality=dict(self.locality),
             audit=list(self.audit),
+            epochs=dict(self.epochs),
         )
 
     def commit(self, projection: cmd.Projection) -> None:
@@ -51,3 +54,6 @@ class Brokers:
                 self.locality.pop(processor_id, None)
             case cmd.RecordCertificate():
                 self.audit.append(projection)
+                record = projection.record
+                if record.kind == "start":
+                    self.epochs[record.execution_id] = record.epoch

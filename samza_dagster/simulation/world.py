@@ -320,7 +320,7 @@ class World:
         """Every live process of every host."""
         if self._processes is None:
             self._processes = tuple(
-                _seen(host, entry, entry.execution_id in self.brokers.refused, over)
+                _seen(host, entry, self.brokers, lease_over=over)
                 for host in self.hosts.values()
                 for over in (host.lease_left(self.true_ms) <= 0,)
                 for entry in host.live()
@@ -349,18 +349,18 @@ class World:
         return self.brokers.locality
 
 
-def _seen(host: VirtualHost, entry: Entry, refused: bool, lease_over: bool) -> Process:
+def _seen(host: VirtualHost, entry: Entry, brokers: Brokers, *, lease_over: bool) -> Process:
     return Process(
         execution_id=entry.execution_id,
         processor_id=entry.processor_id,
         group_id=naming.group_of(entry.processor_id),
-        epoch=int(entry.execution_id.rpartition("-")[2]),
+        epoch=brokers.epochs.get(entry.execution_id, 0),
         host=host.name,
         fault_domain=host.fault_domain,
         released=entry.released and not entry.doomed,
         checked_in=entry.life is Life.RUNNING,
         stopping=entry.stopping,
-        refused=refused,
+        refused=entry.execution_id in brokers.refused,
         frozen=host.frozen is not None or host.stale or host.believes_wrongly,
         lease_over=lease_over or entry.doomed,
     )
