@@ -90,12 +90,23 @@ def _given_back(old: Group | None, group: Group) -> set[str]:
 
 def _before_younger(group: Group, request: ResourceRequest) -> Group:
     """The group without what was asked for after this request, in the same step."""
-    younger = {
-        pid: replace(processor, request=None)
+
+    def older(other: ResourceRequest | None) -> ResourceRequest | None:
+        younger = other is not None and other.request_id > request.request_id
+        return None if younger else other
+
+    processors = {
+        pid: replace(processor, request=older(processor.request))
         for pid, processor in group.processors.items()
-        if processor.request is not None and processor.request.request_id > request.request_id
     }
-    return replace(group, processors={**group.processors, **younger}) if younger else group
+    action = group.action
+    if action is not None:
+        action = replace(
+            action,
+            reservation=older(action.reservation),
+            standby_reservation=older(action.standby_reservation),
+        )
+    return replace(group, processors=processors, action=action)
 
 
 def _held_elsewhere(group: Group, processor_id: str) -> set[str]:

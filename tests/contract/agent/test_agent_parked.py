@@ -281,7 +281,7 @@ def test_one_whose_start_does_not_come_is_killed(tmp_path: Path) -> None:
         request_id = reserve(cluster, launch("e1"))
         seen.wait("on_resource_allocated", request_id)
         pid = parked_pid(agent, "e1")
-        eventually(lambda: is_gone(agent, "e1", pid), "it is gone", within_s=5)
+        eventually(lambda: is_gone(agent, "e1", pid), "it is gone")
         cluster.start_container(request_id, "host-1", launch("e1"))
         assert seen.wait("on_container_launched", "e1")[2] != pid
         seen.wait("on_container_checked_in", "e1")
