@@ -61,7 +61,7 @@ LEVELS = (
     Level("unit", 60, (_pytest("unit", workers=2),)),
     Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
-    Level("contract", 180, (_pytest("contract", workers=4),)),
+    Level("contract", 180, (_pytest("contract and not longcontract", "contract", workers=4),)),
     Level("kill points", 150, (_pytest("killpoints", "contract", workers=2),)),
     Level("dagster", 60, (_pytest("dagster"),)),
     Level("stack", 120, (_pytest("stack", "dagster"),)),

@@ -48,6 +48,7 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
         client.close()
 
 
+@pytest.mark.longcontract
 def test_a_lease_bounds_the_absence_of_a_coordinator(job_of: Callable[..., Job]) -> None:
     """Nobody renews: every container outlives what is left of a lease at least, and none the
     lease. The next coordinator starts each of them once.

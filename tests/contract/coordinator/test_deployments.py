@@ -12,6 +12,7 @@ from tests.rig.job import Job, alive
 pytestmark = pytest.mark.contract
 
 
+@pytest.mark.longcontract
 def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None:
     """A plain key, then two actives to three and back: new run ids, no process of the old left,
     no store with two owners, and a coordinator stream that tells of the new JobModel alone.

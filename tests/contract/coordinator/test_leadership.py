@@ -63,6 +63,7 @@ def test_a_second_coordinator_waits_until_the_first_is_gone(job_of: Callable[...
         assert after[processor]["pid"] == before[processor]["pid"]
 
 
+@pytest.mark.longcontract
 def test_of_several_that_wait_one_leads_and_the_others_wait_on(job_of: Callable[..., Job]) -> None:
     """The leader is killed, and its successor, too: each time one leads, in the next epoch, and
     no coordinator ends that wasn't killed. Containers keep their process ids.

@@ -57,8 +57,8 @@ def test_a_malformed_script_is_refused(text: str) -> None:
 
 
 def broken_history() -> tuple[int, Script]:
-    for seed in range(122, 200):
-        history = simulate(seed, 250, heart=hates_failed_stops)
+    for seed in range(33, 100):
+        history = simulate(seed, 250, heart=hates_failed_stops, by_law=False)
         if history.violation is not None and history.violation.invariant == HEART_RAISED:
             return seed, history.script
     raise AssertionError("no process outlived its stop")
@@ -95,9 +95,9 @@ def test_every_fault_has_its_column() -> None:
 
 def test_a_campaign_adds_up_whatever_the_workers() -> None:
     """The seeds are the same ones, so are the sums."""
-    alone = campaign.run(1, 2_000, steps=40, clock=lambda: 0.0, most_broken=1_000)
-    assert alone.events >= 2_000
-    again = campaign.run(1, 2_000, steps=40, clock=lambda: 0.0, most_broken=1_000)
+    alone = campaign.run(1, 1_000, steps=40, clock=lambda: 0.0, most_broken=1_000)
+    assert alone.events >= 1_000
+    again = campaign.run(1, 1_000, steps=40, clock=lambda: 0.0, most_broken=1_000)
     assert (alone.events, alone.faults, alone.coverage) == (
         again.events,
         again.faults,
