@@ -26,11 +26,16 @@ def kill_at(
     return reached
 
 
-def go_through(killed: KilledJob, scenario: Scenario, *, every: int = 1) -> tuple[int, list[str]]:
-    """A kill at each point, or at every so manieth: how many, and those that were never come to."""
+def go_through(
+    killed: KilledJob, scenario: Scenario, *, every: int = 1, first: int | None = None
+) -> tuple[int, list[str]]:
+    """A kill at each point, or at every so manieth from the `first` (0 is a scenario's first).
+
+    How many, and those that were never come to.
+    """
     points = killed.points_of(scenario)
     _counted(points)
-    chosen = points[every // 2 :: every]
+    chosen = points[every // 2 if first is None else first :: every]
     left = [
         str(point)
         for point in chosen
