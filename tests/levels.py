@@ -27,13 +27,15 @@ class Level:
     commands: tuple[tuple[str, ...], ...]
 
 
-def _pytest(marker: str, where: str = "", *, workers: int = 0) -> tuple[str, ...]:
+def _pytest(
+    marker: str, where: str = "", *, workers: int = 0, share: str = "loadfile"
+) -> tuple[str, ...]:
     """The tests of a marker, all below `tests/<where>` (by default its own name).
 
     To collect no more than that spares each process seconds. `workers`: for levels that
-    mostly wait for other processes; a file stays on one.
+    mostly wait for other processes; a file stays on one, unless they `share` otherwise.
     """
-    parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
+    parallel = ("-n", str(workers), "--dist", share, "--no-loadscope-reorder")
     return (
         sys.executable,
         "-m",
@@ -58,7 +60,7 @@ LEVELS = (
             (str(BIN / "pyright"),),
         ),
     ),
-    Level("unit", 60, (_pytest("unit", workers=2),)),
+    Level("unit", 60, (_pytest("unit", workers=2, share="worksteal"),)),
     Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level("contract", 180, (_pytest("contract and not longcontract", "contract", workers=4),)),
