@@ -106,6 +106,7 @@ def test_a_worker_that_is_cancelled_gives_its_hold_back(
     assert incarnation(sandbox) == before
 
 
+@pytest.mark.realfault
 def test_a_worker_killed_while_it_holds_is_gone_on_with(
     sandbox: Sandbox, instance: dg.DagsterInstance, client: PlacementClient
 ) -> None:

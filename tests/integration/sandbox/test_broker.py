@@ -30,6 +30,7 @@ def taken_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
+@pytest.mark.realfault
 def test_takes_transactions_and_keeps_data_and_port_over_a_sigkill(tmp_path: Path) -> None:
     """What was committed is there when it is started again at the same address."""
     broker = Broker(tmp_path).start()

@@ -66,6 +66,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing_running(home: Path, phase: str) -> 
     assert processes_of(home) == []
 
 
+@pytest.mark.realfault
 def test_down_ends_what_a_killed_up_left_behind(home: Path) -> None:
     """SIGKILL gives it no chance to clean: the record does."""
     child = _up_until(home, "state processed")
