@@ -168,8 +168,8 @@ def _is_waited_for_again(group: Group, ghost: Ghost) -> bool:
 
 
 def _ended_once(ghost: Ghost) -> bool:
-    """Its lease was over before its host came back, and that is on record."""
-    return ghost.end is not None and ghost.end.execution_id == ghost.incarnation.execution_id
+    """Its lease was over before its host came back: on record by its own end, or a successor's."""
+    return ghost.end is not None and ghost.end.epoch >= ghost.incarnation.epoch
 
 
 def _without(group: Group, gone: Ghost) -> tuple[Ghost, ...]:

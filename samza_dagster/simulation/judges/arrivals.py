@@ -141,7 +141,7 @@ def _judge_ghost(taken: Taken, ghost: Ghost, books: frozenset[str], stopped: set
         and ghost.ran
         and not ghost.fencing
         and ghost.ended is None
-        and (ghost.end is None or ghost.end.execution_id != name)
+        and (ghost.end is None or ghost.end.epoch < ghost.incarnation.epoch)
         and in_time
         and was is not None
         and was.wanted

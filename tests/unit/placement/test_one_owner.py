@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from immutables import Map
 
 from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
 from samza_dagster.placement import texts
-from samza_dagster.placement.state import AskKind, Ended, Fencing, Limits, Phase
+from samza_dagster.placement.evolve import evolve
+from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import (
+    AskKind,
+    End,
+    Ended,
+    Fencing,
+    Ghost,
+    Group,
+    Host,
+    Incarnation,
+    JobState,
+    Limits,
+    Phase,
+    Processor,
+    Role,
+)
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
 from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask, own, running
@@ -128,6 +147,38 @@ def test_a_lease_that_was_over_counts_no_more_when_its_host_is_back_and_renews_i
     world.until_phase("0", Phase.RUNNING)
     assert ends(world, ghost) == ["lease", "dead"]
     assert world.how_replaced("0") == Ended.DEAD
+
+
+def test_a_ghost_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
+    """The successor wrote to the changelog: what the older one has in its store is the past.
+
+    Its own end, by its lease, is no longer the last that is known of its processor.
+    """
+    older = Incarnation(9, "j-0-000009", "host-1", "j-request-000009")
+    last = End("j-0-000011", 11, "host-2", Ended.DEAD, 50, "host-2 saw it dead")
+    ghost = Ghost("0", older, lost_at_ms=10, lease_ends_ms=None, ran=True, end=last)
+    waiting = Processor("0", Role.ACTIVE, Phase.WAITING, last_end=last, not_before_ms=10_000)
+    state = rebuilt(
+        JobState(
+            "j",
+            "run-1",
+            groups=Map({"0": Group("0", {"0": waiting}, ghosts=(ghost,))}),
+            hosts=Map({"host-1": Host("host-1", alive=True, registered=True)}),
+            next_epoch=12,
+        )
+    )
+    taken = step(state, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
+    assert taken.commands == (cmd.StopContainer("0", older.execution_id, "host-1"),)
+    assert taken.state.groups["0"].processors["0"].incarnation is None
+    own_end = evolve(last, epoch=8, execution_id="j-0-000008")
+    group = evolve(
+        state.groups["0"],
+        processors={"0": evolve(waiting, last_end=own_end)},
+        ghosts=(evolve(ghost, end=own_end),),
+    )
+    nothing_since = evolve(state, groups=state.groups.set("0", group))
+    taken = step(nothing_since, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
+    assert taken.state.groups["0"].processors["0"].incarnation == older
 
 
 def test_a_ghost_that_never_checked_in_is_stopped_not_taken_back() -> None:
