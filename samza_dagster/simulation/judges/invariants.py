@@ -69,6 +69,7 @@ class Judge:
         for old, group in changed:
             if group is not None:
                 self._judge_begin(old, group, after)
+                ownership.judge_order(chronicle, group)
         for command in commands:
             chronicle.lay_down(command)
         self._judge_progress(changed, after)

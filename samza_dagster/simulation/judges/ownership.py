@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord, digest_of
-from samza_dagster.placement.state import Ended, Fencing
+from samza_dagster.placement.state import Ended, Fencing, Group
 from samza_dagster.simulation.judges.chronicle import Chronicle, Started
 from samza_dagster.simulation.judges.truth import Process, Truth
 from samza_dagster.simulation.judges.violation import (
@@ -39,6 +39,16 @@ def judge_world(chronicle: Chronicle, truth: Truth) -> None:
             other = owners.setdefault(process.processor_id, process)
             if other is not process:
                 _judge_owners(chronicle, *sorted((other, process), key=lambda p: p.epoch))
+
+
+def judge_order(chronicle: Chronicle, group: Group) -> None:
+    """Who has had a successor never counts as the owner again: its store is of the past."""
+    for pid, processor in group.processors.items():
+        incarnation, newest = processor.incarnation, chronicle.newest.get(pid)
+        if incarnation is not None and newest is not None and newest.epoch > incarnation.epoch:
+            raise InvariantViolated(
+                ONE_OWNER, f"{incarnation.execution_id} owns {pid} after {newest.execution_id}"
+            )
 
 
 def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth) -> None:
