@@ -12,31 +12,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.rig.job import until
+
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 _WALL = 0x40000000
 
 
-def threads(pid: int, name: str, waiting_in: str) -> list[int]:
-    """Threads whose name begins so, and which wait in that call of the kernel."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        named = (task / "comm").read_text().startswith(name)
-        if named and waiting_in in (task / "wchan").read_text():
-            found.append(int(task.name))
-    return found
+def threads(pid: int, name: str) -> list[int]:
+    """Threads whose name begins so."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(t.name) for t in tasks if (t / "comm").read_text().startswith(name)]
 
 
 @contextmanager
-def hung(tids: list[int]) -> Iterator[None]:
-    """None of them runs within the block; all from one thread, which the kernel asks for."""
-    for tid in tids:
-        _ptrace(_SEIZE, tid)
-        _ptrace(_INTERRUPT, tid)
-        os.waitpid(tid, _WALL)
+def hung(pid: int, tids: list[int], waiting_in: str) -> Iterator[None]:
+    """None of them runs within the block; each is caught while it waits in that call of the kernel.
+
+    A thread of a JVM that is stopped elsewhere would stop all others at the next safepoint.
+    All of it from one thread, as the kernel demands.
+    """
+    stopped: list[int] = []
     try:
+        for tid in tids:
+            until(
+                f"thread {tid} waits in {waiting_in}",
+                lambda tid=tid: waiting_in in Path(f"/proc/{pid}/task/{tid}/wchan").read_text(),
+            )
+            _ptrace(_SEIZE, tid)
+            _ptrace(_INTERRUPT, tid)
+            os.waitpid(tid, _WALL)
+            stopped.append(tid)
         yield
     finally:
-        for tid in tids:
+        for tid in stopped:
             _ptrace(_DETACH, tid)
 
 
