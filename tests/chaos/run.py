@@ -18,7 +18,7 @@ from tests.chaos.acts import Acts
 from tests.chaos.broker_log import batches, overlaps
 from tests.chaos.report import Befallen, Report
 from tests.chaos.schedule import Fault
-from tests.rig.job import alive
+from tests.rig.job import alive, until
 from tests.rig.replacement import partitions_of
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.topic_records import records_of
@@ -42,6 +42,8 @@ class ChaosRun:
     def go(self, faults: Iterable[Fault]) -> Report:
         """All of them, then the judgement; whatever happens everything is let go."""
         began = time.monotonic()
+        wanted = self._job.actives * (1 + self._job.standbys)
+        until("all that run are seen", lambda: len(self._job.journal()) >= wanted)
         try:
             open_: list[tuple[Fault, str, float, int]] = []
             for fault in faults:
