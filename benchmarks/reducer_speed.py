@@ -6,7 +6,9 @@ collector is set up as a coordinator's. The mix is that of a busy job: moves fro
 to check-in, deaths and restarts, failovers onto standbys, lost hosts that come back,
 duplicates of everything, lag samples, time. The peer, measured in the same run, is one
 `dataclasses.replace` of a frozen record of eight fields: what the least change of a
-state would cost in this Python on this machine.
+state would cost in this Python on this machine. Each load is run several times, always
+the same events, and the best run counts, as `timeit` has it: whatever else the machine
+does can only slow one down. The slowest is told beside it.
 """
 
 from __future__ import annotations
@@ -222,8 +224,15 @@ def peer_s(rounds: int = 50_000) -> float:
     return min(loop() for _ in range(5))
 
 
-def measure(containers: int, events: int) -> dict[str, Any]:
-    """Costs of the mix for a job of one size; the deployment before it is not counted."""
+def measure(containers: int, events: int, rounds: int) -> dict[str, Any]:
+    """The best of several runs of the mix for a job of one size, and the slowest's speed."""
+    runs = [one_run(containers, events) for _ in range(rounds)]
+    best = max(runs, key=lambda run: run["events_per_second"])
+    return {**best, "slowest_run": min(run["events_per_second"] for run in runs)}
+
+
+def one_run(containers: int, events: int) -> dict[str, Any]:
+    """Costs of the mix; the deployment before it is not counted."""
     load = Answering(containers)
     running = load.phases()[Phase.RUNNING.value]
     spare_what_lasts()
@@ -251,17 +260,19 @@ def main() -> int:
     """Prints a table, and JSON on request."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--events", type=int, default=20_000, help="events per size")
+    parser.add_argument("--rounds", type=int, default=5, help="runs per size; the best counts")
     parser.add_argument("--json", type=Path, help="write the results there as well")
     options = parser.parse_args()
     console = Console()
     peer = peer_s()
-    sizes = [measure(size, options.events) for size in SIZES]
+    sizes = [measure(size, options.events, options.rounds) for size in SIZES]
     smallest = sizes[0]["mean_us"]
     table = Table(
         "containers",
         "hosts",
         "events",
         "events/s",
+        "slowest run",
         "mean µs",
         "median µs",
         "p99 µs",
@@ -277,6 +288,7 @@ def main() -> int:
             f"{row['hosts']:,}",
             f"{row['events']:,}",
             f"{row['events_per_second']:,}",
+            f"{row['slowest_run']:,}",
             f"{row['mean_us']:.1f}",
             f"{row['median_us']:.1f}",
             f"{row['p99_us']:.1f}",

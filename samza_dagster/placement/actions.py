@@ -19,7 +19,6 @@ from samza_dagster.placement import (
 )
 from samza_dagster.placement.commands import ReleaseResource
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.ownership import FALLBACK
 from samza_dagster.placement.state import (
     Action,
@@ -68,7 +67,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, ask.processor_id, host, excluded, expiry)
-    draft.put_action(group_id, evolve(action, reservation=reservation))
+    draft.put_action(group_id, action.evolve(reservation=reservation))
 
 
 def allocated(
@@ -84,22 +83,22 @@ def allocated(
         else:
             reservation_failed(draft, group_id, action, f"{broken.seen}; {broken.change}")
         return
-    reservation = evolve(reservation, allocated_host=host)
+    reservation = reservation.evolve(allocated_host=host)
     if draft.processor(group_id, processor_id).incarnation is None:
-        _start(draft, group_id, evolve(action, reservation=reservation))
+        _start(draft, group_id, action.evolve(reservation=reservation))
         return
     if action.ask.hold and not action.committed:
         expiry = expiry_ms(draft, action.ask)
-        reservation = evolve(reservation, deadline_ms=draft.now_ms + expiry)
-        action = evolve(action, stage=Stage.HELD, reservation=reservation)
+        reservation = reservation.evolve(deadline_ms=draft.now_ms + expiry)
+        action = action.evolve(stage=Stage.HELD, reservation=reservation)
         responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.held(host, expiry))
         return
-    _stop(draft, group_id, evolve(action, reservation=reservation))
+    _stop(draft, group_id, action.evolve(reservation=reservation))
 
 
 def committed(draft: Draft, group_id: str, action: Action) -> None:
     """The client says: go on. A reservation that isn't known to be held goes on once it is."""
-    action = evolve(action, committed=True)
+    action = action.evolve(committed=True)
     draft.put_action(group_id, action)
     if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:
         _stop(draft, group_id, action)
@@ -107,7 +106,7 @@ def committed(draft: Draft, group_id: str, action: Action) -> None:
 
 def confirmed(draft: Draft, group_id: str, action: Action, reservation: ResourceRequest) -> None:
     """The cluster says again that the reservation is held."""
-    action = evolve(action, reservation=evolve(reservation, confirmed=True))
+    action = action.evolve(reservation=reservation.evolve(confirmed=True))
     draft.put_action(group_id, action)
     if action.stage is Stage.HELD and action.committed:
         _stop(draft, group_id, action)
@@ -193,8 +192,7 @@ def fall_back(draft: Draft, group_id: str, action: Action, message: str) -> None
     """FAILED with the container down: the source host if it may, then as after any failure."""
     action = responses.fail(draft, group_id, action, message)
     source = action.source_host if draft.limits.host_affinity else None
-    action = evolve(
-        action,
+    action = action.evolve(
         stage=Stage.FALLBACK_SOURCE if source else Stage.FALLBACK_ANY,
         reservation=None,
         standby_reservation=None,
@@ -219,7 +217,7 @@ def follow(draft: Draft, group_id: str) -> None:
         processor.incarnation or (processor.request and processor.request.host)
     )
     if group.action.stage is Stage.FALLBACK_SOURCE and not at_source:
-        draft.put_action(group_id, evolve(group.action, stage=Stage.FALLBACK_ANY))
+        draft.put_action(group_id, group.action.evolve(stage=Stage.FALLBACK_ANY))
 
 
 def expiry_ms(draft: Draft, ask: PlacementAsk) -> int:
@@ -228,7 +226,7 @@ def expiry_ms(draft: Draft, ask: PlacementAsk) -> int:
 
 
 def _stop(draft: Draft, group_id: str, action: Action) -> None:
-    action = evolve(action, stage=Stage.STOPPING)
+    action = action.evolve(stage=Stage.STOPPING)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.ask.processor_id)
 
@@ -238,7 +236,7 @@ def _start(draft: Draft, group_id: str, action: Action) -> None:
     reservation = action.reservation
     assert reservation is not None
     assert reservation.allocated_host is not None
-    draft.put_action(group_id, evolve(action, stage=Stage.STARTING, reservation=None))
+    draft.put_action(group_id, action.evolve(stage=Stage.STARTING, reservation=None))
     containers.hold(
         draft, group_id, action.ask.processor_id, reservation, reservation.allocated_host
     )
@@ -259,7 +257,7 @@ def _ended_as_asked(draft: Draft, group_id: str, action: Action, before: Process
 
 def _request_same_host(draft: Draft, group_id: str, action: Action) -> None:
     """The forced restart: its own host again, by name."""
-    action = evolve(action, stage=Stage.STARTING)
+    action = action.evolve(stage=Stage.STARTING)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from json.encoder import encode_basestring_ascii as _text
 
-from samza_dagster.placement.record import record
+from samza_dagster.placement.record import Evolving, record
 
 RULES_VERSION = 1
 FIRST_HASH = ""
@@ -28,7 +28,7 @@ class Predecessor:
 
 
 @record
-class AuditRecord:
+class AuditRecord(Evolving):
     """A start or an end of an incarnation (`kind` "start" or "end").
 
     Of a start: `why` names what caused it, `predecessor` what it replaces (None for a

@@ -17,7 +17,6 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     End,
     Ended,
@@ -85,7 +84,7 @@ def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
 def put_request(draft: Draft, group_id: str, processor_id: str, request: ResourceRequest) -> None:
     """The processor waits for this resource."""
     processor = draft.processor(group_id, processor_id)
-    draft.put_processor(group_id, evolve(processor, phase=Phase.REQUESTING, request=request))
+    draft.put_processor(group_id, processor.evolve(phase=Phase.REQUESTING, request=request))
 
 
 def drop_request(draft: Draft, group_id: str, processor_id: str) -> None:
@@ -101,8 +100,8 @@ def hold(
 ) -> None:
     """The resource is held on `host`: the processor starts there once nothing is in the way."""
     processor = draft.processor(group_id, processor_id)
-    request = evolve(request, allocated_host=host)
-    draft.put_processor(group_id, evolve(processor, phase=Phase.RESERVED, request=request))
+    request = request.evolve(allocated_host=host)
+    draft.put_processor(group_id, processor.evolve(phase=Phase.RESERVED, request=request))
 
 
 def start_reserved(draft: Draft, group_id: str, processor_id: str) -> rules.Violation | None:
@@ -123,8 +122,7 @@ def start_reserved(draft: Draft, group_id: str, processor_id: str) -> rules.Viol
     audit.start(draft, group, processor, incarnation)
     draft.put_processor(
         group_id,
-        evolve(
-            processor,
+        processor.evolve(
             phase=Phase.STARTING,
             incarnation=incarnation,
             request=None,
@@ -149,7 +147,7 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
     assert incarnation is not None, f"{processor_id} has nothing to stop"
     draft.put_processor(
         group_id,
-        evolve(processor, phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
+        processor.evolve(phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
     )
     draft.emit(StopContainer(processor_id, incarnation.execution_id, incarnation.host))
 
@@ -167,7 +165,7 @@ def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:
     host = processor.incarnation.host
     draft.put_processor(
         group_id,
-        evolve(processor, phase=Phase.RUNNING, deadline_ms=None, last_seen_host=host),
+        processor.evolve(phase=Phase.RUNNING, deadline_ms=None, last_seen_host=host),
     )
     draft.emit(WriteLocality(processor_id, host))
 
@@ -179,8 +177,7 @@ def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
     host = processor.incarnation.host
     draft.put_processor(
         group_id,
-        evolve(
-            processor,
+        processor.evolve(
             phase=Phase.RUNNING,
             last_seen_host=host,
             attempts=0,
@@ -213,8 +210,7 @@ def bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> Proce
 
 def without_process(draft: Draft, processor: Processor, last_end: End | None) -> Processor:
     """The processor with no incarnation, waiting from now on."""
-    return evolve(
-        processor,
+    return processor.evolve(
         phase=Phase.WAITING,
         incarnation=None,
         deadline_ms=None,
@@ -229,8 +225,7 @@ def wait(draft: Draft, group_id: str, processor_id: str, *, not_before_ms: int) 
     processor = draft.processor(group_id, processor_id)
     draft.put_processor(
         group_id,
-        evolve(
-            processor,
+        processor.evolve(
             phase=Phase.WAITING,
             request=None,
             waiting_since_ms=draft.now_ms,
@@ -252,9 +247,7 @@ def give_up_turn(draft: Draft, group_id: str, processor_id: str) -> None:
     request = processor.request
     assert request is not None
     draft.emit(ReleaseResource(request.request_id))
-    draft.put_processor(
-        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_hosts=())
-    )
+    draft.put_processor(group_id, processor.evolve(attempts=processor.attempts + 1, avoid_hosts=()))
     wait(draft, group_id, processor_id, not_before_ms=request.deadline_ms)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from samza_dagster.placement import containers, failover, failures, ownership, responses, texts
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import JobDeployed
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Group, Phase, Processor, Role
 
 
@@ -72,8 +71,7 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
         return
     draft.put_processor(
         group_id,
-        evolve(
-            processor,
+        processor.evolve(
             wanted=wanted,
             extra=False,
             attempts=0,

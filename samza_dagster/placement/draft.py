@@ -11,7 +11,6 @@ from immutables import Map
 from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index_draft import IndexDraft
 from samza_dagster.placement.state import (
     Action,
@@ -109,7 +108,7 @@ class Draft:
         """Adds or replaces a processor of a group."""
         group = self.group(group_id)
         processors = {**group.processors, processor.processor_id: processor}
-        self.put_group(evolve(group, processors=processors))
+        self.put_group(group.evolve(processors=processors))
 
     def remove_processor(self, group_id: str, processor_id: str) -> None:
         """Drops a processor, and its group when nothing is left of it.
@@ -119,29 +118,29 @@ class Draft:
         group = self.group(group_id)
         last_end = group.processors[processor_id].last_end
         ghosts = tuple(
-            evolve(ghost, end=ownership.newest_end(ghost.end, last_end))
+            ghost.evolve(end=ownership.newest_end(ghost.end, last_end))
             if ghost.processor_id == processor_id
             else ghost
             for ghost in group.ghosts
         )
         left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
-        self._put_or_drop(evolve(group, processors=left, ghosts=ghosts))
+        self._put_or_drop(group.evolve(processors=left, ghosts=ghosts))
 
     def put_ghosts(self, group_id: str, ghosts: tuple[Ghost, ...]) -> None:
         """Replaces the ghosts of a group."""
-        self._put_or_drop(evolve(self.group(group_id), ghosts=ghosts))
+        self._put_or_drop(self.group(group_id).evolve(ghosts=ghosts))
 
     def put_action(self, group_id: str, action: Action | None) -> None:
         """Sets or ends the action of a group."""
-        self._put_or_drop(evolve(self.group(group_id), action=action))
+        self._put_or_drop(self.group(group_id).evolve(action=action))
 
     def put_failover(self, group_id: str, failover: Failover | None) -> None:
         """Sets or ends the failover of a group."""
-        self.put_group(evolve(self.group(group_id), failover=failover))
+        self.put_group(self.group(group_id).evolve(failover=failover))
 
     def put_queue(self, group_id: str, queue: tuple[PlacementAsk, ...]) -> None:
         """Replaces the queue of a group."""
-        self._put_or_drop(evolve(self.group(group_id), queue=queue))
+        self._put_or_drop(self.group(group_id).evolve(queue=queue))
 
     def forbidden_hosts(self, group_id: str, processor_id: str) -> set[str]:
         """Every host that a processor of the group may not be on now."""
@@ -179,7 +178,7 @@ class Draft:
 
     def certify(self, record: AuditRecord) -> None:
         """Appends an audit record, made for its place in the chain, with its digest."""
-        record = evolve(record, digest=digest_of(record))
+        record = record.evolve(digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
         self.emit(RecordCertificate(record))
 
@@ -211,7 +210,7 @@ class Draft:
                         if earlier is not None:
                             del groups[group_id]
                     elif earlier != group:
-                        groups[group_id] = evolve(group, sequence=group.sequence + 1)
+                        groups[group_id] = group.evolve(sequence=group.sequence + 1)
                 after = groups.finish()
         # All fields in their order: each step ends here, and names would cost as much again.
         return JobState(

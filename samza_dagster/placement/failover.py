@@ -17,7 +17,6 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Failover, Group, Phase, Processor, Role
 from samza_dagster.readiness.choice import Candidate, soonest_ready
 
@@ -82,7 +81,7 @@ def begin(
         group_id,
         Failover(active_id, standby_id, host, draft.now_ms, why, (*tried, standby_id)),
     )
-    draft.put_processor(group_id, evolve(standby, last_seen_host=None))
+    draft.put_processor(group_id, standby.evolve(last_seen_host=None))
     draft.emit(
         DeleteLocality(standby_id),
         WriteLocality(active_id, host),
@@ -117,7 +116,7 @@ def abandon(draft: Draft, group_id: str, why: str) -> None:
     active = draft.processor(group_id, failover.active_id)
     if active.request is not None:
         draft.emit(ReleaseResource(active.request.request_id))
-        draft.put_processor(group_id, evolve(active, request=None))
+        draft.put_processor(group_id, active.evolve(request=None))
     next_rung(draft, group_id, failover.active_id, why, failover.tried)
 
 
@@ -139,7 +138,7 @@ def call_off(draft: Draft, group_id: str) -> None:
     draft.put_failover(group_id, None)
     standby = draft.group(group_id).processors.get(failover.standby_id)
     if standby is not None and standby.last_seen_host is None:
-        draft.put_processor(group_id, evolve(standby, last_seen_host=failover.host))
+        draft.put_processor(group_id, standby.evolve(last_seen_host=failover.host))
 
 
 def _qualifies(draft: Draft, group: Group, active: Processor, standby: Processor) -> bool:
@@ -153,8 +152,7 @@ def _qualifies(draft: Draft, group: Group, active: Processor, standby: Processor
         return False
     if ownership.displacing(group, standby.processor_id, *ownership.REVOCABLE) is not None:
         return False
-    others = evolve(
-        group,
+    others = group.evolve(
         processors={pid: p for pid, p in group.processors.items() if pid != standby.processor_id},
     )
     return (

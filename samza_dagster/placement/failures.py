@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from samza_dagster.placement.commands import CountMetric
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Limits, Processor, Role
 
 # Pause before a start that follows failed ones, times their number.
@@ -18,7 +17,7 @@ def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
     kept = draft.limits.retry_count + 1
     recent = (*_recent(processor, draft.now_ms, draft.limits), draft.now_ms)[-kept:]
     draft.put_processor(
-        group_id, evolve(processor, failures=processor.failures + 1, failed_at_ms=recent)
+        group_id, processor.evolve(failures=processor.failures + 1, failed_at_ms=recent)
     )
     active = processor.role is Role.ACTIVE
     draft.emit(
@@ -34,7 +33,7 @@ def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
     failed_on = started.incarnation.host
     avoid = (*(host for host in processor.avoid_hosts if host != failed_on), failed_on)
     draft.put_processor(
-        group_id, evolve(processor, attempts=processor.attempts + 1, avoid_hosts=avoid)
+        group_id, processor.evolve(attempts=processor.attempts + 1, avoid_hosts=avoid)
     )
     count_death(draft, group_id, started.processor_id)
 

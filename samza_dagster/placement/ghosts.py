@@ -15,7 +15,6 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Ended, Fencing, Ghost, Group, Phase, Processor, Stage
 
 
@@ -52,7 +51,7 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
             _take_back(draft, group.group_id, ghost)
             continue
         again = _is_waited_for_again(draft.group(group.group_id), ghost)
-        leased = evolve(ghost, lease_ends_ms=None, ended=None if again else ghost.ended)
+        leased = ghost.evolve(lease_ends_ms=None, ended=None if again else ghost.ended)
         _put_ghost(draft, group.group_id, leased)
         draft.emit(containers.stop_command(draft, execution_id, host))
     return back
@@ -62,7 +61,7 @@ def lost_again(draft: Draft, group: Group, host: str, lease_ends_ms: int) -> Non
     """Ghosts on a host that fell silent once more: their leases end now too."""
     for ghost in group.ghosts:
         if ghost.incarnation.host == host and ghost.lease_ends_ms is None:
-            _put_ghost(draft, group.group_id, evolve(ghost, lease_ends_ms=lease_ends_ms))
+            _put_ghost(draft, group.group_id, ghost.evolve(lease_ends_ms=lease_ends_ms))
 
 
 def ghost_of(group: Group, execution_id: str) -> Ghost | None:
@@ -137,7 +136,7 @@ def leases_over(draft: Draft, group_id: str) -> None:
             continue
         if ghost.fencing:
             again_ms = draft.now_ms + draft.limits.lease_ms
-            _put_ghost(draft, group_id, evolve(ghost, lease_ends_ms=again_ms))
+            _put_ghost(draft, group_id, ghost.evolve(lease_ends_ms=again_ms))
             draft.emit(fence_command(ghost))
         else:
             evidence = f"its lease ended at {ends_ms}, it is {draft.now_ms}"
@@ -148,11 +147,11 @@ def end(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: str) ->
     """It owns its tasks no more."""
     last = audit.end(draft, group_id, ghost.processor_id, ghost.incarnation, how, evidence)
     group = draft.group(group_id)
-    _put_ghost(draft, group_id, evolve(ghost, ended=how, end=ownership.newest_end(ghost.end, last)))
+    _put_ghost(draft, group_id, ghost.evolve(ended=how, end=ownership.newest_end(ghost.end, last)))
     processor = group.processors.get(ghost.processor_id)
     if processor is not None:
         newest = ownership.newest_end(processor.last_end, last)
-        draft.put_processor(group_id, evolve(processor, last_end=newest))
+        draft.put_processor(group_id, processor.evolve(last_end=newest))
 
 
 def fence_command(ghost: Ghost) -> FencePrincipal:
@@ -177,7 +176,7 @@ def _without(group: Group, gone: Ghost) -> tuple[Ghost, ...]:
     ghosts = {ghost.incarnation.execution_id: ghost for ghost in group.ghosts}
     last = ghosts.pop(gone.incarnation.execution_id, gone).end
     return tuple(
-        evolve(ghost, end=ownership.newest_end(ghost.end, last))
+        ghost.evolve(end=ownership.newest_end(ghost.end, last))
         if ghost.processor_id == gone.processor_id
         else ghost
         for ghost in ghosts.values()
@@ -206,8 +205,7 @@ def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
     host = ghost.incarnation.host
     draft.put_processor(
         group_id,
-        evolve(
-            processor,
+        processor.evolve(
             phase=Phase.RUNNING,
             incarnation=ghost.incarnation,
             last_seen_host=host,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from samza_dagster.placement import actions, containers, ghosts, leases, ownership, texts
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Group, Host, Phase, Stage
 
 Died = Callable[[Draft, str, str, str], None]
@@ -52,7 +51,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
 def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
     """No word from a host: its incarnations become ghosts, and nothing new goes there."""
     known = draft.hosts.get(host) or Host(host)
-    draft.put_host(evolve(known, alive=False, registered=False))
+    draft.put_host(known.evolve(alive=False, registered=False))
     lease_ends_ms = leases.over_ms(draft.limits, last_grant_ms)
     for group_id in draft.index.groups_on(host):
         draft.unsettled.add(group_id)
@@ -77,7 +76,7 @@ def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
         if known is None or known.registered or not known.alive:
             continue
         if known.silent_since_ms + draft.limits.host_timeout_ms <= draft.now_ms:
-            draft.put_host(evolve(known, alive=False))
+            draft.put_host(known.evolve(alive=False))
             silent.append(known)
     for host in silent:
         lost(draft, host.host, host.silent_since_ms)
@@ -88,8 +87,8 @@ def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:
     action = group.action
     if action is None or action.reservation is None or action.reservation.allocated_host != host:
         return
-    reservation = evolve(action.reservation, confirmed=False)
-    draft.put_action(group.group_id, evolve(action, reservation=reservation))
+    reservation = action.reservation.evolve(confirmed=False)
+    draft.put_action(group.group_id, action.evolve(reservation=reservation))
     draft.emit(containers.request_command(draft, ownership.subject(action), reservation))
 
 

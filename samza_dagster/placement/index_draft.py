@@ -6,7 +6,6 @@ from typing import Any
 
 from immutables import Map
 
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index import NOTHING, Index, Summary, pop, push
 from samza_dagster.placement.state import Group, Host, JobState
 from samza_dagster.placement.summaries import summarise
@@ -203,4 +202,4 @@ def rebuilt(state: JobState) -> JobState:
     for host in state.hosts.values():
         draft.put_host(host, state.limits.host_timeout_ms)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
-    return evolve(state, index=draft.result(state.now_ms))
+    return state.evolve(index=draft.result(state.now_ms))

@@ -13,6 +13,8 @@ from samza_dagster.placement.state import (
     Stage,
 )
 
+# Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
+_START_STANDBY = AskKind.START_STANDBY
 FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
 # Nothing was stopped yet: the action can still be given up without a trace.
 REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
@@ -20,7 +22,7 @@ REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 def subject(action: Action) -> str:
     """The processor that an action starts or stops in the end."""
-    if action.ask.kind is AskKind.START_STANDBY:
+    if action.ask.kind is _START_STANDBY:
         return action.standby_id
     return action.ask.processor_id
 
@@ -40,7 +42,7 @@ def displacing(group: Group, standby_id: str, *stages: Stage) -> Action | None:
     action = group.action
     if action is None or action.stage not in stages or action.standby_id != standby_id:
         return None
-    return None if action.ask.kind is AskKind.START_STANDBY else action
+    return None if action.ask.kind is _START_STANDBY else action
 
 
 def awaits_reservation(group: Group, processor_id: str) -> bool:
@@ -54,7 +56,7 @@ def gives_way(group: Group, processor_id: str) -> str | None:
         return group.failover.standby_id
     action = group.action
     if action is not None and action.standby_id and action.ask.processor_id == processor_id:
-        return None if action.ask.kind is AskKind.START_STANDBY else action.standby_id
+        return None if action.ask.kind is _START_STANDBY else action.standby_id
     return None
 
 
@@ -78,7 +80,7 @@ def next_ask(group: Group) -> PlacementAsk | None:
 
 def is_ready(group: Group, ask: PlacementAsk) -> bool:
     """Whether the processor is in a phase that the request can act on."""
-    if ask.kind is AskKind.START_STANDBY:
+    if ask.kind is _START_STANDBY:
         return True
     processor = group.processors.get(ask.processor_id)
     if processor is None:

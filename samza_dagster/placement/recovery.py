@@ -18,7 +18,6 @@ from samza_dagster.placement import (
     texts,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Group, Phase, Processor, ResourceRequest, Stage
 
 
@@ -31,7 +30,7 @@ def restarted(draft: Draft, at_ms: int) -> None:
     """
     draft.now_ms = at_ms
     for host in tuple(draft.hosts.values()):
-        draft.put_host(evolve(host, registered=False, silent_since_ms=at_ms))
+        draft.put_host(host.evolve(registered=False, silent_since_ms=at_ms))
     for group in tuple(draft.groups()):
         group_id = group.group_id
         if group.action is not None and group.action.status:
@@ -55,7 +54,7 @@ def _renew_ghosts(draft: Draft, group: Group) -> None:
     draft.put_ghosts(
         group.group_id,
         tuple(
-            ghost if ghost.ended is not None else evolve(ghost, lease_ends_ms=over)
+            ghost if ghost.ended is not None else ghost.evolve(lease_ends_ms=over)
             for ghost in group.ghosts
         ),
     )
@@ -72,14 +71,14 @@ def _request_reservations_again(draft: Draft, group: Group) -> None:
     if action.reservation is not None:
         renewed = _renewed(draft, action.reservation, expiry)
         if renewed.allocated_host is not None:
-            renewed = evolve(renewed, confirmed=False)
+            renewed = renewed.evolve(confirmed=False)
         if action.stage is Stage.HELD:
-            renewed = evolve(renewed, deadline_ms=draft.now_ms + expiry)
-        action = evolve(action, reservation=renewed)
+            renewed = renewed.evolve(deadline_ms=draft.now_ms + expiry)
+        action = action.evolve(reservation=renewed)
         draft.emit(containers.request_command(draft, ownership.subject(action), renewed))
     if action.standby_reservation is not None:
         renewed = _renewed(draft, action.standby_reservation, expiry)
-        action = evolve(action, standby_reservation=renewed)
+        action = action.evolve(standby_reservation=renewed)
         draft.emit(containers.request_command(draft, action.standby_id, renewed))
     draft.put_action(group.group_id, action)
 
@@ -88,19 +87,19 @@ def _command_again(draft: Draft, group_id: str, processor: Processor) -> None:
     processor_id, incarnation = processor.processor_id, processor.incarnation
     now_ms = draft.now_ms
     latest = now_ms + failures.LONGEST_PAUSE_MS
-    processor = evolve(processor, not_before_ms=min(processor.not_before_ms, latest))
+    processor = processor.evolve(not_before_ms=min(processor.not_before_ms, latest))
     draft.put_processor(group_id, processor)
     if processor.request is not None:
         request = _renewed(draft, processor.request, draft.limits.request_timeout_ms)
-        draft.put_processor(group_id, evolve(processor, request=request))
+        draft.put_processor(group_id, processor.evolve(request=request))
         draft.emit(containers.request_command(draft, processor_id, request))
     elif incarnation is not None and processor.phase is Phase.STARTING:
         deadline = now_ms + draft.limits.start_timeout_ms
-        draft.put_processor(group_id, evolve(processor, deadline_ms=deadline))
+        draft.put_processor(group_id, processor.evolve(deadline_ms=deadline))
         draft.emit(containers.start_command(processor_id, incarnation))
     elif incarnation is not None and processor.phase is Phase.STOPPING:
         containers.stop(draft, group_id, processor_id)
 
 
 def _renewed(draft: Draft, request: ResourceRequest, expiry_ms: int) -> ResourceRequest:
-    return evolve(request, deadline_ms=draft.now_ms + expiry_ms + containers.REQUEST_MARGIN_MS)
+    return request.evolve(deadline_ms=draft.now_ms + expiry_ms + containers.REQUEST_MARGIN_MS)

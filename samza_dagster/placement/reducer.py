@@ -48,6 +48,9 @@ from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import AskKind, Group, JobState, Phase, Stage
 from samza_dagster.placement.timeouts import time_passed
 
+# Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
+_RESERVED = Phase.RESERVED
+
 
 @record
 class Step:
@@ -126,7 +129,7 @@ def _settle(draft: Draft) -> None:
 
 def _start_what_is_reserved(draft: Draft, group: Group) -> None:
     for processor_id, processor in group.processors.items():
-        if processor.phase is not Phase.RESERVED:
+        if processor.phase is not _RESERVED:
             continue
         broken = containers.start_reserved(draft, group.group_id, processor_id)
         if broken is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from samza_dagster.placement import texts
 from samza_dagster.placement.commands import CountMetric, ReleaseResource, WriteResponse
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import Action, PlacementAsk
 
 
@@ -31,7 +30,7 @@ def response(ask: PlacementAsk, status: str, message: str, at_ms: int) -> WriteR
 
 def respond(draft: Draft, group_id: str, action: Action, status: str, message: str) -> Action:
     """Writes a response of the action in flight, and keeps it with the action."""
-    action = evolve(action, status=status, message=message, response_ms=draft.now_ms)
+    action = action.evolve(status=status, message=message, response_ms=draft.now_ms)
     draft.put_action(group_id, action)
     write(draft, action.ask, status, message)
     return action

@@ -6,7 +6,6 @@ from samza_dagster.model import naming
 from samza_dagster.placement import actions, containers, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Action,
     Group,
@@ -59,7 +58,7 @@ def allocated(
         not_before_ms=draft.now_ms,
         extra=True,
     )
-    draft.put_action(group_id, evolve(action, stage=Stage.STARTING, reservation=None))
+    draft.put_action(group_id, action.evolve(stage=Stage.STARTING, reservation=None))
     draft.put_processor(group_id, standby)
     containers.hold(draft, group_id, standby_id, reservation, host)
 
@@ -103,7 +102,7 @@ def begin_stop(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
         containers.drop_request(draft, group_id, ask.processor_id)
         stopped(draft, group_id, action)
         return
-    draft.put_processor(group_id, evolve(standby, wanted=False))
+    draft.put_processor(group_id, standby.evolve(wanted=False))
     if standby.phase is not Phase.STOPPING:
         containers.stop(draft, group_id, ask.processor_id)
 
@@ -119,7 +118,7 @@ def stopped(draft: Draft, group_id: str, action: Action) -> None:
 def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     """It lives on, and is a member again: FAILED."""
     standby = draft.processor(group_id, action.ask.processor_id)
-    draft.put_processor(group_id, evolve(standby, wanted=True))
+    draft.put_processor(group_id, standby.evolve(wanted=True))
     containers.lives_on(draft, group_id, action.ask.processor_id)
     responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
     draft.put_action(group_id, None)
@@ -138,12 +137,12 @@ def _reserve(draft: Draft, group_id: str, action: Action) -> None:
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, action.standby_id, host, excluded, expiry)
-    draft.put_action(group_id, evolve(action, reservation=reservation))
+    draft.put_action(group_id, action.evolve(reservation=reservation))
 
 
 def lost(draft: Draft, group_id: str, action: Action) -> None:
     """Its host fell silent before it was seen dead: FAILED, and it is a member again."""
     standby = draft.processor(group_id, action.ask.processor_id)
-    draft.put_processor(group_id, evolve(standby, wanted=True))
+    draft.put_processor(group_id, standby.evolve(wanted=True))
     responses.fail(draft, group_id, action, texts.host_lost(action.source_host or ""))
     draft.put_action(group_id, None)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from immutables import Map
 
 from samza_dagster.placement.index import EMPTY, Index
-from samza_dagster.placement.record import record
+from samza_dagster.placement.record import Evolving, record
 
 
 class Phase(StrEnum):
@@ -51,7 +51,7 @@ class Fencing(StrEnum):
 
 
 @record
-class Incarnation:
+class Incarnation(Evolving):
     """One start of a container. `epoch` grows over the job's whole life."""
 
     epoch: int
@@ -61,7 +61,7 @@ class Incarnation:
 
 
 @record
-class End:
+class End(Evolving):
     """How the last incarnation of a processor ended, for the next one's certificate."""
 
     execution_id: str
@@ -73,7 +73,7 @@ class End:
 
 
 @record
-class ResourceRequest:
+class ResourceRequest(Evolving):
     """A resource asked of the cluster; `host` None is any host not excluded.
 
     One that is allocated isn't `confirmed` from when its host, or the coordinator, begins
@@ -89,7 +89,7 @@ class ResourceRequest:
 
 
 @record
-class Processor:
+class Processor(Evolving):
     """One container of the job, wanted running.
 
     `incarnation` is set from the start command until its process was seen dead or its
@@ -120,7 +120,7 @@ class Processor:
 
 
 @record
-class Ghost:
+class Ghost(Evolving):
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
     Until it is seen dead, no member of its group starts on that host. Until it `ended`
@@ -154,7 +154,7 @@ class AskKind(StrEnum):
 
 
 @record
-class PlacementAsk:
+class PlacementAsk(Evolving):
     """A request as the heart sees it; `expiry_ms` None means the job's default.
 
     `hold` makes a `place` wait, once its resource is held, for a `commit`; it is let
@@ -189,7 +189,7 @@ class Stage(StrEnum):
 
 
 @record
-class Action:
+class Action(Evolving):
     """The one action in flight of a group.
 
     `status`, `message` and `response_ms` are the last response written. A fallback
@@ -213,7 +213,7 @@ class Action:
 
 
 @record
-class Failover:
+class Failover(Evolving):
     """An active on its way to the host of one of its standbys, which gives way.
 
     `tried` are the standbys whose place was sought since the active went down.
@@ -228,7 +228,7 @@ class Failover:
 
 
 @record
-class Group:
+class Group(Evolving):
     """An active and its standbys: one lock, one queue in order of request timestamp."""
 
     group_id: str
@@ -241,7 +241,7 @@ class Group:
 
 
 @record
-class Host:
+class Host(Evolving):
     """A host that an agent registered.
 
     `registered` is whether it has with this coordinator; until it has, `silent_since_ms`
@@ -257,7 +257,7 @@ class Host:
 
 
 @record
-class Lag:
+class Lag(Evolving):
     """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none."""
 
     processor_id: str
@@ -267,7 +267,7 @@ class Lag:
 
 
 @record
-class Limits:
+class Limits(Evolving):
     """Bounds of a job. Times in ms; memory in MiB per container.
 
     `host_timeout_ms`: silence after which a host is lost. `lease_bound_ms`: what is
@@ -294,7 +294,7 @@ class Limits:
 
 
 @record
-class JobState:
+class JobState(Evolving):
     """Everything that a decision may depend on.
 
     `uuids` maps each remembered request to its place in the order of arrival.

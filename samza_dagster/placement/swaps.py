@@ -12,7 +12,6 @@ from samza_dagster.model import naming
 from samza_dagster.placement import actions, containers, failover, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.state import (
     Action,
     AskKind,
@@ -78,12 +77,12 @@ def standby_allocated(
             actions.reservation_failed(
                 draft,
                 group_id,
-                evolve(action, standby_reservation=None),
+                action.evolve(standby_reservation=None),
                 f"{broken.seen}; {broken.change}",
             )
         return
-    held = evolve(reservation, allocated_host=host)
-    _stop_standby(draft, group_id, evolve(action, standby_reservation=held))
+    held = reservation.evolve(allocated_host=host)
+    _stop_standby(draft, group_id, action.evolve(standby_reservation=held))
 
 
 def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
@@ -99,9 +98,9 @@ def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor
         containers.hold(draft, group_id, standby_id, place, place.allocated_host)
     else:
         standby = draft.processor(group_id, standby_id)
-        draft.put_processor(group_id, evolve(standby, last_seen_host=None))
+        draft.put_processor(group_id, standby.evolve(last_seen_host=None))
         draft.emit(DeleteLocality(standby_id))
-    action = evolve(action, stage=Stage.RESERVING, standby_reservation=None)
+    action = action.evolve(stage=Stage.RESERVING, standby_reservation=None)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
     )
@@ -130,7 +129,7 @@ def _begin_while_down(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
 
 
 def _stop_standby(draft: Draft, group_id: str, action: Action) -> None:
-    action = evolve(action, stage=Stage.STOPPING_STANDBY)
+    action = action.evolve(stage=Stage.STOPPING_STANDBY)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.standby_id)
 
@@ -147,4 +146,4 @@ def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, action.standby_id, None, excluded, expiry)
-    draft.put_action(group_id, evolve(action, standby_reservation=reservation))
+    draft.put_action(group_id, action.evolve(standby_reservation=reservation))

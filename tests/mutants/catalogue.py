@@ -69,8 +69,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a ghost's lease runs on although its host is back",
         "ghosts.py",
-        "leased = evolve(ghost, lease_ends_ms=None, ",
-        "leased = evolve(ghost, ",
+        "leased = ghost.evolve(lease_ends_ms=None, ",
+        "leased = ghost.evolve(",
         ONE_OWNER,
     ),
     Mutant(
@@ -269,7 +269,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "recovery.py",
         "        request = _renewed(draft, processor.request, draft.limits.request_timeout_ms)\n",
         "        request = _renewed(draft, processor.request, draft.limits.request_timeout_ms)\n"
-        "        request = evolve(request, request_id=draft.new_request_id())\n",
+        "        request = request.evolve(request_id=draft.new_request_id())\n",
         RECOVERY_EQUIVALENT,
     ),
     Mutant(
@@ -305,7 +305,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "reducer.py",
         "        containers.give_up_turn(draft, group_id, processor_id)\n",
         "        draft.put_processor(\n"
-        "            group_id, evolve(processor, phase=Phase.WAITING, request=None, wanted=False)\n"
+        "            group_id, processor.evolve(phase=Phase.WAITING, request=None, wanted=False)\n"
         "        )\n",
         NOTHING_FORGOTTEN,
         more=(

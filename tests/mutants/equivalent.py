@@ -26,7 +26,7 @@ EQUIVALENT: dict[Place, str] = {
     ),
     (
         "failover.py",
-        "draft.put_processor(group_id, evolve(active, request=None))",
+        "draft.put_processor(group_id, active.evolve(request=None))",
         "evolves without request",
     ): "the next rung always puts another request in its place, and its own never counts against it",
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (

@@ -162,7 +162,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
         case ast.Call(func=ast.Name(id=name)) if name in _SWAPPED_CALLS:
             new_name = _SWAPPED_CALLS[name]
             yield f"{name} → {new_name}", _with(func=ast.Name(new_name, ast.Load()))
-        case ast.Call(func=ast.Name(id="replace" | "evolve"), keywords=keywords):
+        case ast.Call(func=ast.Attribute(attr="evolve"), keywords=keywords):
             for place, keyword in enumerate(keywords):
                 yield f"evolves without {keyword.arg}", _without_keyword(place)
         case _:

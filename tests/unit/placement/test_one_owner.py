@@ -8,7 +8,6 @@ from immutables import Map
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import texts
-from samza_dagster.placement.evolve import evolve
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import (
@@ -170,13 +169,12 @@ def test_a_ghost_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
     taken = step(state, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
     assert taken.commands == (cmd.StopContainer("0", older.execution_id, "host-1"),)
     assert taken.state.groups["0"].processors["0"].incarnation is None
-    own_end = evolve(last, epoch=8, execution_id="j-0-000008")
-    group = evolve(
-        state.groups["0"],
-        processors={"0": evolve(waiting, last_end=own_end)},
-        ghosts=(evolve(ghost, end=own_end),),
+    own_end = last.evolve(epoch=8, execution_id="j-0-000008")
+    group = state.groups["0"].evolve(
+        processors={"0": waiting.evolve(last_end=own_end)},
+        ghosts=(ghost.evolve(end=own_end),),
     )
-    nothing_since = evolve(state, groups=state.groups.set("0", group))
+    nothing_since = state.evolve(groups=state.groups.set("0", group))
     taken = step(nothing_since, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
     assert taken.state.groups["0"].processors["0"].incarnation == older
 
