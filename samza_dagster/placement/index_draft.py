@@ -163,25 +163,27 @@ class IndexDraft:
         return summary is not None and entry in summary.pauses
 
     def _replace(self, group_id: str, old: Summary, new: Summary) -> None:
-        if new.deadline_ms != old.deadline_ms and new.deadline_ms is not None:
-            self.deadlines = push(self.deadlines, (new.deadline_ms, GROUP, group_id))
-        for entry in new.pauses:
-            if entry not in old.pauses:
+        was_due_ms, old_pauses, old_ask, were_starting, was_acting, old_hosts, old_ids = old
+        due_ms, pauses, ask, starting, acting, hosts, ids = new
+        if due_ms is not None and due_ms != was_due_ms:
+            self.deadlines = push(self.deadlines, (due_ms, GROUP, group_id))
+        for entry in pauses:
+            if entry not in old_pauses:
                 self.pauses = push(self.pauses, entry)
-        if new.ask is not None and new.ask != old.ask:
-            self.asks = push(self.asks, new.ask)
-        self.starting += new.starting - old.starting
-        if new.acting and not old.acting:
+        if ask is not None and ask != old_ask:
+            self.asks = push(self.asks, ask)
+        self.starting += starting - were_starting
+        if acting and not was_acting:
             self.acting = self.acting.set(group_id, None)
-        elif old.acting and not new.acting:
+        elif was_acting and not acting:
             self.acting = self.acting.delete(group_id)
-        if new.hosts != old.hosts:
-            self._move_hosts(group_id, old.hosts, new.hosts)
-        if new.ids != old.ids:
+        if hosts != old_hosts:
+            self._move_hosts(group_id, old_hosts, hosts)
+        if ids != old_ids:
             with self.by_id.mutate() as by_id:
-                for name in old.ids - new.ids:
+                for name in old_ids - ids:
                     del by_id[name]
-                for name in new.ids - old.ids:
+                for name in ids - old_ids:
                     by_id[name] = group_id
                 self.by_id = by_id.finish()
 

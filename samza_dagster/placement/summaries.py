@@ -57,14 +57,15 @@ def summarise(group: Group) -> Summary:
             if action.standby_reservation.allocated_host is None:
                 deadlines.append(action.standby_reservation.deadline_ms)
     ready = ownership.next_ask(group)
+    # By place, since names cost half as much again.
     return Summary(
-        deadline_ms=min(deadlines) if deadlines else None,
-        pauses=tuple(pauses),
-        ask=None if ready is None else (ready.timestamp_ms, ready.uuid, group.group_id),
-        starting=starting,
-        acting=action is not None and action.stage not in ownership.FALLBACK,
-        hosts=frozenset(hosts),
-        ids=frozenset(ids),
+        min(deadlines) if deadlines else None,
+        tuple(pauses),
+        None if ready is None else (ready.timestamp_ms, ready.uuid, group.group_id),
+        starting,
+        action is not None and action.stage not in ownership.FALLBACK,
+        frozenset(hosts),
+        frozenset(ids),
     )
 
 
