@@ -100,7 +100,7 @@ def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional
     """The warden is gone without having written an end: kill what is left, then write it."""
     assert found.warden is not None
     assert found.container is not None
-    container, session = found.container.name, found.warden.name.pid
+    container, session = found.container.name, found.warden.name
     if procfs.group_of(container, session) or not container_dead:
         procfs.kill_group(container, session)
         found.kill_at = now + LOOK_AGAIN_S
@@ -126,12 +126,10 @@ def _second_killer(
     assert found.container is not None
     overdue = lease_left_s is not None and lease_left_s <= -WARDEN_MARGIN_S
     if overdue or (found.kill_at is not None and found.kill_at <= now):
-        LOG.warning(
-            "%s: killing its group: %s",
-            found.execution_id,
-            "the lease has ended" if overdue else "its warden didn't within the grace",
-        )
-        procfs.kill_group(found.container.name, found.warden.name.pid)
+        if found.killed_for is None:  # once: one that hangs is killed at every look
+            found.killed_for = "the lease has ended" if overdue else "its warden didn't in time"
+            LOG.warning("%s: killing its group: %s", found.execution_id, found.killed_for)
+        procfs.kill_group(found.container.name, found.warden.name)
         found.kill_at = now + LOOK_AGAIN_S
     hangs = found.give_up_at is not None and found.give_up_at <= now
     if hangs and found.stop_asked and not found.stop_failed:

@@ -7,6 +7,12 @@ import os
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+RECORD_VERSION = 1
+
+
+class RecordError(Exception):
+    """A record of this host that can't be understood; its text says which and why."""
+
 
 def write_json(path: Path, value: Dict[str, Any], *, durable: bool = False) -> None:
     """Replaces `path` in one step, mode 0600; with `durable` it also survives a host crash."""
@@ -14,7 +20,7 @@ def write_json(path: Path, value: Dict[str, Any], *, durable: bool = False) -> N
 
 
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:
-    """Replaces `path` in one step, mode 0600."""
+    """Replaces `path` in one step, mode 0600; `durable` as `write_json` has it."""
     beside = path.with_name(".{}.{}".format(path.name, os.getpid()))
     descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -23,6 +29,12 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     beside.replace(path)
+    if durable:
+        directory = os.open(str(path.parent), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)  # of the new name
+        finally:
+            os.close(directory)
 
 
 def read_json(path: Path) -> Optional[Dict[str, Any]]:
@@ -32,3 +44,18 @@ def read_json(path: Path) -> Optional[Dict[str, Any]]:
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def read_record(path: Path) -> Optional[Dict[str, Any]]:
+    """As `read_json`. Raises `RecordError` for a version that is more than one from ours.
+
+    What isn't understood must be neither adopted nor taken for absent.
+    """
+    value = read_json(path)
+    version = RECORD_VERSION if value is None else value.get("version")
+    if not isinstance(version, int) or abs(version - RECORD_VERSION) > 1:
+        raise RecordError(
+            "{}: version {!r} isn't understood, only those up to one from {}: run the agent "
+            "that wrote it".format(path, version, RECORD_VERSION)
+        )
+    return value

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
-from samza_dagster.agent.files import read_json, write_json, write_text
+from samza_dagster.agent.files import read_json, read_record, write_json, write_text
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.agent.protocol import Launch
 
@@ -55,6 +55,7 @@ class Incarnation:
         self.give_up_at: Optional[float] = None
         self.bury_by: Optional[float] = None
         self.stale_at: Optional[float] = None
+        self.killed_for: Optional[str] = None
 
     @classmethod
     def create(
@@ -100,12 +101,16 @@ class Incarnation:
 
     @classmethod
     def load(cls, directory: Path) -> Optional[Incarnation]:
-        """Reads a record back; None for a directory whose record was never finished."""
-        spec = read_json(directory / "spec.json")
+        """Reads a record back; None for a directory whose record was never finished.
+
+        Raises `RecordError` for one of another version than this agent understands.
+        """
+        spec = read_record(directory / "spec.json")
         if spec is None:
             return None
         found = cls(directory, spec)
-        marks = read_json(directory / "marks.json") or {}
+        marks = read_record(directory / "marks.json") or {}
+        read_record(directory / "warden.json")  # read later, and again: here its version alone
         found.released = bool(marks.get("released"))
         found.checked_in = bool(marks.get("checked_in"))
         found.stop_asked = bool(marks.get("stop_asked"))

@@ -23,12 +23,16 @@ class Grant(NamedTuple):
 
     Of the two clocks the one that says more time has passed counts, so neither a
     suspended host nor a clock set back lengthens a lease. A clock set forward shortens it.
+
+    `began_s`: when (CLOCK_BOOTTIME) the first of an unbroken row of grants was asked for, each
+    while the one before was live. None: written by an agent that didn't know it.
     """
 
     epoch: int
     lease_s: float
     asked: Now
     boot_id: str
+    began_s: Optional[float] = None
 
     def remaining_s(self, now: Now) -> float:
         """Seconds that are left, 0 or less when it has ended."""
@@ -48,6 +52,7 @@ class Grant(NamedTuple):
             "asked_boottime_s": self.asked.boottime_s,
             "asked_wall_s": self.asked.wall_s,
             "boot_id": self.boot_id,
+            "began_s": self.began_s,
         }
 
     @classmethod
@@ -55,15 +60,30 @@ class Grant(NamedTuple):
         """None for a file that is absent, malformed or of another boot: no grant at all."""
         try:
             assert value is not None
+            began_s = value.get("began_s")
             grant = cls(
                 int(value["epoch"]),
                 float(value["lease_s"]),
                 Now(float(value["asked_boottime_s"]), float(value["asked_wall_s"])),
                 str(value["boot_id"]),
+                None if began_s is None else float(began_s),
             )
         except (AssertionError, KeyError, TypeError, ValueError):
             return None
         return grant if grant.boot_id == boot_id else None
+
+    def follows(self, earlier: Grant) -> bool:
+        """No moment was without a lease since `earlier`.
+
+        What lived through one is ended although a lease came after: it may be replaced already.
+        """
+        return None in (self.began_s, earlier.began_s) or self.began_s == earlier.began_s
+
+    def after(self, held: Optional[Grant]) -> Grant:
+        """This one as it follows what was held when it was asked for."""
+        if held is None or not held.is_live(self.asked):
+            return self._replace(began_s=self.asked.boottime_s)
+        return self._replace(began_s=held.began_s or held.asked.boottime_s)
 
 
 def longer(held: Optional[Grant], offered: Grant, now: Now) -> Grant:

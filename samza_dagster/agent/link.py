@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 from urllib.parse import urlsplit
 
-from samza_dagster.agent.files import read_json, write_json
+from samza_dagster.agent.files import read_record, write_json
 from samza_dagster.agent.lease import Grant, Now, read_clocks
 from samza_dagster.agent.protocol import VERSION, Command, ProtocolError, Reply, parse_reply
 from samza_dagster.agent.supervisor import Outcome, Supervisor
@@ -64,8 +64,9 @@ class CoordinatorLink:
         self._closing = threading.Event()
         self._connections: List[_Connection] = []
         self._random = random.SystemRandom()
-        stored = read_json(self._epoch_file) or {}
+        stored = read_record(self._epoch_file) or {}
         self.highest_epoch = int(stored.get("epoch", 0))
+        self._losses = 0  # of the leader of that epoch
 
     def close(self) -> None:
         """Ends both exchanges after the replies that they wait for."""
@@ -131,6 +132,7 @@ class CoordinatorLink:
                 "sequence": self._sequence,
                 "wait_ms": int(wait_s * 1000),
                 "highest_epoch": self.highest_epoch,
+                "losses": self._losses,
                 "fault_domain": self._fault_domain,
                 "acknowledged": [
                     {"id": key, "ok": outcome.ok, "why": outcome.why}
@@ -156,6 +158,10 @@ class CoordinatorLink:
                     reply.epoch, self.highest_epoch
                 )
             )
+        if reply.epoch == self.highest_epoch and reply.losses < self._losses:
+            # What it tells to start was taken back when the host was lost, and may run elsewhere.
+            raise LinkError("an answer from before this host was counted as lost")
+        self._losses = reply.losses
         if reply.epoch > self.highest_epoch:
             write_json(self._epoch_file, {"version": 1, "epoch": reply.epoch}, durable=True)
             self.highest_epoch = reply.epoch

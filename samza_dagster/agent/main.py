@@ -1,6 +1,6 @@
 """The agent's command line; started as `python -I <path>/agent/main.py`, with the standard library alone.
 
-Exit codes: 0 done, 1 something lives on or another agent runs, 2 bad usage.
+Exit codes: 0 done, 1 something lives on, another agent runs, or a record isn't understood, 2 bad usage.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
 from samza_dagster.agent.agent import AlreadyRunning, Settings, run
+from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.protocol import ProtocolError, check_name
 from samza_dagster.agent.stop_all import stop_all
@@ -49,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: List[str]) -> int:
     """Runs an agent until SIGTERM, or stops all that one has on record."""
+    try:
+        return _main(arguments)
+    except RecordError as error:
+        print("agent: {}".format(error), file=sys.stderr)
+        return 1
+
+
+def _main(arguments: List[str]) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     directory: Path = given.directory.resolve()

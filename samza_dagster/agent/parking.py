@@ -98,7 +98,7 @@ def discard(found: Incarnation, now: float, why: str) -> None:
     if found.read_processes():
         assert found.warden is not None  # read together
         assert found.container is not None
-        procfs.kill_group(found.container.name, found.warden.name.pid)
+        procfs.kill_group(found.container.name, found.warden.name)
     elif found.warden is not None:
         found.warden.send(15)  # it may be about to fork, and knows best
     found.kill_at = now + LOOK_AGAIN_S
@@ -129,11 +129,11 @@ def _is_gone(found: Incarnation) -> bool:
         return found.bar("its start came with another launch")
     assert found.warden is not None
     assert found.container is not None
-    procfs.kill_group(found.container.name, found.warden.name.pid)
+    procfs.kill_group(found.container.name, found.warden.name)
     return (
         found.warden.is_dead()
         and found.container.is_dead()
-        and not procfs.group_of(found.container.name, found.warden.name.pid)
+        and not procfs.group_of(found.container.name, found.warden.name)
     )
 
 

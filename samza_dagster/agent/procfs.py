@@ -91,21 +91,25 @@ def all_processes() -> Iterator[Stat]:
                 yield seen
 
 
-def group_of(leader: ProcessName, session: int) -> List[Stat]:
-    """Living processes of the group that `leader` founded in `session`.
+def group_of(leader: ProcessName, session: ProcessName) -> List[Stat]:
+    """Living processes of the group that `leader` founded in the session that `session` did.
 
-    The session excludes a foreign group that got the number after ours had died out.
+    A number isn't given again while a group or session has it. So where a process that
+    started at another time has one of the two, ours has died out, and a stranger is left alone.
     """
     if leader.boot_id != boot_id():
         return []
-    return [
-        p
-        for p in all_processes()
-        if p.pgrp == leader.pid and p.session == session and not p.is_dead
-    ]
+    started = {leader.pid: leader.start_ticks, session.pid: session.start_ticks}
+    found: List[Stat] = []
+    for process in all_processes():
+        if started.get(process.pid, process.start_ticks) != process.start_ticks:
+            return []
+        if (process.pgrp, process.session) == (leader.pid, session.pid) and not process.is_dead:
+            found.append(process)
+    return found
 
 
-def kill_group(leader: ProcessName, session: int, number: int = signal.SIGKILL) -> None:
+def kill_group(leader: ProcessName, session: ProcessName, number: int = signal.SIGKILL) -> None:
     """Signals the whole group; nothing happens when none of it lives."""
     if group_of(leader, session):
         with contextlib.suppress(ProcessLookupError):

@@ -50,12 +50,16 @@ class Command(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The coordinator's answer to a sync; the lease counts from when the sync was sent."""
+    """The coordinator's answer to a sync; the lease counts from when the sync was sent.
+
+    `losses`: how often this leader had counted the host as lost when it answered.
+    """
 
     epoch: int
     lease_s: float
     commands: Tuple[Command, ...]
     locality: Dict[str, str]
+    losses: int = 0
 
 
 def is_understood(version: Any) -> bool:
@@ -200,4 +204,5 @@ def parse_reply(value: Any) -> Reply:
         _whole(given.get("lease_ms"), "lease_ms") / 1000.0,
         tuple(_command(c) for c in listed),
         _mapping(given.get("locality", {}), "locality"),
+        _whole(given.get("losses", 0), "losses"),
     )

@@ -52,7 +52,7 @@ def _take(record: Incarnation) -> bool:
     return not (
         record.warden.is_dead()
         and record.container.is_dead()
-        and not procfs.group_of(record.container.name, record.warden.name.pid)
+        and not procfs.group_of(record.container.name, record.warden.name)
     )
 
 
@@ -60,7 +60,7 @@ def _end(record: Incarnation) -> bool:
     assert record.warden is not None
     assert record.container is not None
     _wait(record.container, 0.0 if record.warden.is_dead() else record.stop_grace_s + 1.0)
-    session = record.warden.name.pid
+    session = record.warden.name
     deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
         if _wait(record.container, 0.0) and not procfs.group_of(record.container.name, session):

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent import parking, procfs, vigil
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
-from samza_dagster.agent.files import read_json, write_json
+from samza_dagster.agent.files import read_json, read_record, write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place, spawn_warden
 from samza_dagster.agent.lease import Grant, Now, longer, read_clocks
@@ -80,8 +80,9 @@ class Supervisor:
         """Takes up what is on disk: the lease, the reservations, every incarnation."""
         with self.changed:
             self.grant = Grant.from_json(read_json(self.grant_file), self.boot_id)
-            listed = read_json(self.directory / "reservations.json")
-            if listed is not None:
+            listed = read_record(self.directory / "reservations.json")
+            # Those of another boot were for processes that are gone, or never came.
+            if listed is not None and listed.get("boot_id", self.boot_id) == self.boot_id:
                 self.ledger = self.ledger.with_held(listed["held"])
             root = self.directory / "incarnations"
             root.mkdir(parents=True, exist_ok=True)
@@ -190,13 +191,22 @@ class Supervisor:
             return Outcome(True)
 
     def hold_lease(self, grant: Grant) -> None:
-        """Takes a grant and passes it to the wardens, unless the one in hand ends later."""
+        """Takes a grant and passes it to the wardens, unless the one in hand ends later.
+
+        What lived through the end of the one in hand is killed, by its warden or by us.
+        """
         with self.changed:
             chosen = longer(self.grant, grant, self._clocks())
-            if chosen is not self.grant:
-                self.grant = chosen
-                write_json(self.grant_file, chosen.to_json())
-                self.changed.notify_all()
+            if chosen is self.grant:
+                return
+            held, self.grant = self.grant, chosen.after(self.grant)
+            write_json(self.grant_file, self.grant.to_json())
+            if held is not None and not self.grant.follows(held):
+                for found in self._live():
+                    if found.container is not None and found.kill_at is None:
+                        found.kill_at = self._monotonic() + WARDEN_MARGIN_S
+                self.wake()
+            self.changed.notify_all()
 
     # What containers ask
 
@@ -373,7 +383,8 @@ class Supervisor:
         if ledger != self.ledger:
             self.ledger = ledger
             write_json(
-                self.directory / "reservations.json", {"version": 1, "held": ledger.to_json()}
+                self.directory / "reservations.json",
+                {"version": 1, "boot_id": self.boot_id, "held": ledger.to_json()},
             )
             self._tell()
 

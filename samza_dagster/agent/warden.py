@@ -173,7 +173,10 @@ class Warden:
         """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
         now = read_clocks()
         if self.grant is None or not self.grant.is_live(now):
-            self.grant = Grant.from_json(read_json(Path(self.spec["grant_file"])), self.boot_id)
+            found = Grant.from_json(read_json(Path(self.spec["grant_file"])), self.boot_id)
+            if self.grant is not None and found is not None and not found.follows(self.grant):
+                return 0.0  # we, and the agent, were frozen at the end of the lease
+            self.grant = found
         return 0.0 if self.grant is None else self.grant.remaining_s(now)
 
     def _watch(self) -> None:
@@ -181,13 +184,13 @@ class Warden:
         while True:
             if self._exited():
                 return
-            self._reap_orphans()
             remaining = self._remaining_s()
             if remaining <= 0:
                 self.how = HOW_LEASE
                 os.killpg(self.child, signal.SIGKILL)
                 os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOWAIT)
                 return
+            self._reap_orphans()
             if self._stop_asked and self.kill_at is None:
                 self.how = HOW_STOPPED
                 self.kill_at = time.monotonic() + float(self.spec["stop_grace_s"])

@@ -88,6 +88,7 @@ class Sync(_Message):
     sequence: Annotated[int, Field(ge=0)]
     wait_ms: Annotated[int, Field(ge=0, le=600_000)] = 0
     highest_epoch: Annotated[int, Field(ge=0)] = 0
+    losses: Annotated[int, Field(ge=0)] | None = None
     fault_domain: Annotated[str, Field(max_length=500)] = ""
     resources: Resources
     reservations: Annotated[list[ReportedReservation], Field(max_length=10_000)] = []

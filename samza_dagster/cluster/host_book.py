@@ -23,6 +23,7 @@ class HostBook:
     Times are the cluster's clock, in seconds. `granted_at`: every lease that the host
     has of this coordinator was granted then or before. `admitted`: the coordinator has
     dealt with its registration, so that a lease may end later than those before.
+    `losses`: how often it was lost. Who has heard of that takes no older reply any more.
     """
 
     host: str
@@ -39,12 +40,17 @@ class HostBook:
     granted_at: float = 0.0
     admitted: bool = False
     lost: bool = False
+    losses: int = 0
     fault_domain: str = ""
 
     @property
     def is_registered(self) -> bool:
         """An agent has registered, and is not lost."""
         return self.instance is not None and not self.lost
+
+    def has_heard_of_losses(self, sync: Sync) -> bool:
+        """Whether its agent refuses what it was told before the last loss; an old one can't say."""
+        return sync.losses is None or sync.losses >= self.losses
 
     def take(self, sync: Sync) -> list[Notice]:
         """Books a report; the callbacks that it gives cause to, in order.
@@ -118,6 +124,7 @@ class HostBook:
         An agent that comes back after that must not begin what was meant for earlier.
         """
         self.lost = True
+        self.losses += 1
         self.admitted = False
         self.commands = {
             key: c for key, c in self.commands.items() if c["kind"] not in ("reserve", "start")

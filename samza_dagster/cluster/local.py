@@ -204,9 +204,9 @@ class LocalCluster:
             if refusal is not None:
                 return refusal
             book = self._book_of(sync.host)
-            if sync.highest_epoch < self.epoch:
-                # It hears of this epoch by the answer, and registers by its next word: from
-                # then on it refuses every earlier leader, which is what registering means.
+            if sync.highest_epoch < self.epoch or not book.has_heard_of_losses(sync):
+                # It hears of this epoch, or of its loss, by the answer, and registers by its next
+                # word: it then refuses what an earlier leader, or this one before, told it.
                 return self._reply(sync, book, ())
             book.heard_at = self._clock()
             acknowledge(book, sync, self._requests, self._notices.put)
@@ -235,6 +235,7 @@ class LocalCluster:
             "lease_ms": max(0, int(self._grants.seconds(book) * 1000)),
             "commands": list(commands),
             "locality": self._localities(),
+            "losses": book.losses,
         }
 
     def _book_of(self, host: str) -> HostBook:

@@ -20,7 +20,7 @@ _KILL_S = 5.0
 
 def is_group_alive(leader: ProcessRecord) -> bool:
     """Whether any process of the group is left, zombies not counted."""
-    return leader.is_alive or bool(procfs.group_of(_name(leader), leader.pid))
+    return leader.is_alive or bool(procfs.group_of(_name(leader), _name(leader)))
 
 
 def stop_groups(leaders: Sequence[ProcessRecord], *, timeout_s: float) -> None:
@@ -34,7 +34,7 @@ def stop_groups(leaders: Sequence[ProcessRecord], *, timeout_s: float) -> None:
         leader.send(signal.SIGTERM)
     late = [leader for leader in leaders if not _wait_gone(leader, deadline)]
     for leader in late:
-        procfs.kill_group(_name(leader), leader.pid)
+        procfs.kill_group(_name(leader), _name(leader))
     left = [leader for leader in late if not _wait_gone(leader, time.monotonic() + _KILL_S)]
     if left:
         raise ActionFailed(

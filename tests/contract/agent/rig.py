@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,17 @@ def eventually(look: Callable[[], T], what: str, within_s: float = DEADLINE_S) -
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s: {what}; last seen {seen!r}")
         time.sleep(0.01)
+
+
+def lease_end_s(agent: Agent) -> float:
+    """When the agent's grant ends, by CLOCK_BOOTTIME."""
+    grant = json.loads((agent.directory / "grant.json").read_text())
+    return grant["asked_boottime_s"] + grant["lease_s"]
+
+
+def boottime_s() -> float:
+    """The kernel's clock that leases are counted by."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def lives(pid: int) -> bool:
@@ -79,8 +90,17 @@ class Recorder:
 class Agent:
     """One agent process of one host."""
 
-    def __init__(self, root: Path, host: str, memory_mb: int, cores: int, *more: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        host: str,
+        memory_mb: int,
+        cores: int,
+        *more: str,
+        python: str = sys.executable,
+    ) -> None:
         self.host = host
+        self.python = python
         self.root = root
         self.directory = root / "agents" / host
         self.arguments = ["--host", host, "--memory-mb", str(memory_mb), "--cores", str(cores)]
@@ -98,7 +118,7 @@ class Agent:
         with (self.directory / "agent.log").open("ab") as log:
             return subprocess.Popen(
                 [
-                    sys.executable,
+                    self.python,
                     "-I",
                     agent_main.__file__,
                     "--directory",
@@ -154,22 +174,33 @@ class Rig:
         self.clusters: list[LocalCluster] = []
 
     def cluster(
-        self, epoch: int = 1, lease_s: float = 30.0, host_timeout_s: float | None = None
+        self,
+        epoch: int = 1,
+        lease_s: float = 30.0,
+        host_timeout_s: float | None = None,
+        url_file: Path | None = None,
     ) -> tuple[LocalCluster, Recorder]:
         cluster = LocalCluster(
             token=TOKEN,
             epoch=epoch,
             lease_s=lease_s,
             host_timeout_s=host_timeout_s,
-            url_file=self.root / "url",
+            url_file=url_file or self.root / "url",
         )
         recorder = Recorder(admit=cluster.admit_host)
         self.clusters.append(cluster)
         cluster.start(recorder)  # pyright: ignore[reportArgumentType]
         return cluster, recorder
 
-    def agent(self, host: str, memory_mb: int = 1000, cores: int = 4, *more: str) -> Agent:
-        agent = Agent(self.root, host, memory_mb, cores, *more)
+    def agent(
+        self,
+        host: str,
+        memory_mb: int = 1000,
+        cores: int = 4,
+        *more: str,
+        python: str = sys.executable,
+    ) -> Agent:
+        agent = Agent(self.root, host, memory_mb, cores, *more, python=python)
         self.agents.append(agent)
         return agent
 
@@ -180,6 +211,9 @@ class Rig:
             list(pool.map(Agent.stop_all, self.agents))
         for agent in self.agents:
             agent.process.wait(timeout=10)
+
+
+Waiting = dict[Callable[[Rig], None], "Future[None]"]
 
 
 @contextmanager
@@ -237,15 +271,34 @@ def start(
     return int(seen.wait("on_container_launched", wanted.execution_id)[2])
 
 
+@contextmanager
+def side_by_side(
+    root: Callable[[str], Path], scenarios: Iterable[Callable[[Rig], None]]
+) -> Iterator[Waiting]:
+    """Scenarios that mostly wait for time to pass, each in a thread and on a job of its own."""
+
+    def run(scenario: Callable[[Rig], None]) -> None:
+        with rig(root(scenario.__name__)) as job:
+            scenario(job)
+
+    wanted = tuple(scenarios)
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        yield {s: pool.submit(run, s) for s in wanted}
+
+
 __all__ = [
     "Agent",
     "HostResources",
     "ObservedContainer",
     "Recorder",
     "Rig",
+    "Waiting",
+    "boottime_s",
     "eventually",
     "launch",
+    "lease_end_s",
     "lives",
     "rig",
+    "side_by_side",
     "start",
 ]

@@ -2,7 +2,7 @@
 
 Reads its JobModel, heartbeats, ends with 143 on SIGTERM. The first argument is a variant:
 `plain`, `stubborn` (ignores SIGTERM), `crash` (exit 7 at start), `forks` (has a child that
-ignores SIGTERM, in its group).
+ignores SIGTERM, in its group), `works` (writes down the time, CLOCK_BOOTTIME, at all times).
 """
 
 from __future__ import annotations
@@ -11,9 +11,18 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
+
+
+def work() -> None:
+    """One line is one piece of work; the clock is read after the last wait before it."""
+    with Path("worked").open("ab", buffering=0) as done:
+        while True:
+            time.sleep(0.01)
+            done.write(b"%.3f\n" % time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def main(variant: str) -> None:
@@ -31,6 +40,8 @@ def main(variant: str) -> None:
     with urllib.request.urlopen(url, timeout=60) as response:
         model = json.loads(response.read())
     Path("job_model.json").write_text(json.dumps(model))
+    if variant == "works":
+        threading.Thread(target=work, daemon=True).start()
     Path("argv").write_text("\n".join(sys.argv[1:]))
     Path("environment").write_text(json.dumps(dict(os.environ)))
     heartbeat = (

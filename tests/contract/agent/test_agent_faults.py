@@ -8,17 +8,25 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.contract.agent.rig import TOKEN, Rig, eventually, launch, lives, rig, start
+from tests.contract.agent.rig import (
+    TOKEN,
+    Rig,
+    Waiting,
+    boottime_s,
+    eventually,
+    launch,
+    lease_end_s,
+    lives,
+    side_by_side,
+    start,
+)
 
 pytestmark = pytest.mark.contract
-
-Waiting = dict[Callable[[Rig], None], "Future[None]"]
 
 
 def test_a_report_that_did_not_arrive_is_sent_again(job: Rig) -> None:
@@ -54,7 +62,8 @@ def lease_ends(job: Rig) -> None:
     pid = start(cluster, seen, "host-1", launch("e1", "forks"))
     seen.wait("on_container_checked_in", "e1")
     child = int((agent.incarnation("e1") / "work" / "grandchild").read_text())
-    time.sleep(2.5)  # longer than a lease: renewals reach the warden
+    first_s = lease_end_s(agent)
+    eventually(lambda: boottime_s() > first_s, "a lease later: renewals reach the warden")
     assert lives(pid)
     cluster.close()
     agent.kill_9()
@@ -87,12 +96,9 @@ def host_is_lost(job: Rig) -> None:
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
     """Scenarios that mostly wait for time to pass run beside each other, each on its own job."""
 
-    def run(scenario: Callable[[Rig], None]) -> None:
-        with rig(tmp_path_factory.mktemp(scenario.__name__)) as job:
-            scenario(job)
-
-    with ThreadPoolExecutor() as pool:
-        yield {s: pool.submit(run, s) for s in (warden_is_stopped, lease_ends, host_is_lost)}
+    scenarios = (warden_is_stopped, lease_ends, host_is_lost)
+    with side_by_side(tmp_path_factory.mktemp, scenarios) as running:
+        yield running
 
 
 def test_a_stopped_warden_does_not_keep_a_dead_container_on_the_books(

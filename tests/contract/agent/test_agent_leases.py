@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.contract.agent.rig import Agent, eventually, launch, lives, rig, start
+from tests.contract.agent.rig import eventually, launch, lease_end_s, lives, rig, start
 
 pytestmark = pytest.mark.contract
-
-
-def lease_end_s(agent: Agent) -> float:
-    """When the agent's grant ends, by CLOCK_BOOTTIME."""
-    grant = json.loads((agent.directory / "grant.json").read_text())
-    return grant["asked_boottime_s"] + grant["lease_s"]
 
 
 def test_a_lost_host_keeps_its_lease_and_gets_no_longer_one_before_it_is_admitted(

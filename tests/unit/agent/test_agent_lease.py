@@ -69,6 +69,25 @@ def test_a_newer_leader_is_held_to_its_own_word() -> None:
     assert longer(new, old, START) == new
 
 
+def test_a_lease_goes_on_only_while_the_one_before_is_live() -> None:
+    """Asked for in time it is the same lease, also another leader's; a moment too late, and what
+    lived through the gap has lost it. A grant of an agent that knew nothing of this breaks nothing.
+    """
+    first = grant().after(None)
+    second = grant(asked=later(119, 119)).after(first)
+    third = grant(30, epoch=2, asked=later(200, 200)).after(second)
+    assert [g.began_s for g in (first, second, third)] == [START.boottime_s] * 3
+    assert third.follows(first)
+    for late in (later(231, 231), later(201, 231), later(231, 201)):
+        broken = grant(epoch=2, asked=late).after(third)
+        assert not broken.follows(third)
+        assert broken.began_s == late.boottime_s
+    assert grant().after(grant(asked=START)).follows(grant())
+    assert Grant.from_json(third.to_json(), "boot-1") == third
+    old = {k: v for k, v in third.to_json().items() if k != "began_s"}
+    assert Grant.from_json(old, "boot-1") == third._replace(began_s=None)
+
+
 def test_a_file_is_a_grant_only_when_it_is_whole_and_of_this_boot() -> None:
     """Anything else is no grant: containers are not started on a guess."""
     written = grant().to_json()

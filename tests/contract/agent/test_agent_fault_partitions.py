@@ -1,0 +1,237 @@
+"""Words and replies that are lost or late: nothing is done twice, late, or without a lease."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from samza_dagster.cluster import LocalCluster
+from tests.contract.agent.proxy import REPLIES, WORDS, Link, Proxy
+from tests.contract.agent.rig import (
+    Agent,
+    Recorder,
+    Rig,
+    Waiting,
+    boottime_s,
+    eventually,
+    launch,
+    lease_end_s,
+    lives,
+    side_by_side,
+    start,
+)
+
+pytestmark = pytest.mark.contract
+
+HOST = "host-1"
+LEASE_S = 3.0
+
+
+class Cut(NamedTuple):
+    """A host whose agent reaches its coordinator through a network that can be held up."""
+
+    cluster: LocalCluster
+    seen: Recorder
+    agent: Agent
+    proxy: Proxy
+    pid: int  # of e1, checked in
+
+
+def cut_off(
+    job: Rig, way: str | None = None, *, lease_s: float = LEASE_S, host_timeout_s: float = LEASE_S
+) -> Cut:
+    """The network holds up what goes that way from now on."""
+    behind = job.root / "behind"
+    cluster, seen = job.cluster(lease_s=lease_s, host_timeout_s=host_timeout_s, url_file=behind)
+    proxy = Proxy(job.root / "url", behind)
+    agent = job.agent(HOST)
+    pid = start(cluster, seen, HOST, launch("e1", "works"))
+    seen.wait("on_container_checked_in", "e1")
+    if way is not None:
+        proxy.hold(way)
+    return Cut(cluster, seen, agent, proxy, pid)
+
+
+def works_again(cut: Cut) -> None:
+    """What has been held up arrives, and the host takes and runs what it is given."""
+    cut.proxy.heal()
+    eventually(lambda: lease_end_s(cut.agent) > boottime_s() + LEASE_S / 3, "it has a lease again")
+    start(cut.cluster, cut.seen, HOST, launch("after", processor_id="1"))
+    cut.seen.wait("on_container_checked_in", "after")
+
+
+def lives_on(job: Rig, way: str) -> None:
+    cut = cut_off(job, way)
+    before = lease_end_s(cut.agent)
+    eventually(lambda: boottime_s() > before - LEASE_S / 2, "half a lease")
+    assert lease_end_s(cut.agent) <= before + LEASE_S / 4  # a reply that was on its way
+    cut.proxy.heal()
+    eventually(lambda: boottime_s() > before, "it outlives the lease that it had")
+    assert lives(cut.pid)
+    assert not cut.seen.named("on_host_lost")
+    assert not cut.seen.named("on_container_stopped")
+
+
+def words_are_late(job: Rig) -> None:
+    lives_on(job, WORDS)
+
+
+def replies_are_late(job: Rig) -> None:
+    lives_on(job, REPLIES)
+
+
+def words_are_lost(job: Rig) -> None:
+    cut = cut_off(job, WORDS)
+    cut.seen.wait("on_host_lost")
+    eventually(lambda: not lives(cut.pid), "it ended with its lease", within_s=1)
+    assert_no_work_after_its_lease(cut)
+    assert not cut.seen.named("on_container_stopped")
+    works_again(cut)
+    assert cut.seen.named("on_container_stopped", "e1") == [("e1", HOST, 137)]
+
+
+def replies_are_lost(job: Rig) -> None:
+    cut = cut_off(job, REPLIES, host_timeout_s=30.0)
+    cut.cluster.stop_container("e1", HOST)  # not carried out: it would end with 143
+    assert cut.seen.wait("on_container_stopped", "e1") == ("e1", HOST, 137)
+    assert_no_work_after_its_lease(cut)
+    assert not cut.seen.named("on_host_lost")
+    works_again(cut)
+
+
+def assert_no_work_after_its_lease(cut: Cut) -> None:
+    worked = (cut.agent.incarnation("e1") / "work" / "worked").read_text().split()
+    assert float(worked[-1]) < lease_end_s(cut.agent) + 0.3  # what it takes to be killed
+
+
+def warden_is_frozen_when_the_lease_ends(job: Rig) -> None:
+    cut = cut_off(job, WORDS, host_timeout_s=30.0)
+    warden = cut.agent.warden_pid("e1")
+    os.kill(warden, signal.SIGSTOP)
+    eventually(lambda: not lives(cut.pid), "the agent kills it")
+    assert boottime_s() > lease_end_s(cut.agent) + 1.5  # only when the warden is late
+    end = cut.agent.incarnation("e1") / "exit.json"
+    eventually(end.exists, "its end is on record although its warden never thaws")
+    assert json.loads(end.read_text())["how"] == "warden gone"
+    assert not lives(warden)
+    works_again(cut)
+    assert cut.seen.named("on_container_stopped", "e1") == [("e1", HOST, None)]
+
+
+def late_start_after_a_loss(job: Rig) -> None:
+    cut = cut_off(job, lease_s=30.0, host_timeout_s=1.0)
+    seen = cut.seen
+    late = held_commands(cut, cut.cluster, stop=None, start="e2")
+    seen.wait("on_host_lost")
+    let_the_others_through(cut, late)
+    seen.wait("on_container_stopped", "e1")
+    eventually(lambda: len(seen.named("on_host_told")) == 2, "it is registered again, and admitted")
+    eventually(lambda: lease_end_s(cut.agent) > boottime_s() + 20, "it has a whole lease")
+    late.let_go()
+    record = cut.agent.incarnation("e2")
+    eventually(lambda: late.ended or record.exists(), "the late reply has been read")
+    assert not record.exists()
+    works_again(cut)
+
+
+def zombie_speaks_late(job: Rig) -> None:
+    cut = cut_off(job, lease_s=30.0, host_timeout_s=30.0)
+    kept = start(cut.cluster, cut.seen, HOST, launch("e3", processor_id="3"))
+    late = held_commands(cut, cut.cluster, stop="e3", start="e2")
+    newer, seen = job.cluster(epoch=2, url_file=job.root / "behind")
+    let_the_others_through(cut, late)
+    epoch = cut.agent.directory / "epoch.json"
+    eventually(lambda: json.loads(epoch.read_text())["epoch"] == 2, "it has heard of the new one")
+    late.let_go()
+    seen.wait("on_host_told")
+    assert seen.wait("on_container_launched", "e3") == ("e3", HOST, kept)
+    works_again(cut._replace(cluster=newer, seen=seen))
+    refusal = "a coordinator of epoch 1 answers, 2 was seen"
+    eventually(lambda: refusal in cut.agent.log(), "the late reply was refused")
+    assert lives(kept)
+    assert not seen.named("on_container_stopped", "e3")
+    assert not cut.agent.incarnation("e2").exists()
+
+
+def held_commands(cut: Cut, cluster: LocalCluster, *, stop: str | None, start: str) -> Link:
+    """The connection on which a reply with these commands, in one, is on its way to the agent."""
+    cluster.request_resource(
+        f"r-{start}", host=HOST, excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
+    )
+    cut.seen.wait("on_resource_allocated", f"r-{start}")
+    cut.proxy.delay(REPLIES, b'"start"')
+    with cluster._changed:
+        if stop is not None:
+            cluster.stop_container(stop, HOST)
+        cluster.start_container(f"r-{start}", HOST, launch(start, processor_id="2"))
+
+    def carrying() -> list[Link]:
+        return cut.proxy.live(lambda link: b'"start"' in link.kept[REPLIES])
+
+    return eventually(carrying, "the commands are on their way")[0]
+
+
+def let_the_others_through(cut: Cut, late: Link) -> None:
+    """The agent's other exchange runs on anew; a death gives it something to say."""
+    cut.proxy.open()
+    for link in cut.proxy.live(lambda link: link is not late):
+        link.cut()
+    os.kill(cut.pid, signal.SIGKILL)
+
+
+SCENARIOS = (
+    warden_is_frozen_when_the_lease_ends,
+    words_are_lost,
+    replies_are_lost,
+    words_are_late,
+    replies_are_late,
+    late_start_after_a_loss,
+    zombie_speaks_late,
+)
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
+    with side_by_side(tmp_path_factory.mktemp, SCENARIOS) as running:
+        yield running
+
+
+def test_a_host_whose_words_are_lost_is_lost_and_what_ran_there_is_dead_by_then(
+    waiting: Waiting,
+) -> None:
+    """No lease without a word that arrives; healed, the death is told and the host works again."""
+    waiting[words_are_lost].result()
+
+
+def test_a_host_that_gets_no_replies_ends_its_containers_and_says_so(waiting: Waiting) -> None:
+    """Its words still arrive, so it isn't lost; a stop that didn't arrive isn't carried out."""
+    waiting[replies_are_lost].result()
+
+
+@pytest.mark.parametrize("way", [words_are_late, replies_are_late])
+def test_what_is_late_by_less_than_the_lease_harms_nobody(
+    waiting: Waiting, way: type[object]
+) -> None:
+    """Half a lease without a word: the same process, and no loss."""
+    waiting[way].result()  # pyright: ignore[reportArgumentType]
+
+
+def test_the_lease_ends_on_a_frozen_warden_by_the_agents_hand(waiting: Waiting) -> None:
+    """The second killer needs no coordinator, and confirms the death although the first hangs."""
+    waiting[warden_is_frozen_when_the_lease_ends].result()
+
+
+def test_a_start_from_before_a_loss_is_not_carried_out_after_it(waiting: Waiting) -> None:
+    """Late in the network, read when the host is back with a whole lease: it was taken back."""
+    waiting[late_start_after_a_loss].result()
+
+
+def test_commands_of_a_replaced_coordinator_that_arrive_late_are_refused(waiting: Waiting) -> None:
+    """Start and stop of the older epoch, read after the newer one was heard of."""
+    waiting[zombie_speaks_late].result()
