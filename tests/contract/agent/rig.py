@@ -277,13 +277,13 @@ def side_by_side(
 ) -> Iterator[Waiting]:
     """Scenarios that mostly wait for time to pass, each in a thread and on a job of its own."""
 
-    def run(scenario: Callable[[Rig], None]) -> None:
-        with rig(root(scenario.__name__)) as job:
+    def run(scenario: Callable[[Rig], None], root: Path) -> None:
+        with rig(root) as job:
             scenario(job)
 
-    wanted = tuple(scenarios)
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        yield {s: pool.submit(run, s) for s in wanted}
+    roots = {scenario: root(scenario.__name__) for scenario in scenarios}  # by one thread alone
+    with ThreadPoolExecutor(len(roots)) as pool:
+        yield {scenario: pool.submit(run, scenario, at) for scenario, at in roots.items()}
 
 
 __all__ = [

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
