@@ -123,7 +123,7 @@ class CoordinatorLink:
         with self._supervisor.changed:
             self._sequence += 1
             self._pushed = self._supervisor.revision
-            sent = dict(self._acks)
+            sent, leader = dict(self._acks), (self.highest_epoch, self._losses)
             body: Dict[str, Any] = {
                 "version": VERSION,
                 "host": self._supervisor.host,
@@ -148,8 +148,9 @@ class CoordinatorLink:
             raise LinkError("its reply can't be used: {}".format(error)) from error
         with self._supervisor.changed:
             self._take(reply, asked)
-            for key in sent:
-                self._acks.pop(key, None)
+            if (reply.epoch, reply.losses) == leader:  # else it wasn't booked
+                for key in sent:
+                    self._acks.pop(key, None)
 
     def _take(self, reply: Reply, asked: Now) -> None:
         if reply.epoch < self.highest_epoch:

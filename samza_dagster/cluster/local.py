@@ -266,20 +266,27 @@ class LocalCluster:
 
     def _keep_time(self) -> None:
         with self._changed:
+            due = self._clock()
             while not self._closing:
                 self._requests.expire()
                 now = self._clock()
                 for book in self._books.values():
+                    # While we didn't run, as a frozen process doesn't, nobody could be heard.
+                    book.heard_at = min(now, book.heard_at + max(0.0, now - due))
                     if book.is_registered and now - book.heard_at > self._host_timeout_s:
                         self._lose(book)
                 self._requests.place()
-                deadlines = [now + 5.0, *self._requests.deadlines()]
+                deadlines = [
+                    now + min(5.0, self._host_timeout_s / 8),  # how well we know that we ran
+                    *self._requests.deadlines(),
+                ]
                 deadlines += [
                     b.heard_at + self._host_timeout_s
                     for b in self._books.values()
                     if b.is_registered
                 ]
-                self._changed.wait(max(0.0, min(deadlines) - now) + 0.001)
+                due = max(now, min(deadlines)) + 0.001
+                self._changed.wait(due - now)
 
     def _lose(self, book: HostBook) -> None:
         book.lose()

@@ -139,6 +139,17 @@ def late_start_after_a_loss(job: Rig) -> None:
     works_again(cut)
 
 
+def acknowledgement_is_late(job: Rig) -> None:
+    cut = cut_off(job, lease_s=20.0, host_timeout_s=1.0)
+    cut.proxy.delay(WORDS, b'"acknowledged": [{')
+    cut.cluster.stop_container("e1", HOST)
+    cut.seen.wait("on_host_lost")
+    works_again(cut)
+    assert cut.seen.wait("on_container_stopped", "e1") == ("e1", HOST, 143)
+    # What is never acknowledged is sent with every answer, and no answer waits any more.
+    eventually(lambda: not cut.cluster._books[HOST].commands, "every command is acknowledged")
+
+
 def zombie_speaks_late(job: Rig) -> None:
     cut = cut_off(job, lease_s=30.0, host_timeout_s=30.0)
     kept = start(cut.cluster, cut.seen, HOST, launch("e3", processor_id="3"))
@@ -191,6 +202,7 @@ SCENARIOS = (
     words_are_late,
     replies_are_late,
     late_start_after_a_loss,
+    acknowledgement_is_late,
     zombie_speaks_late,
 )
 
@@ -229,6 +241,11 @@ def test_the_lease_ends_on_a_frozen_warden_by_the_agents_hand(waiting: Waiting) 
 def test_a_start_from_before_a_loss_is_not_carried_out_after_it(waiting: Waiting) -> None:
     """Late in the network, read when the host is back with a whole lease: it was taken back."""
     waiting[late_start_after_a_loss].result()
+
+
+def test_an_acknowledgement_that_comes_after_a_loss_counts(waiting: Waiting) -> None:
+    """The word that told of it isn't booked, as its agent hasn't heard of the loss: told again."""
+    waiting[acknowledgement_is_late].result()
 
 
 def test_commands_of_a_replaced_coordinator_that_arrive_late_are_refused(waiting: Waiting) -> None:

@@ -49,6 +49,31 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
 
 
 @pytest.mark.longcontract
+def test_a_leader_that_was_frozen_for_a_while_takes_no_host_for_lost(
+    job_of: Callable[..., Job],
+) -> None:
+    """Longer than the host time-out, and nobody led meanwhile: it was itself that heard nothing."""
+    job = job_of("frozen-leader", lease_ms=21_000, host_timeout_ms=2_000, hosts=2, actives=1)
+    before = job.processors()
+    leader = job.coordinator
+    assert leader is not None
+    leader.send_signal(signal.SIGSTOP)
+    thaws = time.monotonic() + 4.0
+    until("twice the host time-out", lambda: time.monotonic() > thaws)
+    leader.send_signal(signal.SIGCONT)
+    client = job.client()
+    try:  # a whole request later every late word has been dealt with
+        request = client.place("0-0", "LAST_SEEN")
+        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+    finally:
+        client.close()
+    after = job.wait_until_running()
+    assert after["0"]["pid"] == before["0"]["pid"]
+    starts = Counter(e["processor"] for e in job.journal() if e["what"] == "started")
+    assert starts == {"0": 1, "0-0": 2}
+
+
+@pytest.mark.longcontract
 def test_a_lease_bounds_the_absence_of_a_coordinator(job_of: Callable[..., Job]) -> None:
     """Nobody renews: every container outlives what is left of a lease at least, and none the
     lease. The next coordinator starts each of them once.

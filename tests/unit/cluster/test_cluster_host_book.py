@@ -51,6 +51,18 @@ def told(book: HostBook, report: Sync) -> list[str]:
     return [name for name, _ in calls.made]
 
 
+def test_a_host_that_was_lost_registers_once_its_agent_has_heard_of_it() -> None:
+    """From then on it takes nothing that was told before. An agent that can't say counts as it did."""
+    book = HostBook("host-1")
+    assert book.has_heard_of_losses(sync())
+    assert book.has_heard_of_losses(sync(losses=0))
+    book.take(sync())
+    book.lose()
+    assert not book.has_heard_of_losses(sync(losses=0))
+    assert book.has_heard_of_losses(sync(losses=1))
+    assert book.has_heard_of_losses(sync())
+
+
 def test_each_step_of_a_container_is_told_once() -> None:
     """Report by report, and a report that changes nothing tells nothing."""
     book = HostBook("host-1")
