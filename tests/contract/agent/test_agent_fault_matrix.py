@@ -220,7 +220,8 @@ def _run(
     pid = start(cluster, seen, name, launch(f"e-{name}", "works", processor_id=name, grace_s=0.5))
     host = Host(name, cluster, seen, agent, pid)
     seen.wait("on_container_checked_in", host.container)
-    eventually(host.agent.incarnation(host.container).joinpath("work/worked").exists, "it works")
+    journal = agent.incarnation(host.container) / "work" / "worked"
+    eventually(lambda: journal.exists() and journal.read_bytes(), "it works")
     act(host)
 
 
