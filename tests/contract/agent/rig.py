@@ -19,6 +19,8 @@ from samza_dagster.cluster import ContainerLaunch, HostResources, LocalCluster, 
 
 STUB = Path(__file__).with_name("stub_container.py")
 TOKEN = "a token of the job"
+PACKAGED = (sys.executable, "-I", agent_main.__file__)
+"""The agent as this package has it; see `Agent.program`."""
 DEADLINE_S = 15.0
 T = TypeVar("T")
 
@@ -79,7 +81,15 @@ class Recorder:
 class Agent:
     """One agent process of one host."""
 
-    def __init__(self, root: Path, host: str, memory_mb: int, cores: int, *more: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        host: str,
+        memory_mb: int,
+        cores: int,
+        *more: str,
+        program: tuple[str, ...] = (),
+    ) -> None:
         self.host = host
         self.root = root
         self.directory = root / "agents" / host
@@ -91,20 +101,14 @@ class Agent:
             str(root / "token"),
         ]
         self.arguments += more
+        self.program = program or PACKAGED
         self.process = self.spawn()
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "agent.log").open("ab") as log:
             return subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    agent_main.__file__,
-                    "--directory",
-                    str(self.directory),
-                    *self.arguments,
-                ],
+                [*self.program, "--directory", str(self.directory), *self.arguments],
                 stdout=log,
                 stderr=log,
             )
@@ -126,14 +130,7 @@ class Agent:
 
     def stop_all(self) -> dict[str, Any]:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-I",
-                agent_main.__file__,
-                "--directory",
-                str(self.directory),
-                "--stop-all",
-            ],
+            [*self.program, "--directory", str(self.directory), "--stop-all"],
             capture_output=True,
             check=False,
         )
@@ -168,8 +165,15 @@ class Rig:
         cluster.start(recorder)  # pyright: ignore[reportArgumentType]
         return cluster, recorder
 
-    def agent(self, host: str, memory_mb: int = 1000, cores: int = 4, *more: str) -> Agent:
-        agent = Agent(self.root, host, memory_mb, cores, *more)
+    def agent(
+        self,
+        host: str,
+        memory_mb: int = 1000,
+        cores: int = 4,
+        *more: str,
+        program: tuple[str, ...] = (),
+    ) -> Agent:
+        agent = Agent(self.root, host, memory_mb, cores, *more, program=program)
         self.agents.append(agent)
         return agent
 
