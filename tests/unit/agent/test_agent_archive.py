@@ -20,6 +20,7 @@ from samza_dagster.cli import agent_archive
 from samza_dagster.cli.main import cli
 from samza_dagster.errors import ActionFailed, MissingPrerequisite
 from samza_dagster.version import __version__
+from tests.levels import AGENT
 
 pytestmark = pytest.mark.unit
 
@@ -150,6 +151,14 @@ def test_nothing_is_imported_after_the_start(built: agent_archive.AgentArchive) 
             if isinstance(node, ast.Import | ast.ImportFrom)
         ]
         assert not late or name == "__main__.py", f"{name}: {ast.unparse(late[0])}"
+
+
+def test_the_checker_of_python_3_8_reads_every_module_of_it(
+    built: agent_archive.AgentArchive,
+) -> None:
+    """`make lint` names places; a module that comes to be packed from elsewhere is none of them."""
+    for name in sources(built).keys() - {"__main__.py"}:
+        assert any(Path(name).is_relative_to(place) for place in AGENT), name
 
 
 def test_no_method_is_called_that_python_3_8_lacks(built: agent_archive.AgentArchive) -> None:
