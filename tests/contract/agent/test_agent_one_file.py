@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -45,7 +46,11 @@ def run_by(agent: Agent, execution_id: str) -> tuple[str, int]:
 
 
 def open_files(pid: int) -> set[str]:
-    return {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    found: set[str] = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # its heartbeats come and go
+            found.add(str(link.readlink()))
+    return found
 
 
 @pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
