@@ -35,7 +35,7 @@ demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl
 test: $(STAMP) java ## lint, types and all levels of tests, each within its budget
 	@$(BIN)/python -m tests.levels
 
-lint: $(STAMP) ## ruff, pyright, import-linter
+lint: $(STAMP) ## ruff, pyright, import-linter; vermin: the agent stays on Python 3.8
 	@$(BIN)/python -m tests.levels lint
 
 format: $(STAMP) ## ruff's formatter

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# What `samza-dagster agent build` packs; it runs on this Python and any later one.
+AGENT = ("samza_dagster/agent", "samza_dagster/__init__.py", "samza_dagster/version.py")
+AGENT_PYTHON = "3.8"
 BIN = Path(sys.executable).parent
 
 
@@ -57,6 +60,10 @@ LEVELS = (
             (str(BIN / "ruff"), "format", "--check", "."),
             (str(BIN / "ruff"), "check", "."),
             (str(BIN / "lint-imports"), "--no-cache"),
+            (
+                *(str(BIN / "vermin"), f"--target={AGENT_PYTHON}-", "--violations", "--quiet"),
+                *("--no-tips", *AGENT),
+            ),
             (str(BIN / "pyright"),),
         ),
     ),
@@ -114,7 +121,7 @@ def run(level: Level) -> Outcome:
             lines.append(line)
             print(line, end="", flush=True)
         if process.wait() != 0:
-            failed.append(Path(command[0]).name if len(command) < 3 else " ".join(command[1:3]))
+            failed.append(" ".join((Path(command[0]).name, *command[1:3])))
         if "pytest" in command:
             output = "".join(lines).rstrip()
             passed_tests += _counted(output, "passed")

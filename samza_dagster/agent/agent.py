@@ -14,12 +14,13 @@ import threading
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from samza_dagster.agent import container_server, hosts_file, procfs
+from samza_dagster.agent import container_server, hosts_file, procfs, program
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.link import CoordinatorLink
 from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.reservations import Ledger
 from samza_dagster.agent.supervisor import Supervisor
+from samza_dagster.version import __version__
 
 LOG = logging.getLogger("samza_dagster.agent")
 
@@ -44,12 +45,14 @@ class AlreadyRunning(Exception):
 
 
 def run(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`."""
+    """Until SIGTERM or SIGINT. Raises `AlreadyRunning` and `program.Replaced`."""
     directory = settings.directory
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     lock = _claim(directory)
+    wardens = program.of_wardens(directory)
+    program.keep_source()
     kept = read_json(directory / "port.json") or {}
     port = kept.get("port")
     server = container_server.bind(port if isinstance(port, int) else None)
@@ -66,6 +69,7 @@ def run(settings: Settings) -> None:
         Ledger(settings.memory_mb, settings.cores),
         url_of=lambda execution_id: "http://127.0.0.1:{}/c/{}/".format(bound, execution_id),
         parked_s=settings.parked_s,
+        wardens=wardens,
     )
     supervisor.adopt()
     server.supervisor = supervisor
@@ -95,9 +99,18 @@ def run(settings: Settings) -> None:
     assert me is not None  # we run
     write_json(
         directory / "agent.json",
-        {"version": 1, "host": settings.host, "port": bound, "agent": me.to_json()},
+        {
+            "version": 1,
+            "program": __version__,
+            "host": settings.host,
+            "port": bound,
+            "agent": me.to_json(),
+        },
     )
-    LOG.info("agent of %s, pid %s, containers ask port %s", settings.host, os.getpid(), bound)
+    LOG.info(
+        "agent %s of %s, pid %s, containers ask port %s",
+        *(__version__, settings.host, os.getpid(), bound),
+    )
     supervisor.watch(stopping.is_set)
     LOG.info("agent of %s ends, its containers run on", settings.host)
     os.close(lock)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Dict, NamedTuple, Tuple
 
-from samza_dagster.agent import warden
+from samza_dagster.agent.program import Program
 from samza_dagster.agent.protocol import Launch
 
 # Of the agent's own environment only what finds programs and speaks a language.
@@ -51,21 +51,22 @@ class Place(NamedTuple):
         return made
 
 
-def spawn_warden(directory: Path) -> Tuple["subprocess.Popen[bytes]", int]:
+def spawn_warden(directory: Path, program: Program) -> Tuple["subprocess.Popen[bytes]", int]:
     """A warden in a session of its own, and a descriptor that ends once it has its container.
 
     Raises `OSError` when no process can be started.
     """
     told, tell = os.pipe()
+    given = (tell, *program.descriptors)
     try:
         with (directory / "warden.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", warden.__file__, str(directory), str(tell)],
+                [sys.executable, "-I", *program.arguments, str(directory), *map(str, given)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                pass_fds=(tell,),
+                pass_fds=given,
                 start_new_session=True,
             )
     except OSError:

@@ -1,4 +1,7 @@
-"""The agent's command line; started as `python -I <path>/agent/main.py`, with the standard library alone.
+"""The agent's command line, with the standard library alone.
+
+Started as `python -I agent.pyz`, the one file of `samza-dagster agent build`, or from a
+package tree as `python -I <path>/agent/main.py`.
 
 Exit codes: 0 done, 1 something lives on, another agent runs, or a record isn't understood, 2 bad usage.
 """
@@ -21,17 +24,22 @@ if __name__ == "__main__":
 from samza_dagster.agent.agent import AlreadyRunning, Settings, run
 from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.parking import PARKED_S
+from samza_dagster.agent.program import Replaced, archive
 from samza_dagster.agent.protocol import ProtocolError, check_name
 from samza_dagster.agent.stop_all import stop_all
+from samza_dagster.version import __version__
 
 
 def _parser() -> argparse.ArgumentParser:
+    one_file = archive()
+    start = "samza-dagster agent run" if one_file is None else "python3 -I " + one_file.name
     parser = argparse.ArgumentParser(
         prog="agent",
         description="One host's agent of samza_dagster.",
-        epilog="Example: samza-dagster agent run --directory /var/lib/samza-agent --host $(hostname) "
+        epilog="Example: " + start + " --directory /var/lib/samza-agent --host $(hostname) "
         "--memory-mb 8192 --cores 4 --coordinator-url-file coordinator.url --token-file token",
     )
+    parser.add_argument("--version", action="version", version="%(prog)s " + __version__)
     parser.add_argument("--directory", type=Path, required=True, help="its records; one agent each")
     parser.add_argument("--stop-all", action="store_true", help="stop all on record, confirm, exit")
     parser.add_argument("--host", help="the name that it registers under")
@@ -97,6 +105,9 @@ def _main(arguments: List[str]) -> int:
         )
     except AlreadyRunning:
         print("agent: another agent has {}".format(directory), file=sys.stderr)
+        return 1
+    except Replaced as error:
+        print("agent: replaced while it started, start it again: {}".format(error), file=sys.stderr)
         return 1
     return 0
 

@@ -145,7 +145,7 @@ class ProcessHandle:
             return
         try:
             if self.pidfd is not None and hasattr(signal, "pidfd_send_signal"):
-                signal.pidfd_send_signal(self.pidfd, number)
+                signal.pidfd_send_signal(self.pidfd, number)  # novm: 3.9
             else:
                 os.kill(self.name.pid, number)
         except ProcessLookupError:
@@ -167,7 +167,7 @@ def _is_same(name: ProcessName) -> bool:
 def _open_pidfd(pid: int) -> Optional[int]:
     if hasattr(os, "pidfd_open"):
         try:
-            return os.pidfd_open(pid)
+            return os.pidfd_open(pid)  # novm: 3.9
         except OSError as error:
             if error.errno in (errno.ENOSYS, errno.EPERM, errno.ESRCH, errno.EINVAL):
                 return None

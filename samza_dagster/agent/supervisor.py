@@ -21,6 +21,7 @@ from samza_dagster.agent.files import read_json, read_record, write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place, spawn_warden
 from samza_dagster.agent.lease import Grant, Now, longer, read_clocks
+from samza_dagster.agent.program import Program, packaged
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.release import blocked_by, processor_hosts
 from samza_dagster.agent.reservations import Ledger
@@ -50,6 +51,7 @@ class Supervisor:
         clocks: Callable[[], Now] = read_clocks,
         monotonic: Callable[[], float] = time.monotonic,
         parked_s: float = parking.PARKED_S,
+        wardens: Optional[Program] = None,
     ) -> None:
         self.directory = directory
         self._place = Place(directory, state_dir, host)
@@ -66,6 +68,7 @@ class Supervisor:
         self._clocks = clocks
         self._monotonic = monotonic
         self._parked_s = parked_s
+        self._program = packaged() if wardens is None else wardens
         self._wardens: List["subprocess.Popen[bytes]"] = []
         self._wakeup = WakeUp()
 
@@ -366,7 +369,7 @@ class Supervisor:
 
     def _spawn(self, found: Incarnation) -> None:
         try:
-            process, told = spawn_warden(found.directory)
+            process, told = spawn_warden(found.directory, self._program)
         except OSError as error:
             found.bar("its warden can't be started: {}".format(error))
             self._look(found)

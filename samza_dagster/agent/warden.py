@@ -1,7 +1,8 @@
 """Parent of one container: holds its lease, kills its group, says how it ended.
 
-Run as `python -I warden.py <incarnation directory> [<ready descriptor>]`, leader of its
-own session, single-threaded (the kernel ties a parent-death signal to a thread).
+Run as `python -I warden.py <incarnation directory> [<ready descriptor> [<descriptor>…]]`,
+leader of its own session, single-threaded (the kernel ties a parent-death signal to a
+thread). It keeps the further descriptors open; its container gets none of them.
 
 In the directory it reads `spec.json` and the grant that it names, holds `warden.lock` for
 its life, and writes `warden.json` once the container runs and `exit.json` once it and
@@ -38,6 +39,7 @@ from samza_dagster.agent.ending import (
 )
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.lease import Grant, read_clocks
+from samza_dagster.version import __version__
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -164,7 +166,12 @@ class Warden:
         assert container is not None  # our own child, not reaped
         write_json(
             self.directory / "warden.json",
-            {"version": 1, "warden": me.to_json(), "container": container.to_json()},
+            {
+                "version": 1,
+                "program": __version__,
+                "warden": me.to_json(),
+                "container": container.to_json(),
+            },
         )
         if ready is not None:
             os.close(ready)
@@ -261,9 +268,10 @@ def _only_wake(*_: object) -> None:
 
 def main(arguments: List[str]) -> int:
     """Exit codes: 0 the container ran and is dead, 3 another warden has it, 4 never started."""
-    ready = int(arguments[1]) if len(arguments) > 1 else None
-    if ready is not None:
-        os.set_inheritable(ready, False)  # the container must not hold it open
+    inherited = [int(argument) for argument in arguments[1:]]
+    for descriptor in inherited:
+        os.set_inheritable(descriptor, False)  # the container must not hold it open
+    ready = inherited[0] if inherited else None
     try:
         return Warden(Path(arguments[0])).run(ready)
     except OSError as error:

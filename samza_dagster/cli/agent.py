@@ -1,4 +1,4 @@
-"""`samza-dagster agent run …`: becomes the agent, which is the standard library alone."""
+"""`samza-dagster agent run …` becomes the agent; `agent build` makes one file of it for other hosts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 import click
 
 import samza_dagster
+from samza_dagster.cli import agent_archive
+from samza_dagster.cli.options import json_option
+from samza_dagster.cli.output import print_json
 from samza_dagster.errors import MissingPrerequisite
 
 
@@ -19,6 +22,7 @@ def agent() -> None:
     \b
     Example:
       samza-dagster agent run --help
+      samza-dagster agent build --output agent.pyz
     """
 
 
@@ -36,3 +40,37 @@ def run(arguments: tuple[str, ...]) -> None:
             "run the agent", seen=f"no {program}", fix="install samza_dagster anew"
         )
     os.execv(sys.executable, [sys.executable, "-I", str(program), *arguments])  # noqa: S606 - no shell
+
+
+@agent.command("build")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("agent.pyz"),
+    show_default=True,
+    metavar="FILE",
+    help="Where to put it; a file that is there is replaced in one step.",
+)
+@json_option
+def build(output: Path, as_json: bool) -> None:
+    """Makes one file of the agent, for hosts that have Python 3.8 or later and nothing else.
+
+    The same version gives the same bytes. A running agent and its containers don't
+    notice when their file is replaced: the next agent of the directory is the new one.
+
+    \b
+    Example:
+      samza-dagster agent build --output agent.pyz
+      scp agent.pyz host-7:/opt/samza-agent/agent.pyz
+      ssh host-7 python3 -I /opt/samza-agent/agent.pyz --version
+    """
+    built = agent_archive.build()
+    built.write(output)
+    size = len(built.content)
+    if as_json:
+        document = {"path": str(output), "sha256": built.sha256, "version": built.version}
+        print_json({**document, "size": size})
+        return
+    click.echo(f"{output}: agent {built.version}, {size:,} bytes, for Python 3.8 or later")
+    click.echo(f"sha256 {built.sha256}")
+    click.echo(f"On a host: python3 -I {output.name} --help")

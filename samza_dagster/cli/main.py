@@ -55,7 +55,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "Run the job coordinator.",
         "coordinator",
     ),
-    "agent": ("samza_dagster.cli.agent:agent", "Run the agent of a host.", ""),
+    "agent": (
+        "samza_dagster.cli.agent:agent",
+        "Run the agent of a host, or make one file of it.",
+        "",
+    ),
     "simulate": (
         "samza_dagster.cli.simulate:simulate",
         "Run the placement rules in a virtual world, under faults.",

@@ -19,6 +19,8 @@ from samza_dagster.cluster import ContainerLaunch, HostResources, LocalCluster, 
 
 STUB = Path(__file__).with_name("stub_container.py")
 TOKEN = "a token of the job"
+PACKAGED = (sys.executable, "-I", agent_main.__file__)
+"""The agent as this package has it; see `Agent.program`."""
 DEADLINE_S = 15.0
 T = TypeVar("T")
 
@@ -97,10 +99,9 @@ class Agent:
         memory_mb: int,
         cores: int,
         *more: str,
-        python: str = sys.executable,
+        program: tuple[str, ...] = (),
     ) -> None:
         self.host = host
-        self.python = python
         self.root = root
         self.directory = root / "agents" / host
         self.arguments = ["--host", host, "--memory-mb", str(memory_mb), "--cores", str(cores)]
@@ -111,20 +112,14 @@ class Agent:
             str(root / "token"),
         ]
         self.arguments += more
+        self.program = program or PACKAGED
         self.process = self.spawn()
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "agent.log").open("ab") as log:
             return subprocess.Popen(
-                [
-                    self.python,
-                    "-I",
-                    agent_main.__file__,
-                    "--directory",
-                    str(self.directory),
-                    *self.arguments,
-                ],
+                [*self.program, "--directory", str(self.directory), *self.arguments],
                 stdout=log,
                 stderr=log,
             )
@@ -146,14 +141,7 @@ class Agent:
 
     def stop_all(self) -> dict[str, Any]:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-I",
-                agent_main.__file__,
-                "--directory",
-                str(self.directory),
-                "--stop-all",
-            ],
+            [*self.program, "--directory", str(self.directory), "--stop-all"],
             capture_output=True,
             check=False,
         )
@@ -198,9 +186,9 @@ class Rig:
         memory_mb: int = 1000,
         cores: int = 4,
         *more: str,
-        python: str = sys.executable,
+        program: tuple[str, ...] = (),
     ) -> Agent:
-        agent = Agent(self.root, host, memory_mb, cores, *more, python=python)
+        agent = Agent(self.root, host, memory_mb, cores, *more, program=program)
         self.agents.append(agent)
         return agent
 

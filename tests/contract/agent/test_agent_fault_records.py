@@ -17,6 +17,7 @@ import pytest
 from samza_dagster.cluster import LocalCluster
 from tests.contract.agent.clocked import ClockedPython, clocked_python
 from tests.contract.agent.rig import (
+    PACKAGED,
     Agent,
     Recorder,
     Rig,
@@ -47,7 +48,7 @@ child.wait()
 
 def clocked_host(job: Rig, name: str, *more: str) -> tuple[ClockedPython, Agent]:
     python = clocked_python(job.root / name)
-    return python, job.agent(name, 1000, 4, *more, python=python.path)
+    return python, job.agent(name, 1000, 4, *more, program=(python.path, *PACKAGED[1:]))
 
 
 def clock_goes_forth(job: Rig) -> None:

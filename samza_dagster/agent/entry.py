@@ -1,0 +1,30 @@
+"""Where the one-file agent begins: it is the `__main__` that `samza-dagster agent build` packs.
+
+`--warden <directory> <descriptor> <descriptor>` makes it a warden; only an agent says that.
+What is written here is read by every Python 3, so that an old one is told what is missing.
+"""
+
+import os
+import sys
+
+
+def main() -> int:
+    """The exit code of the agent or of the warden; 2 under a Python that is too old."""
+    if sys.version_info < (3, 8):
+        sys.stderr.write(
+            "agent: Python 3.8 or later is needed, this is {}\n".format(sys.version.split()[0])
+        )
+        return 2
+    if not sys.flags.isolated:  # PYTHONPATH comes before the standard library
+        os.execv(sys.executable, [sys.executable, "-I", *sys.argv])  # noqa: S606 - no shell
+    if sys.argv[1:2] == ["--warden"]:
+        from samza_dagster.agent import warden
+
+        return warden.main(sys.argv[2:])
+    from samza_dagster.agent import main as agent
+
+    return agent.main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
