@@ -148,9 +148,12 @@ class CoordinatorLink:
             raise LinkError("its reply can't be used: {}".format(error)) from error
         with self._supervisor.changed:
             self._take(reply, asked)
-            if (reply.epoch, reply.losses) == leader:  # else it wasn't booked
-                for key in sent:
-                    self._acks.pop(key, None)
+            if (reply.epoch, reply.losses) != leader:  # it wasn't booked: said again at once
+                self._pushed = -1
+                self._supervisor.changed.notify_all()
+                return
+            for key in sent:
+                self._acks.pop(key, None)
 
     def _take(self, reply: Reply, asked: Now) -> None:
         if reply.epoch < self.highest_epoch:
