@@ -7,6 +7,7 @@ ignores SIGTERM, in its group), `works` (writes down the time, CLOCK_BOOTTIME, a
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -52,7 +53,7 @@ def main(variant: str) -> None:
             with urllib.request.urlopen(heartbeat, timeout=60) as response:
                 if not json.loads(response.read())["alive"]:
                     os._exit(1)
-        except OSError:
+        except (OSError, http.client.HTTPException):  # the latter: cut off in mid-answer
             pass  # Samza's client tries for a minute before it gives up
         time.sleep(0.5)
 
