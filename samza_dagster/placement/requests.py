@@ -92,7 +92,10 @@ def why_it_waits(draft: Draft, group: Group, ask: PlacementAsk) -> str:
         limit = draft.limits.max_actions_per_host
         return f"waits because {limit} actions touch {busy_host}, the limit of a host"
     limit = draft.limits.max_concurrent_actions
-    return f"waits because {limit} actions are in flight, the job's limit"
+    if len(draft.index.acting) >= limit:
+        return f"waits because {limit} actions are in flight, the job's limit"
+    # Nothing is in its way: a take-over begins nothing before it has heard of the hosts.
+    return "waits until the hosts have registered with the coordinator that took over"
 
 
 def _begin(draft: Draft, group: Group, ask: PlacementAsk, *, accepted: bool) -> None:

@@ -19,7 +19,7 @@ from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chroni
 from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.refusals import refusal
 from samza_dagster.simulation.judges.taken import Taken
-from samza_dagster.simulation.judges.turns import first_ready, is_ready
+from samza_dagster.simulation.judges.turns import first_ready, hosts_of, is_ready, is_swap, touching
 from samza_dagster.simulation.judges.violation import TRUE_WORDS
 
 _REQUESTED = "Preferred Resources requested"
@@ -180,6 +180,11 @@ def _waits_for(state: JobState, group: Group, ask: PlacementAsk) -> str:
     )
     if acting >= state.limits.max_concurrent_actions:
         return "because"
+    if is_swap(ask):
+        return ""  # which standby's host counts, its turn decides
+    most = state.limits.max_actions_per_host
+    if all(touching(state, host) < most for host in hosts_of(group, ask)):
+        return "until the hosts have registered"
     return f"because {state.limits.max_actions_per_host} actions touch "
 
 

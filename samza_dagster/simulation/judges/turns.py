@@ -97,10 +97,10 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
     if len(acting) < limits.max_concurrent_actions and not given_up:
         for group in state.groups.values():
             ask = first_ready(group)
-            if ask is None or _is_swap(ask):
+            if ask is None or is_swap(ask):
                 continue
             if not any(
-                _touching(state, h) >= limits.max_actions_per_host for h in _hosts(group, ask)
+                touching(state, h) >= limits.max_actions_per_host for h in hosts_of(group, ask)
             ):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
     for old, new in taken.changed:
@@ -117,10 +117,10 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             if host in state.hosts and host is not None:
                 if action.ask.kind is AskKind.STOP_STANDBY and host != action.source_host:
                     continue
-                if _is_swap(action.ask) and action.stage is Stage.STARTING:
+                if is_swap(action.ask) and action.stage is Stage.STARTING:
                     continue  # the active is down already: nothing is touched where it was
-                if _touching(state, host, truly=True) > limits.max_actions_per_host and (
-                    action.source_host == host or not _is_swap(action.ask)
+                if touching(state, host, truly=True) > limits.max_actions_per_host and (
+                    action.source_host == host or not is_swap(action.ask)
                 ):
                     raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
 
@@ -146,13 +146,15 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
             return processor.phase is Phase.RUNNING
 
 
-def _is_swap(ask: PlacementAsk) -> bool:
+def is_swap(ask: PlacementAsk) -> bool:
+    """It puts the active in a standby's place."""
     if ask.kind is AskKind.FAIL_OVER:
         return True
     return ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY
 
 
-def _hosts(group: Group, ask: PlacementAsk) -> set[str]:
+def hosts_of(group: Group, ask: PlacementAsk) -> set[str]:
+    """The hosts that a request would touch; of a swap not the standby's."""
     hosts: set[str] = set()
     processor = group.processors.get(ask.processor_id)
     if processor is not None and processor.incarnation is not None:
@@ -162,13 +164,13 @@ def _hosts(group: Group, ask: PlacementAsk) -> set[str]:
     return hosts
 
 
-def _touching(state: JobState, host: str, *, truly: bool = False) -> int:
+def touching(state: JobState, host: str, *, truly: bool = False) -> int:
     """Actions under way that leave, take or name this host; a fail-over only names it in vain."""
     count = 0
     for group in state.groups.values():
         action = group.action
         if action is None or action.stage in _FALLBACK:
             continue
-        named = None if truly and _is_swap(action.ask) else action.ask.destination_host
+        named = None if truly and is_swap(action.ask) else action.ask.destination_host
         count += host in (action.source_host, action.target_host, named)
     return count

@@ -154,6 +154,7 @@ def test_another_launch_is_started_anew(job: Rig, what: str) -> None:
     assert lives(new_pid)
     assert not lives(pid)
     assert not seen.named("on_container_stopped")
+    os.kill(new_pid, signal.SIGKILL)  # its grace would be waited for
 
 
 def test_another_job_model_is_no_other_launch(job: Rig) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
 from samza_dagster.placement import texts
+from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Limits, Phase
 from tests.unit.placement.scenes import ask, running
 
@@ -134,6 +136,19 @@ def test_the_job_wide_limit_holds_others_back_oldest_first() -> None:
     assert "the job's limit" in world.told("x")[0][1]
     world.settle()
     assert [r.uuid for r in world.responses() if r.status == "SUCCEEDED"] == ["w", "x", "y", "z"]
+
+
+def test_what_could_begin_at_a_take_over_is_told_that_the_hosts_are_waited_for() -> None:
+    """Its limit was raised meanwhile; a leader that has heard of no host yet begins nothing."""
+    world = running(limits=Limits(max_concurrent_actions=1))
+    world.submit(ask("0", "host-3", uuid="w"))
+    world.submit(ask("1", "LAST_SEEN", uuid="x"))
+    state = world.state.evolve(limits=world.state.limits.evolve(max_concurrent_actions=2))
+    taken = step(state, ev.CoordinatorRestarted(world.now_ms))
+    (said,) = [c for c in taken.commands if isinstance(c, cmd.WriteResponse) and c.uuid == "x"]
+    assert said.message == texts.accepted(
+        "waits until the hosts have registered with the coordinator that took over"
+    )
 
 
 def test_a_request_for_a_processor_that_does_not_run_yet_waits_until_it_does() -> None:
