@@ -7,6 +7,7 @@ the state, so that a test hears of overlaps from the kernel and not from the coo
 """
 
 import fcntl
+import http.client
 import json
 import os
 import signal
@@ -73,7 +74,7 @@ def main() -> int:
                 if not json.loads(answer.read())["alive"]:
                     note("told to stop")
                     return 1
-        except OSError:
+        except (OSError, http.client.HTTPException):  # the latter: cut off in mid-answer
             note("nobody answers")
         time.sleep(5)
 

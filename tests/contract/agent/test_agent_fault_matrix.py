@@ -197,7 +197,6 @@ ROWS: dict[str, Callable[[Host], None]] = {
     "freeze host too long": host_frozen_too_long,
     "freeze host too long, its keepers thaw first": host_thaws_keepers_first,
     "freeze host too long, its agent thaws first": host_thaws_agent_first,
-    "freeze host too long, its agent alone thaws": only_agent_thaws,
     "stop a frozen container": frozen_container_is_stopped,
 }
 
@@ -231,3 +230,9 @@ def test_a_process_that_is_killed_or_frozen_harms_nobody_else(
 ) -> None:
     """Killed: dead, told, its resource usable. Frozen: it lives as long as its lease, and no longer."""
     rows[row].result()
+
+
+@pytest.mark.longcontract
+def test_a_host_whose_agent_alone_thaws_is_rid_of_what_its_frozen_wardens_keep(job: Rig) -> None:
+    """The second killer's turn comes 2 s after the new lease, and another 2 s for the hung warden."""
+    _run(job, *job.cluster(lease_s=LEASE_S), "host-1", only_agent_thaws)

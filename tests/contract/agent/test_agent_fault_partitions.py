@@ -109,20 +109,6 @@ def assert_no_work_after_its_lease(cut: Cut) -> None:
     assert float(worked[-1]) < lease_end_s(cut.agent) + 0.3  # what it takes to be killed
 
 
-def warden_is_frozen_when_the_lease_ends(job: Rig) -> None:
-    cut = cut_off(job, WORDS, host_timeout_s=30.0)
-    warden = cut.agent.warden_pid("e1")
-    os.kill(warden, signal.SIGSTOP)
-    eventually(lambda: not lives(cut.pid), "the agent kills it")
-    assert boottime_s() > lease_end_s(cut.agent) + 1.5  # only when the warden is late
-    end = cut.agent.incarnation("e1") / "exit.json"
-    eventually(end.exists, "its end is on record although its warden never thaws")
-    assert json.loads(end.read_text())["how"] == "warden gone"
-    assert not lives(warden)
-    works_again(cut)
-    assert cut.seen.named("on_container_stopped", "e1") == [("e1", HOST, None)]
-
-
 def late_start_after_a_loss(job: Rig) -> None:
     cut = cut_off(job, lease_s=30.0, host_timeout_s=1.0)
     seen = cut.seen
@@ -200,7 +186,6 @@ def let_the_others_through(cut: Cut, late: Link) -> None:
 
 
 SCENARIOS = (
-    warden_is_frozen_when_the_lease_ends,
     words_are_lost,
     replies_are_lost,
     words_are_late,
@@ -237,9 +222,20 @@ def test_what_is_late_by_less_than_the_lease_harms_nobody(
     waiting[way].result()  # pyright: ignore[reportArgumentType]
 
 
-def test_the_lease_ends_on_a_frozen_warden_by_the_agents_hand(waiting: Waiting) -> None:
+@pytest.mark.longcontract
+def test_the_lease_ends_on_a_frozen_warden_by_the_agents_hand(job: Rig) -> None:
     """The second killer needs no coordinator, and confirms the death although the first hangs."""
-    waiting[warden_is_frozen_when_the_lease_ends].result()
+    cut = cut_off(job, WORDS, host_timeout_s=30.0)
+    warden = cut.agent.warden_pid("e1")
+    os.kill(warden, signal.SIGSTOP)
+    eventually(lambda: not lives(cut.pid), "the agent kills it")
+    assert boottime_s() > lease_end_s(cut.agent) + 1.5  # only when the warden is late
+    end = cut.agent.incarnation("e1") / "exit.json"
+    eventually(end.exists, "its end is on record although its warden never thaws")
+    assert json.loads(end.read_text())["how"] == "warden gone"
+    assert not lives(warden)
+    works_again(cut)
+    assert cut.seen.named("on_container_stopped", "e1") == [("e1", HOST, None)]
 
 
 def test_a_start_from_before_a_loss_is_not_carried_out_after_it(waiting: Waiting) -> None:

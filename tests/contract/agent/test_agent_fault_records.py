@@ -169,19 +169,6 @@ def agent_is_replaced_by_another_version(job: Rig) -> None:
 # A death that hangs
 
 
-def death_hangs(job: Rig) -> None:
-    cluster, seen, agent, pid = one_container(job, grace_s=0.2)
-    with undying(pid):
-        cluster.stop_container("e1", "host-1")
-        assert "lives on" in seen.wait("on_stop_failed", "e1", within_s=25)[2]
-        assert lives(pid)
-        assert not seen.named("on_container_stopped")
-        assert cluster.hosts()[0].free_memory_mb == 900
-        assert agent.log().count("killing its group") == 1
-    assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", 137)
-    eventually(lambda: cluster.hosts()[0].free_memory_mb == 1000, "its resource is given back")
-
-
 @contextmanager
 def undying(pid: int) -> Iterator[None]:
     """SIGKILL doesn't end it within the block: its exit is held by ptrace (PTRACE_EVENT_EXIT).
@@ -217,7 +204,6 @@ def one_container(job: Rig, grace_s: float = 5.0) -> tuple[LocalCluster, Recorde
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
     scenarios = (
-        death_hangs,
         clock_goes_back,
         clock_goes_forth,
         numbers_are_given_again,
@@ -257,6 +243,19 @@ def test_records_of_the_next_version_are_adopted_and_of_one_further_left_alone(
     waiting[agent_is_replaced_by_another_version].result()
 
 
-def test_a_container_that_does_not_die_is_told_and_keeps_its_resource(waiting: Waiting) -> None:
-    """Stopped is told when it dies after all, and only then is its memory given again."""
-    waiting[death_hangs].result()
+@pytest.mark.longcontract
+def test_a_container_that_does_not_die_is_told_and_keeps_its_resource(job: Rig) -> None:
+    """Stopped is told when it dies after all, and only then is its memory given again.
+
+    The agent says so 12 s after the grace. Takes the right to trace a process.
+    """
+    cluster, seen, agent, pid = one_container(job, grace_s=0.2)
+    with undying(pid):
+        cluster.stop_container("e1", "host-1")
+        assert "lives on" in seen.wait("on_stop_failed", "e1", within_s=25)[2]
+        assert lives(pid)
+        assert not seen.named("on_container_stopped")
+        assert cluster.hosts()[0].free_memory_mb == 900
+        assert agent.log().count("killing its group") == 1
+    assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", 137)
+    eventually(lambda: cluster.hosts()[0].free_memory_mb == 1000, "its resource is given back")
