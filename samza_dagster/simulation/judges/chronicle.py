@@ -98,6 +98,7 @@ class Chronicle:
     )
     ever_removed: set[str] = field(default_factory=set[str])
     host_dues: set[int] = field(default_factory=set[int])
+    arrivals: int = 0
     steps: int = 0
     digest: str = FIRST_HASH
     limits: Limits = field(default_factory=Limits)
@@ -189,14 +190,15 @@ class Chronicle:
                 pass
 
     def arrived(self, ask: PlacementAsk, group_id: str) -> None:
-        """A request of this deployment was taken for the first time."""
-        self.asked[ask.uuid] = Asked(ask, len(self.asked), group_id, ask.processor_id)
+        """A request of this deployment was taken for the first time, or after it was forgotten."""
+        self.asked[ask.uuid] = Asked(ask, self.arrivals, group_id, ask.processor_id)
+        self.arrivals += 1
 
     def remembers(self, uuid: str) -> bool:
         """Whether the job's memory must still hold this request."""
         known = self.asked.get(uuid)
         return known is not None and (
-            not known.terminal or len(self.asked) - known.place <= self.limits.remembered_uuids
+            not known.terminal or self.arrivals - known.place <= self.limits.remembered_uuids
         )
 
     def begun(self, uuid: str, group: Group) -> Asked:

@@ -162,7 +162,7 @@ def _judge_outcomes(chronicle: Chronicle, truth: Truth) -> None:
     for uuid, asked in chronicle.asked.items():
         if not ended.get(uuid) and not _is_held(asked.last):
             raise InvariantViolated(NOTHING_FORGOTTEN, f"request {uuid} has no outcome")
-        forgotten = len(chronicle.asked) > chronicle.limits.remembered_uuids
+        forgotten = chronicle.arrivals > chronicle.limits.remembered_uuids
         if len(set(ended.get(uuid, ()))) > 1 and not forgotten:
             raise InvariantViolated(ACTED_ONCE, f"request {uuid} ended {ended[uuid]}")
 

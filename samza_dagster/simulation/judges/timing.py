@@ -9,6 +9,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import (
     Action,
+    AskKind,
     Ended,
     Group,
     JobState,
@@ -67,6 +68,14 @@ def deadlines(group: Group, now_ms: int) -> Iterator[int]:
             yield ghost.lease_ends_ms
 
 
+def _is_asked_to_stop(both: Both) -> bool:
+    """A request to stop this standby, which may be starting, has come to its turn."""
+    action = None if both.group is None else both.group.action
+    if action is None or action.ask.kind is not AskKind.STOP_STANDBY:
+        return False
+    return action.ask.processor_id == both.processor_id
+
+
 def _judge_processor(taken: Taken, both: Both) -> None:
     was, now = both.was, both.now
     if now is None or now is was or now.deadline_ms is None:
@@ -86,8 +95,8 @@ def _judge_processor(taken: Taken, both: Both) -> None:
     if now.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
     if isinstance(taken.event, ev.TimePassed) and was is not None and was.deadline_ms is not None:
-        overdue = was.deadline_ms <= now_ms
-        if was.phase is Phase.STARTING and now.phase is Phase.STOPPING and not overdue:
+        due = was.deadline_ms <= now_ms or _is_asked_to_stop(both)
+        if was.phase is Phase.STARTING and now.phase is Phase.STOPPING and not due:
             raise taken.broken(ON_TIME, f"{was} is stopped before its time")
 
 
@@ -202,8 +211,10 @@ def _judge_passing(taken: Taken) -> None:
         turned = any(p.phase is Phase.WAITING for p in old.processors.values())
         if not due and not turned and not old.queue:
             raise taken.broken(ON_TIME, f"nothing of group {old.group_id} was due")
+        # An active whose turn to start has come may need the standby that an action moves.
+        needed = turned and new is not None and new.failover is not None
         for pid, request in requests_of(old):
-            gone = request.request_id not in left
+            gone = request.request_id not in left and not needed
             if gone and request.deadline_ms > now_ms and not due:
                 raise taken.broken(ON_TIME, f"{request} of {pid} is given up before its time")
     for was, now in taken.ghosts:

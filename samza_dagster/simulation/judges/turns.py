@@ -117,6 +117,8 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             if host in state.hosts and host is not None:
                 if action.ask.kind is AskKind.STOP_STANDBY and host != action.source_host:
                     continue
+                if _is_swap(action.ask) and action.stage is Stage.STARTING:
+                    continue  # the active is down already: nothing is touched where it was
                 if _touching(state, host, truly=True) > limits.max_actions_per_host and (
                     action.source_host == host or not _is_swap(action.ask)
                 ):
