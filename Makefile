@@ -10,7 +10,7 @@ FAULTS ?= 12
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real absences chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -56,6 +56,9 @@ killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the th
 
 faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
 	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
+
+absences: $(STAMP) java ## coordinator and broker away for a minute each, in every phase of a move, failover and spin-up (25 minutes)
+	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s
 
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json

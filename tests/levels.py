@@ -75,7 +75,11 @@ LEVELS = (
     Level("dagster", 60, (_pytest("dagster"),)),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
     Level("spark", 75, (_pytest("spark"),)),
-    Level("integration", 240, (_pytest("integration and not realfault", "integration"),)),
+    Level(
+        "integration",
+        240,
+        (_pytest("integration and not realfault and not absence", "integration"),),
+    ),
     Level("e2e", 240, (_pytest("e2e"),)),
 )
 

@@ -54,6 +54,23 @@ class EffectRunner:
         self._launcher = launcher
         self._on_start_failed = on_start_failed
         self._counters = counters
+        self._unadmitted: dict[str, commands.StartContainer] = {}
+
+    @property
+    def has_unadmitted(self) -> bool:
+        """Starts wait for brokers that would let them in."""
+        return bool(self._unadmitted)
+
+    def start_again(self, is_starting: Callable[[str], bool]) -> None:
+        """Tries the starts again whose logins couldn't be made, if they are still wanted.
+
+        `is_starting` (of an execution id) is the state's word: a start that was given up
+        meanwhile must not come after its successor's.
+        """
+        for execution_id, effect in list(self._unadmitted.items()):
+            del self._unadmitted[execution_id]
+            if is_starting(execution_id):
+                self._start(effect)
 
     def run(self, effect: commands.Effect) -> None:
         """Carries out one effect whose step is durable."""
@@ -95,9 +112,10 @@ class EffectRunner:
             try:
                 self._fence.admit(effect.execution_id)
             except SamzaDagsterError as error:
-                # It may be running since an earlier start of it: no word of a failure. The
-                # deadline of its check-in ends it.
-                log.warning("%s isn't started: %s", effect.execution_id, error)
+                # It may be running since an earlier start of it: no word of a failure. It is
+                # tried again until the deadline of its check-in ends it.
+                log.warning("%s isn't started yet: %s", effect.execution_id, error)
+                self._unadmitted[effect.execution_id] = effect
                 return
         self._cluster.start_container(effect.request_id, effect.host, launch)
 

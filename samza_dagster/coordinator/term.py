@@ -43,6 +43,7 @@ from samza_dagster.coordinator.status import Processes, status_document
 from samza_dagster.errors import Fenced, InvalidInput, Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.placement import commands, events
+from samza_dagster.placement.ownership import is_starting
 from samza_dagster.placement.reducer import next_deadline_ms, step
 from samza_dagster.placement.state import JobState
 
@@ -50,6 +51,7 @@ LONG_COMMIT_MS = 5_000
 """A commit that took longer: what was waited for meanwhile may have come without being heard."""
 CLEAN_EVERY_MS = 3_600_000
 _LOOK_AGAIN_S = 0.05
+_START_AGAIN_MS = 1_000
 log = logging.getLogger(__name__)
 
 
@@ -84,6 +86,7 @@ class Term:
         self._hosts = durable.HostRecords()
         self._looked_at_ms = 0
         self._clean_at_ms = 0
+        self._start_again_ms = 0
         self._refused: set[tuple[bool, str]] = set()
         self._effects = EffectRunner(
             self.cluster,
@@ -198,6 +201,9 @@ class Term:
         now = self.clock.now_ms()
         if self.leases.beat_is_due(now):
             self._commit([self._leader_record(now)])
+        if self._effects.has_unadmitted and now >= self._start_again_ms:
+            self._effects.start_again(lambda eid: is_starting(self.state, eid))
+            self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
         if now >= self._clean_at_ms:
             self._clean_at_ms = now + CLEAN_EVERY_MS
             self._clean(now)
@@ -207,6 +213,8 @@ class Term:
         deadline = next_deadline_ms(self.state)
         if deadline is not None:
             due = min(due, deadline)
+        if self._effects.has_unadmitted:
+            due = min(due, self._start_again_ms)
         # A deadline that lies behind is looked at again soon, not in a busy loop.
         return max(_LOOK_AGAIN_S, (due - self.clock.now_ms()) / 1000)
 

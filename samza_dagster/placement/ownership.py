@@ -8,6 +8,7 @@ from samza_dagster.placement.state import (
     End,
     Ghost,
     Group,
+    JobState,
     Phase,
     PlacementAsk,
     Stage,
@@ -58,6 +59,16 @@ def gives_way(group: Group, processor_id: str) -> str | None:
     if action is not None and action.standby_id and action.ask.processor_id == processor_id:
         return None if action.ask.kind is _START_STANDBY else action.standby_id
     return None
+
+
+def is_starting(state: JobState, execution_id: str) -> bool:
+    """Whether this incarnation is the one that its processor is to have, and hasn't checked in."""
+    group = state.groups.get(state.index.by_id.get(execution_id, ""))
+    for processor in () if group is None else group.processors.values():
+        incarnation = processor.incarnation
+        if incarnation is not None and incarnation.execution_id == execution_id:
+            return processor.phase is Phase.STARTING
+    return False
 
 
 def owning_ghost(group: Group, processor_id: str) -> Ghost | None:

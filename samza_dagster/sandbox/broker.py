@@ -85,6 +85,8 @@ def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, st
         # A broker that was killed can register again only after this long.
         "broker.session.timeout.ms": "6000",
         "broker.heartbeat.interval.ms": "1000",
+        # docs/security.md: a broker that starts without a snapshot may forget every login.
+        "metadata.log.max.record.bytes.between.snapshots": "4096",
     }
 
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import read_json
-from samza_dagster.sandbox import process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.schedule import Fault
+from tests.rig.broker import BROKER, kill_broker
 from tests.rig.sandbox_job import SandboxJob
 
 Undo = Callable[[], None]
-BROKER = "broker"
 
 
 class Acts:
@@ -43,7 +42,7 @@ class Acts:
             case "coordinator":
                 return self._to_coordinator(how)
             case "broker":
-                return BROKER, self._restart_broker()
+                return BROKER, kill_broker(self._job.sandbox)
             case _:
                 host = self._host(fault)
                 return host, self._cut_off(host)
@@ -132,21 +131,6 @@ class Acts:
             self._agent_again(host)
 
         return reconnected
-
-    def _restart_broker(self) -> Undo:
-        (record,) = self._registry.live(BROKER)
-        command = Path(f"/proc/{record.pid}/cmdline").read_bytes().decode().split("\0")[:-1]
-        directory = Path(os.readlink(f"/proc/{record.pid}/cwd"))
-        record.send(signal.SIGKILL)
-        record.wait(10)
-        log = self._job.sandbox.directory / "broker" / "again.log"
-
-        def again() -> None:
-            process.spawn(
-                BROKER, command, log=log, directory=directory, on_spawn=self._registry.add
-            )
-
-        return again
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):

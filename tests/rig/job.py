@@ -31,8 +31,17 @@ STUB = Path(__file__).with_name("stub_container.py")
 Value = TypeVar("Value")
 
 
-def until(what: str, condition: Callable[[], Value | None], *, seconds: float = 30.0) -> Value:
-    """The condition's first value that is true; fails with `what` at the deadline."""
+def until(
+    what: str,
+    condition: Callable[[], Value | None],
+    *,
+    seconds: float = 30.0,
+    every: float = 0.2,
+) -> Value:
+    """The condition's first value that is true, asked `every` so many seconds in the end.
+
+    Fails with `what` at the deadline.
+    """
     deadline = time.monotonic() + seconds
     pause = 0.01
     while time.monotonic() < deadline:
@@ -40,7 +49,7 @@ def until(what: str, condition: Callable[[], Value | None], *, seconds: float = 
         if value:
             return value
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.2)
+        pause = min(pause * 1.5, every)
     raise AssertionError(f"not within {seconds:.0f} s: {what}")
 
 

@@ -211,8 +211,10 @@ def _judge_passing(taken: Taken) -> None:
         turned = any(p.phase is Phase.WAITING for p in old.processors.values())
         if not due and not turned and not old.queue:
             raise taken.broken(ON_TIME, f"nothing of group {old.group_id} was due")
-        # An active whose turn to start has come may need the standby that an action moves.
+        # An active whose turn to start has come may need the standby that an action moves, and
+        # a request whose turn has come may stop a standby that waits for a resource.
         needed = turned and new is not None and new.failover is not None
+        needed = needed or (new is not None and len(new.queue) < len(old.queue))
         for pid, request in requests_of(old):
             gone = request.request_id not in left and not needed
             if gone and request.deadline_ms > now_ms and not due:

@@ -94,7 +94,8 @@ def judge_failure(
         return
     if not processor.wanted:
         return
-    moved = ask.kind in {AskKind.PLACE, AskKind.FAIL_OVER} and asked.source is not None
+    gives_way = group.failover is not None and group.failover.standby_id == asked.subject
+    moved = ask.kind in {AskKind.PLACE, AskKind.FAIL_OVER} and not gives_way
     if moved and asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
         back_to = asked.source[1] if ask.kind is AskKind.PLACE else ""
         chronicle.falling_back[asked.subject] = back_to

@@ -21,8 +21,10 @@ from samza_dagster.metadata import (
     StateWriter,
     ensure_topic,
 )
+from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.state_topic import encode_record
-from samza_dagster.sandbox.broker import start_broker
+from samza_dagster.sandbox.broker import MECHANISM, Broker, start_broker
+from tests.rig.job import until
 
 pytestmark = pytest.mark.contract
 
@@ -115,6 +117,28 @@ def _commit_until_refused(writer: StateWriter, last: list[int], enough: threadin
         last[0] = n
         if n == 50:
             enough.set()
+
+
+@pytest.mark.longcontract
+def test_a_broker_that_is_killed_knows_every_login_when_it_is_back(tmp_path: Path) -> None:
+    """Kafka forgets them all while it replays a deletion that comes first in its table, as with
+    these names, unless a snapshot has one that stayed.
+    """
+    broker = Broker(tmp_path / "broker", authorizer=True).start()
+    try:
+        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
+        for number in range(12):
+            authorizer.set_login(f"user-{number}", "a", MECHANISM)
+            if number % 4 != 3:
+                authorizer.remove_logins([f"user-{number}"], MECHANISM)
+        metadata = tmp_path / "broker" / "data" / "__cluster_metadata-0"
+        before = set(metadata.glob("*.checkpoint"))
+        until("one more snapshot", lambda: set(metadata.glob("*.checkpoint")) - before, seconds=40)
+        broker.close(grace_s=0.0)
+        broker.start()
+        assert authorizer.logins() == {"user-3", "user-7", "user-11"}
+    finally:
+        broker.close()
 
 
 def _until_reachable(call: Callable[[], object]) -> None:

@@ -278,13 +278,31 @@ def test_a_login_is_there_before_the_start_leaves_and_goes_with_the_dead() -> No
     ]
 
 
-def test_a_start_whose_login_cannot_be_made_is_dropped_and_not_called_failed() -> None:
-    """It may run since an earlier start of it: a word of failure would give two owners."""
+def test_a_start_whose_login_cannot_be_made_waits_and_is_not_called_failed() -> None:
+    """It may run since an earlier start of it: a word of failure would give two owners. It
+    leaves as soon as the brokers are back, once.
+    """
     failed: list[str] = []
     brokers = Brokers(away=Unreachable("create a login", seen="no answer"))
-    runner(brokers, failed).run(commands.StartContainer("0", "x-1", "h1", "r1"))
+    effects = runner(brokers, failed)
+    effects.run(commands.StartContainer("0", "x-1", "h1", "r1"))
+    effects.start_again(lambda _: True)
+    assert (brokers.calls, failed, effects.has_unadmitted) == ([], [], True)
+    brokers.away = None
+    effects.start_again(lambda execution_id: execution_id == "x-1")
+    assert [call for call, _ in brokers.calls] == ["admit", "start_container"]
+    assert not effects.has_unadmitted
+
+
+def test_a_start_that_waits_for_the_brokers_and_was_given_up_never_leaves() -> None:
+    """Its successor may run by then."""
+    brokers = Brokers(away=Unreachable("create a login", seen="no answer"))
+    effects = runner(brokers, [])
+    effects.run(commands.StartContainer("0", "x-1", "h1", "r1"))
+    brokers.away = None
+    effects.start_again(lambda _: False)
     assert brokers.calls == []
-    assert failed == []
+    assert not effects.has_unadmitted
 
 
 def test_a_reservation_takes_the_launch_along_and_admits_nobody() -> None:

@@ -18,6 +18,7 @@ from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
 from samza_dagster.coordinator.term import Term
+from samza_dagster.errors import Unreachable
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
 
 pytestmark = pytest.mark.unit
@@ -107,12 +108,28 @@ class Nothing:
 
 
 @dataclass
+class Brokers:
+    """Make logins, or don't answer."""
+
+    away: bool = False
+
+    def admit(self, execution_id: str) -> None:
+        if self.away:
+            raise Unreachable("create a login", seen="no answer")
+
+    def fence(self, execution_id: str) -> None: ...
+
+    def remove(self, execution_id: str) -> None: ...
+
+
+@dataclass
 class Bench:
     """A term whose events are handled one by one, and the clock under it."""
 
     now_s: float = 100.0
     mails: list[Mail] = field(default_factory=list)
     own: list[Mail] = field(default_factory=list)
+    brokers: Brokers = field(default_factory=Brokers)
 
     def __post_init__(self) -> None:
         self.log = Log(self.pass_time)
@@ -132,6 +149,7 @@ class Bench:
             leases=LeaseTerms.of(Limits(), before_ms=0, began_ms=1_000_000),
             clock=clock,
             cleaner=Nothing(),
+            fence=self.brokers,
         )
 
     def pass_time(self, seconds: float) -> None:
@@ -161,6 +179,30 @@ def everything_runs(bench: Bench) -> None:
     for _, _, host, launch, _ in bench.cluster.named("start_container"):
         events.on_container_checked_in(launch.execution_id, host)
     bench.handle_all()
+
+
+def test_starts_that_found_the_brokers_away_leave_when_they_are_back() -> None:
+    """Within a second, and once; not the one that was given up meanwhile."""
+    bench = Bench(brokers=Brokers(away=True))
+    bench.run()
+    events = bench.cluster.callbacks
+    assert events is not None
+    asked = bench.cluster.named("request_resource")
+    for call, host in zip(asked, HOSTS, strict=False):
+        events.on_resource_allocated(call[1], host)
+    bench.handle_all()
+    assert not bench.cluster.named("start_container")
+    first, other = (call[2]["launch"].execution_id for call in asked)
+    host = next(h for call, h in zip(asked, HOSTS, strict=False) if first in str(call))
+    events.on_container_stopped(first, host, 1)
+    bench.handle_all()
+    bench.brokers.away = False
+    bench.pass_time(1.5)
+    assert bench.term._seconds_to_next() < 1
+    bench.term._keep_house()
+    bench.term._keep_house()
+    started = [call[3].execution_id for call in bench.cluster.named("start_container")]
+    assert started == [other]
 
 
 def test_an_orderly_end_is_written_down() -> None:
