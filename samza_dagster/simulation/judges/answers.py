@@ -172,7 +172,9 @@ def _judge_control(chronicle: Chronicle, asked: Asked) -> None:
         raise InvariantViolated(
             ACTED_ONCE, f"{ask.uuid} ended {other.ask.uuid}, which is {other.terminal or 'open'}"
         )
-    if other.source is not None and other.source[0] in chronicle.told_to_stop:
+    # One that was told to stop because its host had been lost is down for no action.
+    stopped = chronicle.told_to_stop - chronicle.lost
+    if other.source is not None and other.source[0] in stopped:
         raise InvariantViolated(
             ACTED_ONCE, f"{ask.uuid} came too late for {other.ask.uuid}, and SUCCEEDED"
         )

@@ -63,10 +63,11 @@ class Chronicle:
     """Facts by id. A step that a judge is shown was committed: nothing here is taken back.
 
     `ended` has every way in which records say that an incarnation ended. `overlapping` are those
-    whose lease was over while their host was frozen, so that a successor owned their tasks too. `told_to_stop` doesn't have
-    those whose stop failed, `ever_told` does. `held` is what
-    the cluster said it holds and nothing has used or released. `left` is the group that
-    last lost a process on a host. `grants` is the last grant of each host lost in this
+    whose lease was over while their host was frozen, so that a successor owned their tasks too.
+    `told_to_stop` doesn't have those whose stop failed, `ever_told` does. `lost` were on a
+    host that fell silent, and haven't checked in since. `held` is what the cluster said it
+    holds and nothing has used or released. `left` is the group that last lost a process on a
+    host. `grants` is the last grant of each host lost in this
     term. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
@@ -80,6 +81,7 @@ class Chronicle:
     overlapping: set[str] = field(default_factory=set[str])
     told_to_stop: set[str] = field(default_factory=set[str])
     ever_told: set[str] = field(default_factory=set[str])
+    lost: set[str] = field(default_factory=set[str])
     checked_in: dict[str, str] = field(default_factory=dict[str, str])
     requested: dict[str, Open] = field(default_factory=dict[str, Open])
     held: dict[str, str] = field(default_factory=dict[str, str])
@@ -115,6 +117,7 @@ class Chronicle:
             overlapping=set(self.overlapping),
             told_to_stop=set(self.told_to_stop),
             ever_told=set(self.ever_told),
+            lost=set(self.lost),
             checked_in=dict(self.checked_in),
             requested=dict(self.requested),
             held=dict(self.held),
@@ -145,6 +148,7 @@ class Chronicle:
         match event:
             case ev.ContainerCheckedIn(execution_id=execution_id, host=host):
                 self.checked_in[execution_id] = host
+                self.lost.discard(execution_id)
                 if execution_id in self.started:
                     self._is_back(execution_id)
             case ev.ResourceAllocated(request_id=request_id, host=host):
@@ -161,6 +165,7 @@ class Chronicle:
             case ev.HostLost(host=host, last_grant_ms=last_grant_ms):
                 if host in self.registered:
                     self.grants[host] = last_grant_ms
+                self.lost.update(e for e, (_, it) in self.started.items() if it.host == host)
                 self.held = {r: h for r, h in self.held.items() if h != host}
             case ev.CoordinatorRestarted(at_ms=at_ms):
                 self.term_began_ms = at_ms

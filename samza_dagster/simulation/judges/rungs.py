@@ -227,15 +227,7 @@ def rank(state: JobState, standby_id: str) -> tuple[int, int, int, int, str]:
 
 def _judge_failovers(taken: Taken) -> None:
     """The best of the standbys is taken, each once, and says so in one commit."""
-    for old, new in taken.changed:
-        failover = None if new is None else new.failover
-        before = None if old is None else old.failover
-        if failover is None or new is None:
-            continue
-        if before is not None and before.tried == failover.tried:
-            if before != failover:
-                raise taken.broken(RIGHT_PLACE, f"{before} is {failover}")
-            continue
+    for old, new, failover in taken.failovers_begun:
         if failover.since_ms != taken.now_ms:
             raise taken.broken(RIGHT_PLACE, f"{failover} begins now")
         active = new.processors[failover.active_id]
@@ -263,7 +255,8 @@ def _judge_failovers(taken: Taken) -> None:
         if better and not isinstance(taken.event, ev.LagObserved):
             raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
         home = active.last_seen_host
-        if before is None and taken.after.limits.host_affinity and home is not None:
+        goes_on = old is not None and old.failover is not None
+        if not goes_on and taken.after.limits.host_affinity and home is not None:
             _judge_home_first(taken, old, new, active)
 
 

@@ -10,7 +10,14 @@ from typing import TypeVar, cast
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Ghost, Group, Incarnation, JobState, Processor
+from samza_dagster.placement.state import (
+    Failover,
+    Ghost,
+    Group,
+    Incarnation,
+    JobState,
+    Processor,
+)
 from samza_dagster.simulation.judges.legality import requests_of
 from samza_dagster.simulation.judges.violation import InvariantViolated
 
@@ -95,6 +102,20 @@ class Taken:
             for name, host in self.before.hosts.items()
             if host.alive and not self.after.hosts[name].alive
         }
+
+    @cached_property
+    def failovers_begun(self) -> list[tuple[Group | None, Group, Failover]]:
+        """Groups before and after, with each failover that begins in this step.
+
+        One that ends in the step may be alike to the last field; nothing changes one in
+        being, so the object tells them apart.
+        """
+        return [
+            (old, new, new.failover)
+            for old, new in self.changed
+            if new is not None and new.failover is not None
+            if old is None or old.failover is not new.failover
+        ]
 
     def every(self, kind: type[C]) -> list[C]:
         """The commands of one kind, in order."""

@@ -290,12 +290,7 @@ def _judge_request_counters(taken: Taken) -> None:
     ):
         if not least <= taken.counted(name) <= most:
             raise taken.broken(TALLIES, f"{name} counts {taken.counted(name)}, it is {most}")
-    begun = sum(
-        new is not None
-        and new.failover is not None
-        and (old is None or old.failover is None or old.failover.tried != new.failover.tried)
-        for old, new in taken.changed
-    )
+    begun = len(taken.failovers_begun)
     if begun > taken.counted("failovers-to-standby"):
         raise taken.broken(TALLIES, "a failover to a standby isn't counted")
     if taken.counted("failovers-to-standby") > begun and not taken.lost_now:

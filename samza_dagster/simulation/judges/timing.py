@@ -184,8 +184,6 @@ def _judge_ghosts(taken: Taken) -> None:
             expected = None if registered else was.lease_ends_ms
         elif last is not None and was.lease_ends_ms is None:
             expected = last + lease
-        elif was.lease_ends_ms is not None and was.lease_ends_ms <= taken.now_ms:
-            expected = taken.now_ms + limits.lease_ms  # its fence is commanded again
         else:
             expected = was.lease_ends_ms
         if now.lease_ends_ms != expected:
