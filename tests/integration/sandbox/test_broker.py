@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import MissingPrerequisite
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import broker as broker_module
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.broker import Broker
@@ -18,6 +19,7 @@ from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.topics import create_topics
 from tests.rig.job import until
+from tests.rig.topic_records import records_of
 
 pytestmark = pytest.mark.integration
 
@@ -46,11 +48,9 @@ def test_takes_transactions_and_keeps_data_and_port_over_a_sigkill(tmp_path: Pat
         assert broker.process.wait(5)
         broker.start()
         assert broker.bootstrap_servers == address
-        consumer = kafka_client.consumer(address)
-        # A broker that was killed shows an end before its high watermark is found again.
-        both = (2,)  # the record and its marker
-        until("what was committed", lambda: kafka_client.end_offsets(consumer, "t") == both)
-        consumer.close()
+        # Its end isn't asked: a marker that was written before the kill may be written again.
+        judge = Connection(address, "any")
+        until("what was committed", lambda: records_of(judge, "t") == [(None, b"v")])
     finally:
         broker.close()
     # Clients know the address: it isn't changed behind their back.
