@@ -19,6 +19,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "Start an active on the host of its standby.",
         "",
     ),
+    "acknowledge": (
+        "samza_dagster.cli.acknowledge:acknowledge",
+        "Let auto_failover act again on a group that failed over.",
+        "",
+    ),
     "control-standby": (
         "samza_dagster.cli.control_standby:control_standby",
         "Spin up one more standby, or stop one.",

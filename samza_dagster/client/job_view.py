@@ -171,6 +171,7 @@ def leader_view(record: Mapping[str, Any]) -> LeaderView:
         since_ms=number("since_ms"),
         beat_ms=number("beat_ms"),
         ended=record.get("ended") is True,
+        beat_every_ms=number("beat_every_ms"),
         counters={
             str(name): value
             for name, value in (

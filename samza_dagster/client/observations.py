@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
+from samza_dagster.client.input_lag import input_lags, input_topics
 from samza_dagster.client.replica_lag import replica_lags
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.views import JobView, ProcessorView, Progress, ReplicaLag
+from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.job_topics import JobTopics
@@ -53,6 +54,13 @@ def read_lag(
         samples=samples,
         checkpoints=checkpoints,
     )
+
+
+def read_input_lag(view: JobView, topics: JobTopics, *, now_ms: int) -> tuple[InputLag, ...]:
+    """How far each active is behind its input, of those that committed in the last ten minutes."""
+    checkpoints = newest(_checkpoints(view, topics, now_ms - _CHECKPOINT_LOOK_BACK_MS))
+    names = input_topics(checkpoints)
+    return input_lags(view, checkpoints, topics.offset_ranges(names) if names else {})
 
 
 def read_progress(

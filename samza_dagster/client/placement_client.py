@@ -21,9 +21,10 @@ from samza_dagster.client.checks import (
     legal_destination,
 )
 from samza_dagster.client.following import Following
+from samza_dagster.client.host_words import read_host_words
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.mailbox import Mailbox
-from samza_dagster.client.observations import read_lag, read_progress
+from samza_dagster.client.observations import read_input_lag, read_lag, read_progress
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
 from samza_dagster.client.plan import Plan, make_plan
@@ -31,6 +32,7 @@ from samza_dagster.client.request_uuid import canonical_uuid, same_request
 from samza_dagster.client.state_source import CoordinatorState, StateSource
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import (
+    InputLag,
     JobView,
     ProcessorView,
     Progress,
@@ -263,6 +265,14 @@ class PlacementClient(Following, OwnAsking):
         """Lag of every replica of every store partition; `basis` says how it is known."""
         topics = self._need_topics()
         return read_lag(self.view(), StreamReader(self._store), topics, now_ms=self._job.now_ms())
+
+    def input_lag(self) -> tuple[InputLag, ...]:
+        """How far each active is behind its input, by its newest commit of the last ten minutes."""
+        return read_input_lag(self.view(), self._need_topics(), now_ms=self._job.now_ms())
+
+    def host_words(self) -> dict[str, int]:
+        """Host → ms since its agent's last word; empty where no leader of ours can be asked."""
+        return read_host_words(self.view().leader)
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
         """Whether an active processor committed progress on its input after `since_ms`.

@@ -130,7 +130,8 @@ class GhostView(View):
 class LeaderView(View):
     """The coordinator that leads, by its last sign of life (`beat_ms`); `ended` in an orderly way.
 
-    `counters` are Samza's counters and ours, by name, since its process began.
+    `counters` are Samza's counters and ours, by name, since its process began. It commits
+    something at least every `beat_every_ms`; None of an older release.
     """
 
     epoch: int
@@ -140,6 +141,7 @@ class LeaderView(View):
     beat_ms: int | None
     ended: bool
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    beat_every_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -212,3 +214,21 @@ class Progress(View):
     since_ms: int
     processing: bool
     tasks: tuple[TaskProgress, ...]
+
+
+@dataclass(frozen=True)
+class InputLag(View):
+    """How far a task is behind one input partition, by its newest commit.
+
+    `committed_offset` is the last record that the commit covers, `lag` the records after
+    it. `at_ms` is when it was committed, by the broker's or the producer's clock.
+    """
+
+    processor_id: str
+    task_name: str
+    topic: str
+    partition: int
+    committed_offset: int
+    end_offset: int
+    lag: int
+    at_ms: int

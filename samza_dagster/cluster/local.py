@@ -192,6 +192,19 @@ class LocalCluster:
             books = sorted(self._books.values(), key=lambda b: b.host)
             return tuple(b.as_resources() for b in books if b.is_registered)
 
+    def silences(self) -> dict[str, Any]:
+        """Of every registered host how long ago, in ms, its agent was heard: the page `/hosts`."""
+        with self._changed:
+            now = self._clock()
+            return {
+                "version": 1,
+                "hosts": {
+                    book.host: {"silent_ms": max(0, round((now - book.heard_at) * 1000))}
+                    for book in self._books.values()
+                    if book.is_registered
+                },
+            }
+
     # What agents say
 
     def _on_sync(self, body: bytes) -> Answer:

@@ -267,6 +267,7 @@ class Leadership:
                 counters=self._counters,
             )
             cluster.add_route("/status", term.status)
+            cluster.add_route("/hosts", cluster.silences)
             cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
             self._leads = True

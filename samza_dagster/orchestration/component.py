@@ -10,10 +10,16 @@ import dagster as dg
 from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.acknowledging import acknowledge_job
+from samza_dagster.orchestration.auto_failover import auto_failover_sensor
+from samza_dagster.orchestration.check_sensors import invariants_sensor, lag_slo_sensor
+from samza_dagster.orchestration.check_settings import Invariants, LagSlo
 from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.following_runs import audit_job
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.sensor_settings import AutoFailover
 from samza_dagster.orchestration.sensors import placement_responses_sensor
 from samza_dagster.orchestration.snapshot_assets import (
     placement_history_spec,
@@ -54,6 +60,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
     policies: Policies = field(default_factory=Policies)
+    auto_failover: AutoFailover = field(default_factory=AutoFailover)
+    lag_slo: LagSlo = field(default_factory=LagSlo)
+    invariants: Invariants = field(default_factory=Invariants)
     snapshots_path: str = ""
     spark_master: str = "local[2]"
 
@@ -99,15 +108,25 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         )
 
     def build_jobs(self) -> list[Any]:
-        """Placement jobs and the job that takes a snapshot."""
-        return [*placement_jobs(self.job), snapshot_assets_job(self.job)]
+        """Placement jobs, those behind the sensors, and the job that takes a snapshot."""
+        return [
+            *placement_jobs(self.job),
+            audit_job(self.job),
+            acknowledge_job(self.job),
+            snapshot_assets_job(self.job),
+        ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """The sensor that records outcomes."""
+        """The sensor that records outcomes, and those that watch the job."""
         return [
             placement_responses_sensor(
-                self.policies.sensor_interval_s, running=self.policies.sensor_running
-            )
+                self.policies.sensor_interval_s,
+                running=self.policies.sensor_running,
+                no_end_s=self.policies.timeout_s,
+            ),
+            auto_failover_sensor(self.auto_failover),
+            lag_slo_sensor(self.lag_slo),
+            invariants_sensor(self.invariants),
         ]
 
     def build_assets(self) -> list[Any]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import dagster as dg
 
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.in_flight import InFlight, Status
+from samza_dagster.orchestration.pictures import picture, timeline_svg
+from samza_dagster.orchestration.tables import table
 
 KEY = dg.AssetKey("placement_history")
 GROUP = "samza"
@@ -24,17 +27,26 @@ class Cursor:
     """Where the sensor goes on: a position in the coordinator stream of one job.
 
     `own` is a position in our state topic, where requests of our own are answered; None
-    in a cursor that was written before there were any.
+    in a cursor that was written before there were any. `known`: what was seen so far of
+    requests in flight, and which were named as being without an end.
     """
 
     job: str
     position: int
     own: int | None = None
+    known: InFlight = field(default_factory=InFlight)
 
     def to_text(self) -> str:
         """The cursor as Dagster keeps it."""
         return json.dumps(
-            {"version": 1, "job": self.job, "position": self.position, "own": self.own}
+            {
+                "version": 1,
+                "job": self.job,
+                "position": self.position,
+                "own": self.own,
+                "known": self.known.to_json(),
+            },
+            separators=(",", ":"),
         )
 
     @classmethod
@@ -46,7 +58,8 @@ class Cursor:
                 return None
             own: object = data.get("own")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             position = int(data["position"])  # pyright: ignore[reportUnknownArgumentType]
-            return cls(job, position, own if isinstance(own, int) else None)
+            known = InFlight.of(data.get("known"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            return cls(job, position, own if isinstance(own, int) else None, known)
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -86,9 +99,20 @@ def next_batch(
 
 
 def history_event(
-    job: str, position: int, response: PlacementResponse, topic: str = STREAM
+    job: str,
+    position: int,
+    response: PlacementResponse,
+    topic: str = STREAM,
+    timeline: Sequence[Status] = (),
 ) -> dg.AssetMaterialization:
-    """The event of one outcome. Numbers among its metadata are plotted over time."""
+    """The event of one outcome. Numbers among its metadata are plotted over time.
+
+    `timeline` are its statuses as they were read, the outcome last.
+    """
+    told: Sequence[Status] = timeline or (
+        (response.status_code.value, response.response_message, response.timestamp),
+    )
+    began = told[0][2]
     return dg.AssetMaterialization(
         asset_key=KEY,
         description=f"{response.status_code.value}: processor {response.processor_id}"
@@ -106,6 +130,17 @@ def history_event(
             "position": position,
             "topic": topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
+            "seconds": max(0, response.timestamp - began) / 1000,
+            "timeline": table(
+                [
+                    {"status": status, "message": message, "ms since the first": at_ms - began}
+                    for status, message, at_ms in told
+                ],
+                ("status", "message", "ms since the first"),
+            ),
+            "timeline_picture": dg.MetadataValue.md(
+                picture(timeline_svg([("", status, at_ms) for status, _, at_ms in told]))
+            ),
         },
         tags={"samza/status": response.status_code.value},
     )

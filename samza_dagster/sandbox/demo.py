@@ -60,6 +60,7 @@ class Demo:
                     "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": servers,
                     "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
                     "SAMZA_DAGSTER_JOB_ID": JOB_ID,
+                    "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
                 },
             )
             with interrupts_deferred():

@@ -1,0 +1,79 @@
+"""`samza-dagster acknowledge`: lifts the block that an automatic failover left on a group."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from pathlib import Path
+
+import click
+
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import busy, notice, print_json
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model.naming import group_of
+
+
+@click.command(short_help="Let auto_failover act again on a group that failed over.")
+@click.argument("processor")
+@click.option("--reason", required=True, metavar="TEXT", help="What was found or done.")
+@click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number.")
+@click.option(
+    "--dagster-home",
+    envvar="DAGSTER_HOME",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what it would lift and write nothing.")
+@json_option
+@target_options
+def acknowledge(
+    *,
+    target: Target,
+    processor: str,
+    reason: str,
+    ticket: str,
+    dagster_home: Path,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Say that somebody has looked at PROCESSOR's group after auto_failover acted on it.
+
+    Until then the sensor asks nothing more for that group. Writes into the Dagster
+    instance alone; the job acknowledge_failover does the same from the UI.
+
+    \b
+    Examples:
+      samza-dagster acknowledge 0 --reason "agent on host-1 restarted"
+    """
+    import dagster as dg
+
+    from samza_dagster.orchestration.failover_log import acknowledgement
+
+    connection = target.connection()
+    job = f"{connection.job_name}/{connection.job_id}"
+    with target.client() as client, busy("Reading the job …"):
+        known = client.view().processors
+    if processor not in known:
+        raise InvalidInput(
+            f"acknowledge {processor}",
+            seen=f"processors {', '.join(sorted(known)) or 'none'}",
+            fix="one of these ids",
+        )
+    event = acknowledgement(
+        job,
+        processor,
+        at_ms=time.time_ns() // 1_000_000,
+        who=getpass.getuser(),
+        why=reason,
+        ticket=ticket,
+    )
+    if not dry_run:
+        with dg.DagsterInstance.from_config(str(dagster_home.resolve())) as instance:
+            instance.report_runless_asset_event(event)
+    if as_json:
+        told = {"job": job, "group": group_of(processor), "reason": reason, "written": not dry_run}
+        print_json(told)
+    else:
+        notice(f"{'Would be ' if dry_run else ''}{event.description}")

@@ -1,0 +1,45 @@
+"""When each host's agent was heard last, by the leading coordinator's own page."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from samza_dagster.client.views import LeaderView
+
+PAGE = "/hosts"
+_MOST_BYTES = 1_000_000
+
+
+def read_host_words(leader: LeaderView | None, *, timeout_s: float = 1.0) -> dict[str, int]:
+    """Host → ms since its agent's last word; empty when the leader's page can't be had.
+
+    Nothing is decided by its absence: a coordinator may listen where this isn't.
+    """
+    if leader is None or leader.ended or urlsplit(leader.url).scheme not in ("http", "https"):
+        return {}
+    try:
+        opened = urllib.request.urlopen(f"{leader.url.rstrip('/')}{PAGE}", timeout=timeout_s)  # noqa: S310 - the scheme was looked at
+        with opened as answer:
+            return host_words(json.loads(answer.read(_MOST_BYTES)))
+    except (OSError, ValueError):
+        return {}
+
+
+def host_words(document: object) -> dict[str, int]:
+    """The page's content; what is absent or odd is left out."""
+    hosts: object = (
+        cast("dict[str, Any]", document).get("hosts") if isinstance(document, dict) else None
+    )
+    if not isinstance(hosts, dict):
+        return {}
+    found: dict[str, int] = {}
+    for host, told in cast("dict[str, Any]", hosts).items():
+        silent: object = (
+            cast("dict[str, Any]", told).get("silent_ms") if isinstance(told, dict) else None
+        )
+        if isinstance(silent, int) and not isinstance(silent, bool) and silent >= 0:
+            found[host] = silent
+    return found

@@ -1,0 +1,55 @@
+"""How far each active is behind its input, by what it committed last. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from samza_dagster.client.checkpoints import Checkpoint
+from samza_dagster.client.views import InputLag, JobView
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.model import TaskMode
+
+
+def input_partition(name: str) -> tuple[str, int] | None:
+    """Topic and partition of a checkpoint's `<system>.<stream>.<partition>`."""
+    _, _, rest = name.partition(".")
+    topic, _, partition = rest.rpartition(".")
+    return (topic, int(partition)) if topic and partition.isdigit() else None
+
+
+def input_topics(checkpoints: Mapping[str, Checkpoint]) -> set[str]:
+    """The topics that the checkpoints name."""
+    names = {name for checkpoint in checkpoints.values() for name in checkpoint.input_offsets}
+    return {at[0] for name in names if (at := input_partition(name)) is not None}
+
+
+def input_lags(
+    view: JobView,
+    checkpoints: Mapping[str, Checkpoint],
+    ranges: Mapping[tuple[str, int], OffsetRange],
+) -> tuple[InputLag, ...]:
+    """One entry per active task and input partition that it has committed."""
+    found: list[InputLag] = []
+    for _, processor in sorted(view.processors.items()):
+        if processor.mode is not TaskMode.ACTIVE:
+            continue
+        for task in processor.tasks:
+            checkpoint = checkpoints.get(task)
+            for name, offset in checkpoint.input_offsets.items() if checkpoint else ():
+                at = input_partition(name)
+                span = ranges.get(at) if at is not None else None
+                if checkpoint is None or at is None or span is None:
+                    continue
+                found.append(
+                    InputLag(
+                        processor_id=processor.processor_id,
+                        task_name=task,
+                        topic=at[0],
+                        partition=at[1],
+                        committed_offset=offset,
+                        end_offset=span.end,
+                        lag=max(0, span.end - max(offset + 1, span.start)),
+                        at_ms=checkpoint.at_ms,
+                    )
+                )
+    return tuple(found)

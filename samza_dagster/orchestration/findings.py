@@ -1,0 +1,186 @@
+"""Findings that must stand before they are told, and must be gone before they are over. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+VERSION = 1
+MOST_OF_A_CHECK = 200
+SAME_LOOK_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that isn't as it should be: about whom, what was seen, what to do."""
+
+    subject: str
+    seen: str
+    fix: str
+    severity: str = "WARN"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """A finding counts after `looks` looks over `for_ms`, and is over after `good_looks` without it."""
+
+    looks: int = 2
+    for_ms: int = 0
+    good_looks: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A finding and how long it has been there; `on`: it counts."""
+
+    subject: str
+    seen: str
+    fix: str
+    severity: str
+    since_ms: int
+    looks: int = 1
+    good: int = 0
+    on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a check was last evaluated as, and when."""
+
+    fingerprint: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """All checks of one sensor: their findings by subject, and what was told of each."""
+
+    job: str
+    looked_ms: int = 0
+    checks: Mapping[str, Mapping[str, Standing]] = field(
+        default_factory=dict[str, Mapping[str, Standing]]
+    )
+    told: Mapping[str, Told] = field(default_factory=dict[str, Told])
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_text(self) -> str:
+        """As the cursor keeps it."""
+        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, text: str | None, job: str) -> Board | None:
+        """The board of this job; None for a fresh cursor, another job's or one not understood."""
+        if not text:
+            return None
+        try:
+            data: Any = json.loads(text)
+            if data["version"] != VERSION or data["job"] != job:
+                return None
+            return cls(
+                job=job,
+                looked_ms=int(data["looked_ms"]),
+                checks={
+                    check: {subject: Standing(**s) for subject, s in found.items()}
+                    for check, found in data["checks"].items()
+                },
+                told={check: Told(**t) for check, t in data["told"].items()},
+                extra=dict(data["extra"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def seeded(self, check: str, subjects: Sequence[str], told: Told) -> Board:
+        """With what was last told of a check: after a lost cursor it still stands, until it is gone."""
+        found = {
+            subject: Standing(subject, "not seen yet since the sensor began anew", "", "WARN", 0)
+            for subject in subjects
+        }
+        return replace(
+            self,
+            checks={**self.checks, check: {k: replace(s, on=True) for k, s in found.items()}},
+            told={**self.told, check: told},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One check at one look. `recovered` are subjects that counted until now."""
+
+    check: str
+    standing: tuple[Standing, ...]
+    recovered: tuple[str, ...]
+    left_out: int
+
+    @property
+    def passed(self) -> bool:
+        """Nothing counts against it."""
+        return not self.standing
+
+    @property
+    def fingerprint(self) -> str:
+        """The same as long as the same counts."""
+        told = json.dumps(sorted((s.subject, s.severity) for s in self.standing))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def looked(
+    board: Board,
+    findings: Mapping[str, Sequence[Finding]],
+    patience: Mapping[str, Patience],
+    now_ms: int,
+) -> tuple[Board, tuple[Result, ...]]:
+    """Takes one look into account; each check of `patience` gets a result."""
+    counts = not 0 <= now_ms - board.looked_ms < SAME_LOOK_MS
+    checks: dict[str, Mapping[str, Standing]] = {}
+    results: list[Result] = []
+    for check, rule in patience.items():
+        before = board.checks.get(check, {})
+        found = {f.subject: f for f in findings.get(check, ())}
+        after: dict[str, Standing] = {}
+        recovered: list[str] = []
+        for subject, finding in found.items():
+            after[subject] = _again(before.get(subject), finding, rule, now_ms, counts)
+        for subject, old in before.items():
+            if subject in found:
+                continue
+            good = replace(old, good=old.good + counts)
+            if old.on and good.good < rule.good_looks:
+                after[subject] = good
+            elif old.on:
+                recovered.append(subject)
+        # Those that count come first, the longest known: what is left out is news of a flood.
+        kept = sorted(after.values(), key=lambda s: (not s.on, s.since_ms, s.subject))
+        checks[check] = {s.subject: s for s in kept[:MOST_OF_A_CHECK]}
+        standing = tuple(s for s in kept[:MOST_OF_A_CHECK] if s.on)
+        left_out = max(0, len(kept) - MOST_OF_A_CHECK)
+        results.append(Result(check, standing, tuple(recovered), left_out))
+    looked_ms = now_ms if counts else board.looked_ms
+    return replace(board, looked_ms=looked_ms, checks=checks), tuple(results)
+
+
+def is_due(board: Board, result: Result, now_ms: int, repeat_ms: int) -> bool:
+    """Whether a result is told: when it has changed, and again now and then."""
+    told = board.told.get(result.check)
+    return (
+        told is None or told.fingerprint != result.fingerprint or now_ms - told.at_ms >= repeat_ms
+    )
+
+
+def _again(
+    old: Standing | None, finding: Finding, rule: Patience, now_ms: int, counts: bool
+) -> Standing:
+    since = now_ms if old is None else old.since_ms
+    looks = 1 if old is None else old.looks + counts
+    stands = looks >= rule.looks and now_ms - since >= rule.for_ms
+    return Standing(
+        finding.subject,
+        finding.seen,
+        finding.fix,
+        finding.severity,
+        since,
+        min(looks, 1_000),
+        on=stands or (old is not None and old.on),
+    )

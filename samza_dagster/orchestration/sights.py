@@ -1,0 +1,205 @@
+"""What one look at a job saw: plain values, for the rules that judge it. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.watching_ports import InputLag, JobView, ReplicaLag
+
+RUNNING = ("running", "last-seen")
+ALIVE = "alive"
+LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSeen:
+    """One container at one look.
+
+    `incarnation` is its execution id, empty when the coordinator doesn't say. `report_age_ms`
+    is how much older its newest metrics report is than the job's newest; None: it had none in
+    the last three intervals. `behind`, `applied` and `end` are sums over a standby's store
+    partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
+    """
+
+    processor_id: str
+    active: bool
+    state: str
+    host: str | None
+    incarnation: str = ""
+    flapping: bool = False
+    report_age_ms: int | None = None
+    behind: int | None = None
+    applied: int | None = None
+    end: int | None = None
+    backlog: int | None = None
+    committed: int | None = None
+
+    @property
+    def group(self) -> str:
+        """The active's id."""
+        return group_of(self.processor_id)
+
+    @property
+    def runs(self) -> bool:
+        """It has checked in, or was last seen somewhere under Samza's AM."""
+        return self.state in RUNNING and self.host is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSeen:
+    """The leader's last sign of life. `mark` changes whenever its record of the job does."""
+
+    epoch: int
+    host: str
+    beat_ms: int
+    beat_every_ms: int
+    ended: bool
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A job at one look. `busy`: group → what its coordinator is at there.
+
+    `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
+    agent's last word, of those of which that is known. `reporting`: any container reports
+    metrics, so that one which doesn't stands out.
+    """
+
+    job: str
+    coordinator: str
+    containers: tuple[ContainerSeen, ...]
+    host_states: Mapping[str, str] = field(default_factory=dict[str, str])
+    host_words: Mapping[str, int] = field(default_factory=dict[str, int])
+    busy: Mapping[str, str] = field(default_factory=dict[str, str])
+    leader: LeaderSeen | None = None
+    reporting: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Our coordinator leads, or did."""
+        return self.coordinator == "samza_dagster"
+
+    def on_host(self) -> dict[str, list[ContainerSeen]]:
+        """Host → containers that run there."""
+        found: dict[str, list[ContainerSeen]] = defaultdict(list)
+        for container in self.containers:
+            if container.runs and container.host is not None:
+                found[container.host].append(container)
+        return found
+
+    def standbys(self, group: str) -> list[ContainerSeen]:
+        """The standbys of a group."""
+        return [c for c in self.containers if not c.active and c.group == group]
+
+
+@dataclass(slots=True)
+class _Sums:
+    behind: int | None = 0
+    applied: int | None = 0
+    end: int = 0
+    newest_ms: int | None = None
+
+
+def sight_of(
+    view: JobView,
+    lags: Sequence[ReplicaLag] = (),
+    inputs: Sequence[InputLag] = (),
+    words: Mapping[str, int] | None = None,
+) -> Sight:
+    """One look, from what a client read."""
+    sums = _replica_sums(lags)
+    backlog: dict[str, tuple[int, int]] = {}
+    for lag in inputs:
+        so_far, committed = backlog.get(lag.processor_id, (0, 0))
+        backlog[lag.processor_id] = (so_far + lag.lag, committed + lag.committed_offset)
+    newest = max((s.newest_ms for s in sums.values() if s.newest_ms is not None), default=None)
+    containers: list[ContainerSeen] = []
+    for processor_id, processor in sorted(view.processors.items()):
+        mine = sums.get(processor_id)
+        age = None
+        if mine is not None and mine.newest_ms is not None and newest is not None:
+            age = newest - mine.newest_ms
+        standby = is_standby(processor_id)
+        pending, committed = backlog.get(processor_id, (None, None))
+        containers.append(
+            ContainerSeen(
+                processor_id=processor_id,
+                active=not standby,
+                state=processor.state,
+                host=processor.host,
+                incarnation=processor.execution_id or "",
+                flapping=processor.flapping,
+                report_age_ms=age,
+                behind=mine.behind if mine is not None and standby else None,
+                applied=mine.applied if mine is not None and standby else None,
+                end=mine.end if mine is not None and standby else None,
+                backlog=pending,
+                committed=committed,
+            )
+        )
+    return Sight(
+        job=f"{view.job_name}/{view.job_id}",
+        coordinator=view.coordinator,
+        containers=tuple(containers),
+        host_states={name: host.state for name, host in view.hosts.items()},
+        host_words=dict(words or {}),
+        busy=busy_groups(view),
+        leader=_leader(view),
+        reporting=newest is not None,
+    )
+
+
+def busy_groups(view: JobView) -> dict[str, str]:
+    """Group → what is under way there, by its coordinator's word."""
+    busy: dict[str, str] = {}
+    for action in (*view.actions, *view.queued):
+        busy[group_of(action.processor_id)] = f"request {action.uuid} is {action.stage}"
+    for failover in view.failovers:
+        busy[group_of(failover.active_id)] = f"its failover is under way: {failover.why}"
+    for ghost in view.ghosts:
+        if ghost.ended is None:
+            busy.setdefault(
+                group_of(ghost.processor_id), f"its host {ghost.host} fell silent, which it handles"
+            )
+    return busy
+
+
+def _replica_sums(lags: Iterable[ReplicaLag]) -> dict[str, _Sums]:
+    sums: dict[str, _Sums] = {}
+    for lag in lags:
+        mine = sums.setdefault(lag.processor_id, _Sums())
+        mine.end += lag.end_offset
+        mine.behind = None if mine.behind is None or lag.lag is None else mine.behind + lag.lag
+        mine.applied = (
+            None
+            if mine.applied is None or lag.applied_offset is None
+            else mine.applied + lag.applied_offset
+        )
+        at_ms = lag.observed_at_ms
+        if at_ms is not None and (mine.newest_ms is None or at_ms > mine.newest_ms):
+            mine.newest_ms = at_ms
+    return sums
+
+
+def _leader(view: JobView) -> LeaderSeen | None:
+    leader = view.leader
+    if leader is None:
+        return None
+    told = [
+        *(f"{p}{v.state}{v.execution_id}{v.host}" for p, v in sorted(view.processors.items())),
+        *(f"{a.uuid}{a.stage}" for a in view.actions),
+        *(f"{h}{v.state}{v.free_memory_mb}" for h, v in sorted(view.hosts.items())),
+    ]
+    return LeaderSeen(
+        epoch=leader.epoch,
+        host=leader.host,
+        beat_ms=leader.beat_ms or 0,
+        beat_every_ms=leader.beat_every_ms or 0,
+        ended=leader.ended,
+        mark=zlib.crc32("\n".join(told).encode()),
+    )

@@ -1,0 +1,241 @@
+"""What the sensors read of a client beyond what the jobs need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from samza_dagster.model import LocalityModel
+from samza_dagster.orchestration import ports
+from samza_dagster.orchestration.resource import SamzaClientResource
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+
+
+class ProcessorView(ports.ProcessorView, Protocol):
+    """One processor, and whether it fails again and again."""
+
+    @property
+    def flapping(self) -> bool:
+        """It is started at longer and longer intervals."""
+        ...
+
+
+class ActionView(ports.ActionView, Protocol):
+    """An action in flight, or one that waits."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whom it is for."""
+        ...
+
+    @property
+    def destination(self) -> str:
+        """What was asked for."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """`place`, `fail-over`, …"""
+        ...
+
+    @property
+    def since_ms(self) -> int:
+        """When it was asked, in ms since the epoch."""
+        ...
+
+
+class FailoverView(Protocol):
+    """An active on its way to its standby's host, by the coordinator's own decision or on request."""
+
+    @property
+    def active_id(self) -> str:
+        """Which active."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """What began it."""
+        ...
+
+
+class GhostView(Protocol):
+    """An incarnation on a host that fell silent."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whose."""
+        ...
+
+    @property
+    def execution_id(self) -> str:
+        """Which."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """Where."""
+        ...
+
+    @property
+    def ended(self) -> str | None:
+        """How it lost its tasks; None: it may own them."""
+        ...
+
+
+class LeaderView(Protocol):
+    """The coordinator that leads, by its last sign of life."""
+
+    @property
+    def epoch(self) -> int:
+        """Which leader."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """Where it runs."""
+        ...
+
+    @property
+    def beat_ms(self) -> int | None:
+        """Its last sign of life, ms since the epoch, by its clock."""
+        ...
+
+    @property
+    def beat_every_ms(self) -> int | None:
+        """How often it shows one."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """It stopped in order."""
+        ...
+
+
+class JobView(ports.JobView, Protocol):
+    """A job as it stands, with what the coordinator is at."""
+
+    @property
+    def processors(self) -> Mapping[str, ProcessorView]:
+        """Processor id → processor."""
+        ...
+
+    @property
+    def actions(self) -> Sequence[ActionView]:
+        """Actions in flight."""
+        ...
+
+    @property
+    def queued(self) -> Sequence[ActionView]:
+        """Actions that wait."""
+        ...
+
+    @property
+    def failovers(self) -> Sequence[FailoverView]:
+        """Failovers in flight."""
+        ...
+
+    @property
+    def ghosts(self) -> Sequence[GhostView]:
+        """Incarnations whose host fell silent."""
+        ...
+
+    @property
+    def leader(self) -> LeaderView | None:
+        """Who leads; None under Samza's AM."""
+        ...
+
+
+class ReplicaLag(ports.ReplicaLag, Protocol):
+    """How far one replica is behind, and when it said so."""
+
+    @property
+    def task_name(self) -> str:
+        """The replica's task."""
+        ...
+
+    @property
+    def store(self) -> str:
+        """The store."""
+        ...
+
+    @property
+    def host(self) -> str | None:
+        """Where the replica is."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """The changelog's partition."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """Of the next record to be written."""
+        ...
+
+    @property
+    def applied_offset(self) -> int | None:
+        """Of the last record that it has."""
+        ...
+
+    @property
+    def observed_at_ms(self) -> int | None:
+        """When it reported, by its host's clock."""
+        ...
+
+
+class InputLag(Protocol):
+    """How far an active is behind one input partition, by its newest commit."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whose."""
+        ...
+
+    @property
+    def committed_offset(self) -> int:
+        """The last record that the commit covers."""
+        ...
+
+    @property
+    def lag(self) -> int:
+        """Records after it."""
+        ...
+
+
+class WatchedClient(ports.Placement, Protocol):
+    """A client as the sensors use it."""
+
+    def view(self) -> JobView:
+        """The job as it stands."""
+        ...
+
+    def lag(self) -> Sequence[ReplicaLag]:
+        """Lag of every replica of every store partition."""
+        ...
+
+    def input_lag(self) -> Sequence[InputLag]:
+        """Lag of every active on its input."""
+        ...
+
+    def host_words(self) -> Mapping[str, int]:
+        """Host → ms since its agent's last word."""
+        ...
+
+    def locality(self) -> LocalityModel:
+        """The host that each container reported last."""
+        ...
+
+
+def open_watch(samza: SamzaClientResource) -> WatchedClient:
+    """A new client for one tick; whoever calls this closes it. Raises `Unreachable`."""
+    return cast("WatchedClient", samza.open_client())
+
+
+if TYPE_CHECKING:
+
+    def the_client_fits(client: PlacementClient) -> WatchedClient:
+        """What `open_watch` gives is what it says."""
+        return client
