@@ -27,6 +27,11 @@ from samza_dagster.orchestration.snapshot_assets import (
     take_snapshot,
 )
 from samza_dagster.orchestration.snapshot_store import SnapshotStore
+from samza_dagster.orchestration.standby_readiness import (
+    outside_checks_now,
+    readiness_job,
+    standby_readiness,
+)
 
 TYPE = "samza_dagster.SamzaJobComponent"
 
@@ -114,6 +119,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             audit_job(self.job),
             acknowledge_job(self.job),
             snapshot_assets_job(self.job),
+            readiness_job(self.job),
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
@@ -130,8 +136,13 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def build_assets(self) -> list[Any]:
-        """Snapshots of locality and lag, and the history of placement."""
-        return [take_snapshot, placement_history_spec(self.job)]
+        """Snapshots of locality and lag, readiness, the history of placement, and checks."""
+        return [
+            take_snapshot,
+            placement_history_spec(self.job),
+            standby_readiness,
+            outside_checks_now(self.job, self.lag_slo.parsed(), self.invariants.standbys),
+        ]
 
     def build_resources(self) -> dict[str, Any]:
         """Connection, policies and the place where snapshots are kept."""

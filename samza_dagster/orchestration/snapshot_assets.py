@@ -11,6 +11,7 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history import GROUP, KEY
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.snapshot_pictures import lag_picture, map_metadata_of_rows
 from samza_dagster.orchestration.snapshot_store import Rows, SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import job_tags
@@ -64,7 +65,10 @@ def take_snapshot(
         context.log.info(f"{dataset}: {len(taken.rows[dataset])} rows in {taken.paths[dataset]}")
         yield dg.MaterializeResult(
             asset_key=dataset,
-            metadata=snapshot_metadata(taken, dataset),
+            metadata={
+                **snapshot_metadata(taken, dataset),
+                **snapshot_pictures(context.instance, taken, dataset, samza_policies.lag_limit),
+            },
             check_results=[lag_check(taken.rows[dataset], samza_policies.lag_limit)]
             if dataset == CHANGELOG_LAG
             else [],
@@ -90,6 +94,19 @@ def snapshot_metadata(taken: TakenSnapshot, dataset: str) -> dict[str, Any]:
         "unreadable_records": taken.unreadable_records,
         "dagster/row_count": len(rows),
     }
+
+
+def snapshot_pictures(
+    instance: dg.DagsterInstance, taken: TakenSnapshot, dataset: str, lag_limit: int
+) -> dict[str, Any]:
+    """The map of hosts and containers, or lag over the last snapshots."""
+    rows = taken.rows[dataset]
+    if dataset == "container_locality":
+        return map_metadata_of_rows(rows)
+    if dataset == CHANGELOG_LAG:
+        now = max(_lags(rows, "Standby"), default=0)
+        return lag_picture(instance, dataset, (taken.snapshot_ms, now), lag_limit)
+    return {}
 
 
 def told_columns(dataset: str) -> Mapping[str, str]:
@@ -141,7 +158,10 @@ def snapshot_assets_job(job: str) -> Any:
     """`snapshot_assets`: the three in one run, with one Spark session and one snapshot time."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
         "snapshot_assets",
-        selection=dg.AssetSelection.assets(*DATASETS),
+        # The checks that a look at the job decides have a run and sensors of their own.
+        selection=dg.AssetSelection.assets(*DATASETS)
+        - dg.AssetSelection.checks_for_assets(*DATASETS)
+        | dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey(CHANGELOG_LAG), LAG_CHECK)),
         executor_def=dg.in_process_executor,
         tags=job_tags(job, "snapshot_assets"),
         description="Takes one snapshot with Spark: where each container and task runs, and how"

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.unit
 
 OURS = [
     *("place", "fail-over", "commit", "release", "cancel", "status", "explain"),
-    *("locality", "lag", "verify", "gc"),
+    *("locality", "lag", "verify", "gc", "acknowledge"),
 ]
 DOCUMENTED = [
     *("--deployment-id", "run-1"),
@@ -37,7 +37,7 @@ def test_help_names_every_command_and_nothing_that_isnt_built(commands: Any) -> 
     text = commands.run("--help").stdout
     for name in [*OURS, "control-standby", "doctor", "coordinator", "agent", "sandbox", "demo"]:
         assert f"\n  {name} " in text
-    for name in ("pause", "resume", "acknowledge"):
+    for name in ("pause", "resume"):
         assert name not in text
         assert commands.run(name).exit_code == 2
 

@@ -1,0 +1,227 @@
+"""`auto_failover` as Dagster runs it, the run that follows, and the acknowledgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from fake_lookout import LOOKOUTS, FakeWatch, Lookout
+
+from samza_dagster import SamzaJobComponent
+from samza_dagster.model import StatusCode
+from samza_dagster.orchestration import auto_failover as module
+from samza_dagster.orchestration.acknowledging import acknowledge_job
+from samza_dagster.orchestration.auto_failover import auto_failover_sensor
+from samza_dagster.orchestration.failover_log import InstanceEvents, acknowledged
+from samza_dagster.orchestration.following_runs import audit_job
+from samza_dagster.orchestration.sensor_settings import AutoFailover
+from samza_dagster.orchestration.tags import GROUP
+
+pytestmark = pytest.mark.dagster
+
+
+class Stage:
+    """A world, an instance, and the sensor between them."""
+
+    def __init__(self, world: Lookout, instance: dg.DagsterInstance) -> None:
+        self.world = world
+        self.instance = instance
+        self.cursor: str | None = None
+        self.said = ""
+        self.events: list[dg.AssetObservation] = []
+
+    def tick(self, mode: str = "act") -> list[dg.RunRequest]:
+        self.world.now_ms += 5_000
+        self.world.alive()
+        sensor = auto_failover_sensor(AutoFailover.model_validate({"mode": mode}))
+        samza = FakeWatch(bootstrap_servers="here", job_name="demo")
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"samza": samza}
+        ) as context:
+            result = sensor(context)
+        if isinstance(result, dg.SkipReason):
+            self.said = result.skip_message or ""
+            return []
+        assert isinstance(result, dg.SensorResult)
+        for event in result.asset_events or []:
+            assert isinstance(event, dg.AssetObservation)
+            self.instance.report_runless_asset_event(event)
+            self.events.append(event)
+        self.cursor = result.cursor
+        self.said = result.skip_reason.skip_message or "" if result.skip_reason else ""
+        return list(result.run_requests or [])
+
+    def run(self, job: dg.JobDefinition, config: object) -> dg.ExecuteInProcessResult:
+        return job.execute_in_process(
+            run_config=config,
+            instance=self.instance,
+            resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
+            raise_on_error=False,
+        )
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    world = LOOKOUTS["here"] = Lookout()
+    monkeypatch.setattr(module.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Stage(world, instance)
+    LOOKOUTS.clear()
+
+
+def asked_run(stage: Stage) -> dg.RunRequest:
+    stage.world.words["host-0"] = 15_000
+    (run,) = [run for _ in range(3) for run in stage.tick()]
+    return run
+
+
+def test_it_asks_within_its_tick_and_launches_one_run_of_the_same_identity(stage: Stage) -> None:
+    """UUID, run key and the event's request are one; the run is tagged with its group."""
+    run = asked_run(stage)
+    ((uuid, asked),) = stage.world.asked.items()
+    assert asked == ("fail-over", "0")
+    assert (run.run_key, run.job_name) == (uuid, "audit_failover")
+    assert run.tags[GROUP] == "demo/1/0"
+    assert stage.events[0].metadata["request"].value == uuid
+    assert stage.tick() == []
+
+
+def test_advice_says_what_to_run_and_asks_nothing(stage: Stage) -> None:
+    """The default."""
+    stage.world.words["host-0"] = 15_000
+    for _ in range(6):
+        assert stage.tick("advise") == []
+    assert stage.world.asked == {}
+    (event,) = stage.events
+    told = {name: value.value for name, value in event.metadata.items()}
+    assert told["verdict"] == "advise"
+    assert told["what_to_do"] == "samza-dagster fail-over 0"
+    assert "last word is 15 s old" in str(told["why"])
+
+
+def test_its_end_is_told_once(stage: Stage) -> None:
+    """And by whom it was over isn't claimed."""
+    stage.world.words["host-0"] = 15_000
+    for _ in range(4):
+        stage.tick("advise")
+    stage.world.words["host-0"] = 100
+    for _ in range(6):
+        stage.tick("advise")
+    assert [event.tags["samza/event"] for event in stage.events] == [
+        "auto-failover",
+        "auto-failover-over",
+    ]
+
+
+def test_a_broker_that_is_away_leaves_the_cursor_alone(stage: Stage) -> None:
+    """The next tick goes on where this one began."""
+    stage.tick()
+    before = stage.cursor
+    stage.world.away = True
+    assert stage.tick() == []
+    assert "Kafka doesn't answer" in stage.said
+    assert stage.cursor == before
+
+
+def test_what_the_rules_refuse_is_told_with_their_words(stage: Stage) -> None:
+    """The state changed between look and request."""
+    stage.world.words["host-0"] = 15_000
+    stage.tick()
+    stage.tick()
+
+    def gone(_kind: str, _processor: str) -> None:
+        from samza_dagster.errors import Refused
+
+        raise Refused("fail-over 0: onto a standby that runs", seen="0-0 stopping", fix="wait")
+
+    stage.world.before_ask = gone
+    assert stage.tick() == []
+    assert stage.events[-1].metadata["verdict"].value == "refused"
+    assert "0-0 stopping" in str(stage.events[-1].metadata["because"].value)
+
+
+def test_the_run_watches_explains_and_records(stage: Stage) -> None:
+    """Timeline, map before and after, the rules, and what looked bad."""
+    run = asked_run(stage)
+    (uuid,) = stage.world.asked
+    stage.world.answer(uuid, StatusCode.IN_PROGRESS, "Preferred Resources requested")
+    stage.world.now_ms += 900
+    stage.world.fail_over_done(uuid)
+    result = stage.run(audit_job("demo/1"), run.run_config)
+    assert result.success
+    assert result.output_for_node("watch_request") == "host-1"
+    data = result.get_step_success_events()
+    assert {event.node_name for event in data} == {"explain_request", "watch_request"}
+    assert list(stage.world.asked) == [uuid]
+
+
+def test_a_request_that_fails_fails_its_run(stage: Stage) -> None:
+    """With the coordinator's words; executed again it reads the same and asks nothing."""
+    run = asked_run(stage)
+    (uuid,) = stage.world.asked
+    stage.world.answer(uuid, StatusCode.FAILED, "no room")
+    for _ in range(2):
+        result = stage.run(audit_job("demo/1"), run.run_config)
+        assert not result.success
+        failure = result.failure_data_for_node("watch_request")
+        assert failure is not None
+        assert failure.user_failure_data is not None
+        assert "no room" in str(failure.user_failure_data.description)
+    assert list(stage.world.asked) == [uuid]
+
+
+def acknowledge(stage: Stage, **config: object) -> dg.ExecuteInProcessResult:
+    given = {"processor": "0", "reason": "the agent was restarted", **config}
+    return stage.run(acknowledge_job("demo/1"), {"ops": {"acknowledge": {"config": given}}})
+
+
+def test_an_acknowledgement_lifts_the_block(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then another failure of the group is told and left alone."""
+    asked_run(stage)
+    (uuid,) = stage.world.asked
+    stage.world.fail_over_done(uuid)
+    stage.world.words = dict.fromkeys(stage.world.words, 100)
+    stage.world.words[stage.world.at["0"]] = 15_000
+    for _ in range(4):
+        assert "0" not in {
+            run.run_config["ops"]["watch_request"]["config"]["processor"] for run in stage.tick()
+        }
+    assert "block" in {str(e.metadata["because"].value).partition(":")[0] for e in stage.events}
+    assert acknowledge(stage).success
+    runs = [run for _ in range(2) for run in stage.tick()]
+    assert "0" in {processor for _, processor in list(stage.world.asked.values())[1:]}
+    assert len(runs) >= 1
+
+
+def test_an_acknowledgement_can_be_tried_dry(stage: Stage) -> None:
+    """Nothing is written; an unknown processor is refused."""
+    assert acknowledge(stage, dry_run=True).success
+    events = InstanceEvents(stage.instance)
+    assert acknowledged(events.observations(), "demo/1") == {}
+    assert not acknowledge(stage, processor="77").success
+    assert acknowledge(stage).success
+    assert set(acknowledged(events.observations(), "demo/1")) == {"0"}
+
+
+def test_the_component_brings_sensors_jobs_and_checks() -> None:
+    """By the names that operators know; the defaults advise."""
+    made = SamzaJobComponent(bootstrap_servers="here:9092", app_name="demo")
+    definitions = dg.build_defs_for_component(made)
+    names = {sensor.name for sensor in definitions.sensors or []}
+    assert {"placement_responses", "auto_failover", "lag_slo", "invariants"} <= names
+    assert made.auto_failover.mode == "advise"
+    repository = definitions.get_repository_def()
+    jobs = {job.name for job in repository.get_all_jobs()}
+    assert {"audit_failover", "acknowledge_failover", "forecast_readiness"} <= jobs
+    checks = {key.name for key in repository.asset_graph.asset_check_keys}
+    assert {
+        "same_host",
+        "replicas_present",
+        "one_owner",
+        "locality_agrees",
+        "lag_objective",
+    } <= checks
+    assets = {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()}
+    assert {"container_locality", "task_locality", "changelog_lag"} <= assets
+    assert {"standby_readiness", "placement_history"} <= assets

@@ -1,0 +1,243 @@
+"""`invariants` and `lag_slo` as Dagster runs them: told once, also over lost cursors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import dagster as dg
+import pytest
+from fake_lookout import LOOKOUTS, FakeWatch, ListEvents, Lookout, LookoutClient
+
+from samza_dagster.orchestration import check_sensors
+from samza_dagster.orchestration.auto_failover import Tick
+from samza_dagster.orchestration.check_events import InstanceChecks
+from samza_dagster.orchestration.check_sensors import (
+    invariants_sensor,
+    invariants_tick,
+    lag_slo_sensor,
+    lag_slo_tick,
+)
+from samza_dagster.orchestration.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.failover_policy import Mode, Rules
+from samza_dagster.orchestration.lag_objectives import OBJECTIVE
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.standby_readiness import (
+    ReadinessConfig,
+    outside_checks_now,
+    standby_readiness,
+)
+
+pytestmark = pytest.mark.dagster
+Evaluation = dg.AssetCheckEvaluation
+
+
+class Stage:
+    """A world, an instance and one of the two sensors."""
+
+    def __init__(self, world: Lookout, instance: dg.DagsterInstance) -> None:
+        self.world = world
+        self.instance = instance
+        self.sensor: dg.SensorDefinition = invariants_sensor(Invariants(grace_s=10))
+        self.cursor: str | None = None
+
+    def tick(self, *, kept: bool = True, times: int = 1) -> dict[str, Evaluation]:
+        """The evaluations by check, of the last of so many ticks; `kept`: so was its cursor."""
+        told: dict[str, Evaluation] = {}
+        for _ in range(times):
+            self.world.now_ms += 10_000
+            resources = {
+                "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
+                "samza_policies": PlacementPolicies(lag_limit=100),
+            }
+            if self.sensor.name == "lag_slo":
+                resources.pop("samza_policies")
+            with dg.build_sensor_context(
+                instance=self.instance, cursor=self.cursor, resources=resources
+            ) as context:
+                result = self.sensor(context)
+            assert isinstance(result, dg.SensorResult)
+            told = {}
+            for event in result.asset_events or []:
+                assert isinstance(event, Evaluation)
+                self.instance.report_runless_asset_event(event)
+                told[event.check_name] = event
+            if kept:
+                self.cursor = result.cursor
+        return told
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    world = LOOKOUTS["here"] = Lookout()
+    monkeypatch.setattr(check_sensors.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Stage(world, instance)
+    LOOKOUTS.clear()
+
+
+def test_a_job_that_is_well_passes_every_check_and_is_told_once(stage: Stage) -> None:
+    """Then silence, until the hour is over."""
+    told = stage.tick()
+    assert {name: event.passed for name, event in told.items()} == dict.fromkeys(
+        ("same_host", "replicas_present", "one_owner", "standbys_within_limit", "locality_agrees"),
+        True,
+    )
+    assert stage.tick(times=5) == {}
+    stage.world.now_ms += 3_600_000
+    assert len(stage.tick()) == 5
+
+
+def test_a_broken_invariant_is_told_with_severity_and_what_to_do(stage: Stage) -> None:
+    """At the second look; and its end."""
+    stage.tick()
+    stage.world.at["0-0"] = "host-0"
+    assert stage.tick() == {}
+    told = stage.tick()["same_host"]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert told.asset_key == dg.AssetKey("container_locality")
+    row = told.metadata["what_was_seen"].value.records[0].data  # type: ignore[union-attr]
+    assert (row["subject"], row["what_to_do"][:21]) == ("0 on host-0", "samza-dagster explain")
+    stage.world.at["0-0"] = "host-1"
+    over = stage.tick(times=2)["same_host"]
+    assert over.passed
+    assert over.metadata["over"].value == "0 on host-0"
+
+
+def test_a_tick_that_comes_again_tells_nothing_twice(stage: Stage) -> None:
+    """Its events were kept and its cursor wasn't."""
+    stage.tick(times=2)
+    stage.world.at["0-0"] = "host-0"
+    stage.tick()
+    assert set(stage.tick(kept=False)) == {"same_host"}
+    assert stage.tick() == {}
+    assert stage.tick(times=3) == {}
+
+
+def test_a_lost_cursor_neither_forgets_a_finding_nor_tells_it_again(stage: Stage) -> None:
+    """The last evaluation is where it goes on from."""
+    stage.tick()
+    stage.world.at["0-0"] = "host-0"
+    stage.tick(times=2)
+    stage.cursor = None
+    assert stage.tick(times=4) == {}
+    stage.cursor = None
+    stage.world.at["0-0"] = "host-1"
+    assert stage.tick(times=2)["same_host"].passed
+
+
+def test_a_standby_over_its_objective_is_a_breach_after_hysteresis(stage: Stage) -> None:
+    """Three looks over half a minute; the recovery is told once."""
+    stage.sensor = lag_slo_sensor(
+        LagSlo.model_validate({"objectives": [{"records": 500, "severity": "error"}]})
+    )
+    assert stage.tick()[OBJECTIVE].passed
+    stage.world.behind["1-0"] = 501
+    assert stage.tick(times=3) == {}
+    told = stage.tick()[OBJECTIVE]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "1-0/store: 501 records behind" in str(told.description)
+    stage.world.behind["1-0"] = 3
+    assert stage.tick(times=2) == {}
+    assert stage.tick()[OBJECTIVE].passed
+    assert stage.tick(times=4) == {}
+
+
+def test_a_short_peak_is_no_breach(stage: Stage) -> None:
+    """One look."""
+    stage.sensor = lag_slo_sensor(LagSlo.model_validate({"objectives": [{"records": 500}]}))
+    stage.tick()
+    stage.world.behind["1-0"] = 9_999
+    assert stage.tick() == {}
+    stage.world.behind["1-0"] = 3
+    assert stage.tick(times=6) == {}
+
+
+def test_the_checks_can_be_run_on_demand(stage: Stage) -> None:
+    """At one look, all six."""
+    stage.world.at["0-0"] = "host-0"
+    checks = outside_checks_now("demo/1", LagSlo().parsed(), None)
+    definitions = dg.Definitions(
+        asset_checks=[checks],
+        jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],
+        resources={
+            "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
+            "samza_policies": PlacementPolicies(lag_limit=100),
+        },
+    )
+    result = definitions.resolve_job_def("look").execute_in_process(instance=stage.instance)
+    passed = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+    assert len(passed) == 6
+    assert [name for name, well in passed.items() if not well] == ["same_host"]
+
+
+def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
+    """Those that need longest first; unknown ones say why."""
+    world = stage.world
+    world.behind = {"0-0": None, "1-0": 0, "2-0": 5_000}
+    result = dg.materialize(
+        [standby_readiness],
+        instance=stage.instance,
+        resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
+        run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=2, every_s=0)}),
+    )
+    (event,) = result.get_asset_materialization_events()
+    told = event.materialization.metadata
+    rows = [record.data for record in told["readiness"].value.records]  # type: ignore[union-attr]
+    assert {row["standby"]: row["why"] for row in rows} == {
+        "0-0": "it doesn't report",
+        "1-0": "",
+        "2-0": "it has reported only once",
+        "3-0": "",
+    }
+    assert "data:image/svg+xml" in str(told["lag_over_time"].value)
+
+
+def fleet() -> Lookout:
+    """1,000 containers on 100 hosts; all standbys behind, one host sick, ten mute."""
+    world = Lookout(actives=500, host_count=100)
+    world.behind = {f"{n}-0": 2_000 + n for n in range(500)}
+    world.backlog = {str(n): (20_000, n) for n in range(500)}
+    world.words["host-7"] = 20_000
+    for number in range(10):
+        world.reported_ms[f"{number}-0"] = None
+    return world
+
+
+@pytest.mark.parametrize("what", ["auto_failover", "invariants", "lag_slo"])
+def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) -> None:
+    """Processor time, of the slowest of five looks; what Kafka takes comes on top."""
+    world = fleet()
+    client = LookoutClient(world)
+    events = ListEvents()
+    with dg.DagsterInstance.ephemeral() as instance:
+        log = InstanceChecks(instance)
+
+        def auto(cursor: str | None) -> str:
+            rules = Rules(Mode.ACT, cap_per_hour=100)
+            return Tick(client, events, rules, world.now_ms).run(cursor).to_text()
+
+        def invariants(cursor: str | None) -> str:
+            tick = invariants_tick(client, Invariants(), 100)
+            return tick.run(cursor, "demo/1", log, world.now_ms)[0].to_text()
+
+        def slo(cursor: str | None) -> str:
+            tick = lag_slo_tick(client, LagSlo(), world.now_ms)
+            return tick.run(cursor, "demo/1", log, world.now_ms)[0].to_text()
+
+        work: Callable[[str | None], str] = {
+            "auto_failover": auto,
+            "invariants": invariants,
+            "lag_slo": slo,
+        }[what]
+        cursor: str | None = None
+        took: list[float] = []
+        for _ in range(5):
+            world.now_ms += 10_000
+            world.alive()
+            began = time.process_time()
+            cursor = work(cursor)
+            took.append(time.process_time() - began)
+    print(f"{what}: {max(took):.3f} s of processor time, cursor {len(cursor or ''):,} characters")
+    assert max(took) < 2.0, took
+    assert len(cursor or "") < 150_000

@@ -1,0 +1,304 @@
+"""What `auto_failover` takes for bad, and what it decides: values in, decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from samza_dagster.orchestration.failover_memory import (
+    MOST_SUSPECTS,
+    MOST_TRENDS,
+    Acted,
+    Memory,
+)
+from samza_dagster.orchestration.failover_policy import (
+    HOUR_MS,
+    Decision,
+    Mode,
+    Rules,
+    Verdict,
+    decide,
+    remembered,
+    request_uuid,
+)
+from samza_dagster.orchestration.failover_signals import Limits, judge
+from samza_dagster.orchestration.sights import ContainerSeen, LeaderSeen, Sight
+
+pytestmark = pytest.mark.unit
+BEGIN = 1_700_000_000_000
+
+
+def seen(ident: str, host: str | None, **more: object) -> ContainerSeen:
+    made = ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1", report_age_ms=0)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def sight(*containers: ContainerSeen, **more: object) -> Sight:
+    given = {c.processor_id: c for c in containers}
+    base = [
+        seen(*at) for at in (("0", "h1"), ("0-0", "h2"), ("1", "h2"), ("1-0", "h3"), ("2", "h4"))
+    ]
+    made = Sight(
+        "demo/1",
+        "samza_dagster",
+        tuple(given.pop(c.processor_id, c) for c in base) + tuple(given.values()),
+        dict.fromkeys(("h1", "h2", "h3", "h4"), "alive"),
+        {},
+        reporting=True,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+class Watch:
+    """The policy over a row of looks, 5 s apart."""
+
+    def __init__(self, mode: Mode = Mode.ACT, **limits: int) -> None:
+        self.rules = Rules(mode, Limits(**limits))
+        self.memory = Memory("demo/1")
+        self.now = BEGIN
+        self.acks: dict[str, int] = {}
+
+    def look(self, at: Sight, times: int = 1, every_ms: int = 5_000) -> tuple[Decision, ...]:
+        decisions: tuple[Decision, ...] = ()
+        for _ in range(times):
+            self.now += every_ms
+            judged = judge(at, self.memory, self.rules.limits, self.now)
+            decisions = decide(
+                at,
+                self.memory,
+                judged,
+                self.rules,
+                self.now,
+                acknowledged=self.acks,
+                known=frozenset(),
+            )
+            told = {d.event: self.now for d in decisions}
+            self.memory = remembered(judged.memory, decisions, told, self.now)
+            assert Memory.read(self.memory.to_text(), "demo/1") == self.memory
+        return decisions
+
+
+def told(decisions: tuple[Decision, ...]) -> list[tuple[str, str, str]]:
+    return [(d.case.kind, d.case.processor, d.verdict.value) for d in decisions]
+
+
+SICK = {"h1": 20_000}
+
+
+def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks() -> None:
+    """Three bad looks, not two; the request is derived from the failure."""
+    watch = Watch()
+    assert watch.look(sight(host_words=SICK), 2) == ()
+    (decision,) = watch.look(sight(host_words=SICK))
+    assert told((decision,)) == [("host-sick", "0", "ask")]
+    assert decision.case.uuid == request_uuid("demo/1", "fail-over", "0", "0#1", 0)
+    assert watch.look(sight(host_words=SICK), 5) == ()
+
+
+def test_bad_looks_that_lie_too_far_apart_do_not_count() -> None:
+    """Three in a minute."""
+    watch = Watch()
+    assert watch.look(sight(host_words=SICK), 6, every_ms=31_000) == ()
+
+
+def test_a_good_look_in_between_does_not_clear_a_suspect_and_three_do() -> None:
+    """A suspect that looks well now is left alone, all the same."""
+    watch = Watch()
+    watch.look(sight(host_words=SICK), 2)
+    assert watch.look(sight()) == ()
+    assert told(watch.look(sight(host_words=SICK))) == [("host-sick", "0", "ask")]
+    watch = Watch()
+    watch.look(sight(host_words=SICK), 2)
+    watch.look(sight(), 3)
+    assert watch.look(sight(host_words=SICK)) == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict"), [(Mode.SHADOW, "shadow"), (Mode.ADVISE, "advise"), (Mode.ACT, "ask")]
+)
+def test_the_mode_says_how_far_it_goes(mode: Mode, verdict: str) -> None:
+    """With what a person would run."""
+    (decision,) = Watch(mode).look(sight(host_words=SICK), 3)
+    assert decision.verdict == verdict
+    assert decision.command == "samza-dagster fail-over 0"
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "because"),
+    [
+        ({"busy": {"0": "request x is stopping"}}, "watch", "request x"),
+        ({"host_states": {"h1": "lost", "h2": "alive"}}, "", ""),
+        ({"coordinator": "samza"}, "advise", "Samza's AM"),
+        ({"host_words": {"h1": 20_000, "h3": 20_000}}, "held", "mass: 2 of 4"),
+        ({"host_words": {"h1": 20_000, "h2": 20_000}}, "held", "no standby"),
+    ],
+)
+def test_what_holds_it_back_is_said(
+    change: Mapping[str, object], verdict: str, because: str
+) -> None:
+    """The coordinator's own work, a loss that it noticed, Samza's wire, too much at once."""
+    watch = Watch()
+    bad = replace(sight(host_words=SICK), **change)  # type: ignore[arg-type]
+    watch.rules = replace(watch.rules, mass_share=0.4)
+    found = [d for d in watch.look(bad, 3) if d.case.processor == "0"]
+    assert [d.verdict.value for d in found] == ([verdict] if verdict else [])
+    assert all(because in d.because for d in found)
+
+
+def test_one_bad_host_is_no_mass_however_few_there_are() -> None:
+    """A job on two hosts is helped too."""
+    watch = Watch()
+    few = replace(
+        sight(host_words=SICK),
+        containers=(seen("0", "h1"), seen("0-0", "h2")),
+        host_states={"h1": "alive", "h2": "alive"},
+    )
+    assert told(watch.look(few, 3)) == [("host-sick", "0", "ask")]
+
+
+def test_a_group_is_blocked_until_it_is_acknowledged() -> None:
+    """Also for another incarnation and another signal."""
+    watch = Watch()
+    watch.look(sight(host_words=SICK), 3)
+    again = sight(seen("0", "h1", incarnation="0#2"), host_words=SICK)
+    (held,) = watch.look(again, 3)
+    assert (held.verdict, held.because.partition(":")[0]) == (Verdict.HELD, "block")
+    watch.acks["0"] = watch.now
+    assert told(watch.look(again)) == [("host-sick", "0", "ask")]
+
+
+def test_the_cap_of_the_hour_is_the_job_s() -> None:
+    """Whatever group it is; an hour later it may again."""
+    watch = Watch()
+    watch.memory = replace(
+        watch.memory,
+        acted=tuple(Acted(f"u{n}", f"{n}", f"{n}", BEGIN) for n in (7, 8, 9)),
+    )
+    (held,) = watch.look(sight(host_words=SICK), 3)
+    assert held.because.startswith("cap: 3 requests")
+    watch.now = BEGIN + HOUR_MS
+    watch.look(sight(), 3)
+    assert told(watch.look(sight(host_words=SICK), 3)) == [("host-sick", "0", "ask")]
+
+
+def leader(beat: int, mark: int = 0, *, ended: bool = False) -> LeaderSeen:
+    return LeaderSeen(4, "h1", BEGIN + beat, 5_000, ended, mark)
+
+
+def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> None:
+    """Three beats missing; a change of its record is a sign too."""
+    watch = Watch()
+    gone = sight(leader=leader(10_000), host_words=SICK)
+    assert told(watch.look(gone, 3)) == [("host-sick", "0", "ask")]
+    watch = Watch()
+    watch.look(replace(gone, host_words={}), 4)
+    decisions = watch.look(gone, 3)
+    assert told(decisions) == [
+        ("coordinator-gone", "coordinator", "advise"),
+        ("host-sick", "0", "held"),
+    ]
+    assert "coordinator run" in decisions[0].command
+    assert watch.look(replace(gone, leader=leader(10_000, mark=1), host_words={})) == ()
+
+
+def test_a_leader_that_ended_in_order_is_gone_too() -> None:
+    """Nobody took over."""
+    watch = Watch(Mode.SHADOW)
+    found = watch.look(sight(leader=leader(0, ended=True)), 3)
+    assert told(found) == [("coordinator-gone", "coordinator", "shadow")]
+
+
+def test_an_active_that_commits_nothing_with_input_before_it_falls_behind() -> None:
+    """A backlog alone is none: it may be catching up."""
+    watch = Watch(stuck_ms=60_000)
+    stuck = sight(seen("0", "h1", backlog=50_000, committed=7))
+    assert watch.look(stuck, 12) == ()
+    assert told(watch.look(stuck, 3)) == [("falling-behind", "0", "ask")]
+    watch = Watch(stuck_ms=60_000)
+    for step in range(20):
+        assert watch.look(sight(seen("0", "h1", backlog=50_000 - step, committed=7 + step))) == ()
+
+
+def test_an_input_that_grows_at_each_commit_falls_behind() -> None:
+    """Between two commits it always grows: only commits are compared."""
+    watch = Watch(growing_commits=3)
+    found: list[tuple[Decision, ...]] = []
+    for step in range(8):
+        grown = sight(seen("0", "h1", backlog=20_000 + 5_000 * step, committed=100 * step))
+        found.append(watch.look(grown))
+    assert [told(d) for d in found if d] == [[("falling-behind", "0", "ask")]]
+
+
+def test_a_standby_that_stands_still_while_its_changelog_grows_is_restarted() -> None:
+    """By Samza's own message, so that it works against Samza's AM too."""
+    for coordinator in ("samza_dagster", "samza"):
+        watch = Watch(standby_stands_ms=30_000)
+        found: tuple[Decision, ...] = ()
+        for step in range(10):
+            still = seen("0-0", "h2", behind=2_000 + step, applied=500, end=2_500 + step)
+            found = watch.look(sight(still, coordinator=coordinator)) or found
+        assert told(found) == [("standby-stands", "0-0", "ask")]
+        assert found[0].command == "samza-dagster place 0-0 --to LAST_SEEN"
+
+
+def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
+    """Its last offsets may be markers."""
+    watch = Watch(standby_stands_ms=30_000)
+    still = seen("0-0", "h2", behind=2_000, applied=500, end=2_500)
+    assert watch.look(sight(still), 20) == ()
+
+
+def test_a_container_that_reports_nothing_though_others_do_is_mute() -> None:
+    """Unless it goes on committing: then only its reporter is broken."""
+    watch = Watch(report_silent_ms=30_000)
+    mute = sight(seen("0", "h1", report_age_ms=None))
+    assert told(watch.look(mute, 9)) == [("silent", "0", "ask")]
+    watch = Watch(report_silent_ms=30_000)
+    for step in range(20):
+        commits = seen("0", "h1", report_age_ms=None, backlog=1, committed=step)
+        assert watch.look(sight(commits)) == ()
+    watch = Watch(report_silent_ms=30_000)
+    assert watch.look(replace(mute, reporting=False), 20) == ()
+
+
+def test_a_host_all_of_whose_containers_are_mute_is_sick() -> None:
+    """Once, not container by container."""
+    watch = Watch(report_silent_ms=30_000)
+    mute = sight(seen("1", "h2", report_age_ms=None), seen("0-0", "h2", report_age_ms=None))
+    assert told(watch.look(mute, 9)) == [("host-sick", "1", "ask")]
+
+
+def test_a_standby_that_stays_down_or_flaps_is_told_and_nothing_is_asked() -> None:
+    """The coordinator starts it again by itself; a person must see why it doesn't stay."""
+    watch = Watch(standby_down_ms=30_000)
+    down = sight(seen("0-0", None, state="waiting"), seen("1", "h2", flapping=True))
+    assert sorted(told(watch.look(down, 10))) == [
+        ("flapping", "1", "advise"),
+        ("standby-down", "0-0", "advise"),
+    ]
+
+
+def test_a_new_incarnation_is_a_new_suspect() -> None:
+    """What the former did isn't held against it."""
+    watch = Watch(stuck_ms=10_000)
+    watch.look(sight(seen("0", "h1", backlog=50_000, committed=7)), 4)
+    assert watch.look(sight(seen("0", "h1", backlog=50_000, committed=7, incarnation="0#2"))) == ()
+
+
+def test_what_is_remembered_of_a_large_bad_job_is_bounded() -> None:
+    """5,000 containers without a report: the cursor stays under 150 kB."""
+    watch = Watch()
+    many = tuple(seen(f"{n}", f"h{n % 50}", report_age_ms=None) for n in range(5_000))
+    watch.look(replace(sight(), containers=many), 30)
+    assert len(watch.memory.trends) <= MOST_TRENDS
+    assert len(watch.memory.suspects) <= MOST_SUSPECTS
+    assert len(watch.memory.to_text()) < 150_000
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "null", '{"version":0}', '{"version":1}'])
+def test_a_cursor_that_is_not_understood_is_a_fresh_one(text: str | None) -> None:
+    """Of a later version, of another job, or junk."""
+    assert Memory.read(text, "demo/1") is None
+    assert Memory.read(Memory("other/1").to_text(), "demo/1") is None

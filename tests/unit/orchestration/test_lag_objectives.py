@@ -1,0 +1,101 @@
+"""Objectives of standbys' lag: records, and seconds until ready by forecast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samza_dagster.client.views import ReplicaLag
+from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.lag_objectives import (
+    MOST_FOLLOWED,
+    SAMPLES,
+    Objective,
+    breaches,
+    followed,
+    forecast,
+)
+
+pytestmark = pytest.mark.unit
+
+
+def lag(
+    records: int | None, *, at: int = 0, end: int = 10_000, ident: str = "0-0", store: str = "s"
+) -> ReplicaLag:
+    mode = TaskMode.STANDBY if "-" in ident else TaskMode.ACTIVE
+    applied = None if records is None else end - records - 1
+    return ReplicaLag(ident, "t", mode, store, "log", 0, "h", end, applied, records, at)
+
+
+def looks(*records: int, end: int = 10_000) -> tuple[dict[str, Any], ReplicaLag]:
+    samples: dict[str, Any] = {}
+    newest = lag(0)
+    for number, behind in enumerate(records):
+        newest = lag(behind, at=number * 1_000, end=end)
+        samples = followed(samples, [newest], number * 1_000)
+    return samples, newest
+
+
+def test_records_over_the_objective_are_a_breach() -> None:
+    """At the objective is none; an active has none."""
+    rule = [Objective(records=100)]
+    assert breaches(rule, [lag(100), lag(999, ident="0")], {}) == []
+    (found,) = breaches(rule, [lag(101)], {})
+    assert found.subject == "0-0/s"
+    assert "101 records behind, the objective is 100" in found.seen
+
+
+def test_an_unknown_lag_is_a_breach() -> None:
+    """A dead standby reports nothing."""
+    (found,) = breaches([Objective(records=100)], [lag(None)], {})
+    assert "isn't known" in found.seen
+
+
+def test_seconds_are_forecast_from_the_rate_that_was_seen() -> None:
+    """1,000 a second, 8,000 left: 8 s."""
+    samples, newest = looks(10_000, 9_000, 8_000)
+    ready = forecast(samples, [newest])
+    assert ready is not None
+    assert ready.ready_in_ms == 8_000
+    assert breaches([Objective(seconds=8)], [newest], samples) == []
+    (found,) = breaches([Objective(seconds=7.9)], [newest], samples)
+    assert "ready in 8 s" in found.seen
+
+
+def test_one_that_makes_no_headway_is_a_breach_and_one_sample_is_none() -> None:
+    """The rate isn't known from one report."""
+    samples, newest = looks(500)
+    assert breaches([Objective(seconds=1)], [newest], samples) == []
+    samples, newest = looks(500, 500)
+    (found,) = breaches([Objective(seconds=1)], [newest], samples)
+    assert "no headway" in found.seen
+
+
+def test_the_stricter_severity_counts_and_patterns_choose() -> None:
+    """Each store of a standby is told once."""
+    rules = [
+        Objective(records=10),
+        Objective(standby="0-*", records=50, severity="ERROR"),
+        Objective(store="other", records=0, severity="ERROR"),
+    ]
+    found = {f.subject: f.severity for f in breaches(rules, [lag(60), lag(20, ident="1-0")], {})}
+    assert found == {"0-0/s": "ERROR", "1-0/s": "WARN"}
+
+
+def test_only_the_furthest_behind_are_followed_and_few_samples_kept() -> None:
+    """The cursor is bounded for any job."""
+    many = [lag(n + 1, ident=f"{n}-0") for n in range(1_000)]
+    samples = followed({}, many, 0)
+    assert len(samples) == MOST_FOLLOWED
+    assert "999-0/s/0" in samples
+    samples, _ = looks(*range(100, 80, -1))
+    assert len(samples["0-0/s/0"]) == SAMPLES
+
+
+def test_a_report_that_was_taken_in_adds_nothing_and_a_new_changelog_begins_anew() -> None:
+    """Ticks come more often than reports."""
+    samples = followed({}, [lag(10, at=5)], 0)
+    assert followed(samples, [lag(10, at=5)], 9) == samples
+    again = followed(samples, [lag(3, at=6, end=10)], 10)
+    assert len(again["0-0/s/0"]) == 1

@@ -1,0 +1,212 @@
+"""What an outsider sees of a job's invariants, and how long a finding must stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.model import TaskMode
+from samza_dagster.orchestration import outside_checks
+from samza_dagster.orchestration.findings import (
+    MOST_OF_A_CHECK,
+    Board,
+    Finding,
+    Patience,
+    Told,
+    is_due,
+    looked,
+)
+
+pytestmark = pytest.mark.unit
+
+
+def processor(ident: str, host: str | None, state: str = "running", *tasks: str) -> ProcessorView:
+    mode = TaskMode.STANDBY if "-" in ident else TaskMode.ACTIVE
+    return ProcessorView(ident, mode, state, host, f"e{ident}", tasks or (f"task {ident}",))
+
+
+def job(*processors: ProcessorView, coordinator: str = "samza_dagster", **more: object) -> JobView:
+    view = JobView(
+        "demo",
+        "1",
+        "run-1",
+        {p.processor_id: p for p in processors},
+        {p.host: HostView(p.host, "alive") for p in processors if p.host},
+        coordinator="samza" if coordinator == "samza" else "samza_dagster",
+    )
+    return replace(view, **more)  # type: ignore[arg-type]
+
+
+WELL = job(
+    processor("0", "h1"), processor("0-0", "h2"), processor("1", "h2"), processor("1-0", "h1")
+)
+
+
+def test_a_job_that_is_well_gives_no_finding() -> None:
+    """All rules at once."""
+    assert outside_checks.same_host(WELL) == []
+    assert outside_checks.replicas_present(WELL) == []
+    assert outside_checks.one_owner(WELL) == []
+    assert (
+        outside_checks.locality_agrees(WELL, {"0": "h1", "0-0": "h2", "1": "h2", "1-0": "h1"}) == []
+    )
+
+
+def test_a_group_s_two_processes_on_one_host_are_an_error() -> None:
+    """Also while one of them stops: its directory isn't free before it is dead."""
+    found = outside_checks.same_host(job(processor("0", "h1"), processor("0-0", "h1", "stopping")))
+    assert [(f.subject, f.severity) for f in found] == [("0 on h1", "ERROR")]
+    assert "0, 0-0 are on h1" in found[0].seen
+
+
+def test_a_host_that_is_only_reserved_is_no_process() -> None:
+    """An active waits there for its standby's death."""
+    view = job(processor("0", "h1", "reserved"), processor("0-0", "h1", "stopping"))
+    assert outside_checks.same_host(view) == []
+
+
+def test_two_groups_may_share_a_host() -> None:
+    """The rule is about a group."""
+    assert outside_checks.same_host(job(processor("0", "h1"), processor("1-0", "h1"))) == []
+
+
+def test_a_container_that_does_not_run_is_missing() -> None:
+    """An active's absence weighs more than a standby's; one that leaves isn't wanted."""
+    view = job(
+        processor("0", None, "requesting"),
+        processor("0-0", "h2", "starting"),
+        processor("0-1", "h3", "leaving"),
+    )
+    found = {f.subject: f.severity for f in outside_checks.replicas_present(view, 1)}
+    assert found == {"0": "ERROR", "0-0": "WARN"}
+
+
+def test_an_active_without_the_standbys_that_others_have_is_named() -> None:
+    """Without a number the usual one is taken for wanted."""
+    view = job(*WELL.processors.values(), processor("2", "h3"))
+    assert [f.subject for f in outside_checks.replicas_present(view)] == ["standbys of 2"]
+    assert outside_checks.replicas_present(view, 0) == []
+
+
+def test_a_task_with_two_actives_has_two_owners() -> None:
+    """By the assignments of the coordinator stream."""
+    view = job(processor("0", "h1", "running", "t"), processor("1", "h2", "running", "t"))
+    (found,) = outside_checks.one_owner(view)
+    assert (found.subject, found.severity) == ("t", "ERROR")
+
+
+@pytest.mark.parametrize(("ended", "count"), [(None, 1), ("dead", 0), ("fenced", 0), ("lease", 0)])
+def test_a_processor_beside_its_earlier_self_has_two_owners(ended: str | None, count: int) -> None:
+    """Unless the earlier one was seen dead, was shut out or its lease is over."""
+    ghost = GhostView("0", "old", "h9", 1, None, ended)
+    assert len(outside_checks.one_owner(replace(WELL, ghosts=(ghost,)))) == count
+
+
+def test_one_that_waits_for_its_ghost_is_no_second_owner() -> None:
+    """It hasn't started."""
+    ghost = GhostView("0", "old", "h9", 1, None, None)
+    view = replace(job(processor("0", "h1", "reserved")), ghosts=(ghost,))
+    assert outside_checks.one_owner(view) == []
+
+
+def lag(ident: str, records: int | None, partition: int = 0) -> ReplicaLag:
+    mode = TaskMode.STANDBY if "-" in ident else TaskMode.ACTIVE
+    return ReplicaLag(ident, "t", mode, "s", "log", partition, "h", 9, 1, records, 1)
+
+
+def test_a_standby_over_the_limit_or_unknown_is_named_once() -> None:
+    """Its worst partition counts; an active's lag isn't the check's."""
+    lags = [lag("0-0", 5), lag("0-0", 11, 1), lag("1-0", None), lag("2-0", 10), lag("3", 99)]
+    found = outside_checks.within_limit(lags, 10)
+    assert [f.subject for f in found] == ["0-0", "1-0"]
+    assert "11 records" in found[0].seen
+    assert "isn't known" in found[1].seen
+
+
+def test_a_container_that_reported_another_host_disagrees() -> None:
+    """Only of those that run: one on its way hasn't reported yet."""
+    view = job(processor("0", "h1"), processor("1", "h2", "starting"), processor("2", "h3"))
+    found = outside_checks.locality_agrees(view, {"0": "h1", "2": "h9"})
+    assert [f.subject for f in found] == ["2"]
+
+
+SLOW = {"c": Patience(looks=2, for_ms=10_000, good_looks=2)}
+BAD = {"c": [Finding("x", "seen", "fix")]}
+
+
+def test_a_finding_counts_once_it_has_stood() -> None:
+    """So many looks, over so long; a look that comes twice counts once."""
+    board = Board("demo/1")
+    board, (result,) = looked(board, BAD, SLOW, 1_000)
+    assert result.passed
+    board, (result,) = looked(board, BAD, SLOW, 6_000)
+    assert result.passed
+    board, (result,) = looked(board, BAD, SLOW, 11_000)
+    assert [s.subject for s in result.standing] == ["x"]
+
+
+def test_it_is_over_once_it_was_gone_often_enough_and_that_is_told_once() -> None:
+    """One good look among bad ones is none."""
+    board = Board("demo/1")
+    for at in (1_000, 6_000, 11_000):
+        board, _ = looked(board, BAD, SLOW, at)
+    board, (result,) = looked(board, {}, SLOW, 12_000)
+    assert not result.passed
+    board, (result,) = looked(board, {}, SLOW, 13_000)
+    assert (result.passed, result.recovered) == (True, ("x",))
+    board, (result,) = looked(board, {}, SLOW, 14_000)
+    assert result.recovered == ()
+
+
+def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
+    """The cursor stays small, and what is left out is counted."""
+    flood = {"c": [Finding(f"f{n:05}", "seen", "fix") for n in range(1_000)]}
+    board, _ = looked(Board("demo/1"), BAD, {"c": Patience(1)}, 1_000)
+    board, (result,) = looked(board, {"c": [*BAD["c"], *flood["c"]]}, {"c": Patience(1)}, 2_000)
+    assert len(result.standing) == MOST_OF_A_CHECK
+    assert result.standing[0].subject == "x"
+    assert result.left_out == 1_001 - MOST_OF_A_CHECK
+    assert len(board.to_text()) < 60_000
+
+
+def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
+    """Not at each tick."""
+    board, (result,) = looked(Board("demo/1"), BAD, {"c": Patience(1)}, 1_000)
+    assert is_due(board, result, 1_000, 60_000)
+    board = replace(board, told={"c": Told(result.fingerprint, 1_000)})
+    assert not is_due(board, result, 60_999, 60_000)
+    assert is_due(board, result, 61_000, 60_000)
+
+
+@given(
+    st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.integers(0, 20_000)), max_size=30),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+def test_each_beginning_has_one_end_and_the_cursor_carries_it_all(
+    looks: list[tuple[set[str], int]], needed: int, good: int
+) -> None:
+    """Over any looks: a subject recovers only after it counted, and a cursor that is read back goes on."""
+    patience = {"c": Patience(needed, 5_000, good)}
+    board, now, on = Board("demo/1"), 0, set[str]()
+    for subjects, gap in looks:
+        now += gap
+        found = {"c": [Finding(s, "seen", "fix") for s in sorted(subjects)]}
+        board, (result,) = looked(board, found, patience, now)
+        read = Board.read(board.to_text(), "demo/1")
+        assert read == board
+        standing = {s.subject for s in result.standing}
+        assert set(result.recovered) <= on
+        assert on - standing == set(result.recovered)
+        on = standing
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "null", '{"version":9,"job":"demo/1"}'])
+def test_a_cursor_that_is_not_understood_is_a_fresh_one(text: str | None) -> None:
+    """Of a later version, or junk."""
+    assert Board.read(text, "demo/1") is None
+    assert Board.read(Board("other/1").to_text(), "demo/1") is None

@@ -1,0 +1,111 @@
+"""Pictures: everything on them, found by its text, small enough for metadata."""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from samza_dagster.orchestration.pictures import (
+    HEIGHT,
+    MOST_BYTES,
+    WIDTH,
+    HostCell,
+    lag_svg,
+    map_svg,
+    picture,
+    timeline_svg,
+)
+
+pytestmark = pytest.mark.unit
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def fleet(hosts: int, containers: int = 1_000) -> list[HostCell]:
+    of: list[list[tuple[str, bool, str]]] = [[] for _ in range(hosts)]
+    for number in range(containers):
+        standby = number % 2
+        ident = f"{number // 2}-0" if standby else f"{number // 2}"
+        of[number % hosts].append((ident, not standby, "running"))
+    return [HostCell(f"host-{n}", "alive", tuple(here)) for n, here in enumerate(of)]
+
+
+@pytest.mark.parametrize("hosts", [1, 4, 10, 40, 100, 250])
+def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hosts: int) -> None:
+    """1920 × 1080, no text outside of it, the Markdown under 300 kB."""
+    cells = fleet(hosts)
+    svg = map_svg(cells, "demo/1")
+    root = ET.fromstring(svg)
+    assert root.get("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
+    texts = [
+        (t.text or "", float(t.get("x", 0)), float(t.get("y", 0))) for t in root.iter(f"{SVG}text")
+    ]
+    names = [text for text, _, _ in texts]
+    for cell in cells:
+        assert names.count(cell.host) == 1
+        for ident, _, _ in cell.containers:
+            assert names.count(ident) == 1
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for _, x, y in texts)
+    assert len(picture(svg)) < MOST_BYTES
+    font = re.search(r'<g font-size="(\d+)">', svg)
+    assert font is not None
+    assert int(font[1]) >= 9
+
+
+def test_no_two_containers_are_drawn_over_each_other() -> None:
+    """Each box is a place of its own."""
+    svg = map_svg(fleet(40))
+    places = re.findall(r"M(\d+) (\d+)h", svg)
+    assert len(places) == len(set(places)) == 1_000
+
+
+def test_more_than_fits_makes_the_picture_higher_and_loses_nothing() -> None:
+    """A viewer scales it."""
+    svg = map_svg(fleet(1_000, 20_000))
+    root = ET.fromstring(svg)
+    assert int(root.get("height", 0)) > HEIGHT
+    assert len(list(root.iter(f"{SVG}text"))) >= 21_000
+
+
+def test_a_picture_is_an_image_of_a_data_address() -> None:
+    """As the UI's Markdown shows it; the same bytes come out."""
+    svg = timeline_svg([("RESERVING", "IN_PROGRESS", 0), ("ENDED", "SUCCEEDED", 4_000)])
+    found = re.fullmatch(
+        r"!\[x\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)", picture(svg, "x")
+    )
+    assert found is not None
+    assert base64.b64decode(found[1]).decode() == svg
+    assert "4.00 s from first to last" in svg
+
+
+def test_both_colour_schemes_have_ground_and_text() -> None:
+    """An image doesn't know the page's theme: it brings its own ground."""
+    for svg in (map_svg(fleet(2, 4)), lag_svg({"a": [(0, 1.0)]}), timeline_svg([])):
+        assert '<rect class="g"' in svg
+        assert "prefers-color-scheme:dark" in svg
+
+
+def test_names_are_escaped() -> None:
+    """A host may be named anything."""
+    svg = map_svg([HostCell("<b>&", "lost", (('"<x', True, "running"),))])
+    texts = [t.text for t in ET.fromstring(svg).iter(f"{SVG}text")]
+    assert "<b>& lost" in texts
+    assert '"<x' in texts
+
+
+def test_lag_lines_lie_within_their_axes() -> None:
+    """Whatever the values; the limit is drawn."""
+    lots = random.Random(1)
+    series = {f"s{n}": [(t * 1_000, lots.random() * 10**n) for t in range(20)] for n in range(5)}
+    root = ET.fromstring(lag_svg(series, limit=50.0))
+    lines = list(root.iter(f"{SVG}polyline"))
+    assert len(lines) == 6
+    for line in lines:
+        for spot in line.get("points", "").split():
+            x, y = map(float, spot.split(","))
+            assert 0 <= x <= 960
+            assert 0 <= y <= 360
+    assert "no sample" in lag_svg({})
