@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 import dagster as dg
@@ -11,6 +12,8 @@ import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.state_source import CoordinatorState
+from samza_dagster.metadata import coordinator_stream
+from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
@@ -21,6 +24,7 @@ from samza_dagster.orchestration.sensors import placement_responses_sensor
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
+AUTHOR = Author("host-1", "samza", 1_700_000_000_000)
 STORES: dict[str, MemoryMetadataStore] = {}
 
 
@@ -30,6 +34,7 @@ class OwnState:
     def __init__(self) -> None:
         self.answers: dict[str, tuple[int, PlacementResponse]] = {}
         self.end = 0
+        self.deployment = "run-1"
 
     def respond(
         self, number: int, status: StatusCode = StatusCode.SUCCEEDED, text: str = "text"
@@ -40,7 +45,7 @@ class OwnState:
     def read(self) -> CoordinatorState:
         """As a client reads it."""
         return CoordinatorState(
-            "run-1",
+            self.deployment,
             mail=OwnMail(
                 responses={uuid: answer for uuid, (_, answer) in self.answers.items()},
                 positions={uuid: at for uuid, (at, _) in self.answers.items()},
@@ -83,6 +88,8 @@ class Stream:
         self.instance = instance
         self.cursor: str | None = None
         self.said = ""
+        self.now_ms = 1_700_000_000_000
+        self.events: list[Any] = []
 
     def respond(self, number: int, status: StatusCode = StatusCode.SUCCEEDED) -> None:
         self.placement.write_response(response(number, status))
@@ -90,17 +97,19 @@ class Stream:
     def tick(self, *, lost: bool = False) -> list[int]:
         """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
         samza = MemorySamza(bootstrap_servers="here", job_name="demo")
+        sensor = placement_responses_sensor(no_end_s=600, now_ms=lambda: self.now_ms)
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:
-            result = placement_responses_sensor()(context)
+            result = sensor(context)
         assert isinstance(result, dg.SensorResult)
         for event in result.asset_events or []:
             self.instance.report_runless_asset_event(event)
         if not lost:
             self.cursor = result.cursor
         self.said = result.skip_reason.skip_message or "" if result.skip_reason else ""
-        return [UUID(str(e.metadata["request"].value)).int for e in result.asset_events or []]
+        self.events = list(result.asset_events or [])
+        return [UUID(str(e.metadata["request"].value)).int for e in self.events]
 
 
 @pytest.fixture
@@ -230,3 +239,56 @@ def test_an_event_carries_what_happened(stream: Stream) -> None:
     assert metadata["status"] == "FAILED"
     assert metadata["succeeded"] == 0
     assert metadata["message"] == "text"
+
+
+def timeline(event: Any) -> list[str]:
+    return [str(record.data["status"]) for record in event.metadata["timeline"].value.records]
+
+
+def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
+    """Statuses of earlier ticks too, also when a tick's cursor was lost; each once."""
+    stream.tick()
+    stream.respond(1, StatusCode.ACCEPTED)
+    stream.tick(lost=True)
+    stream.tick()
+    stream.respond(1, StatusCode.IN_PROGRESS)
+    stream.respond(2, StatusCode.IN_PROGRESS)
+    stream.tick()
+    stream.respond(1)
+    assert stream.tick() == [1]
+    assert timeline(stream.events[0]) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
+    assert "data:image/svg+xml" in str(stream.events[0].metadata["timeline_picture"].value)
+    known = json.loads(stream.cursor or "")["known"]["statuses"]
+    assert list(known) == [str(UUID(int=2))]
+
+
+def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream) -> None:
+    """A thousand that never end: the cursor stays small and the outcomes all come."""
+    stream.tick()
+    for number in range(1000):
+        stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.tick()
+    assert len(stream.cursor or "") < 60_000
+    for number in range(1000):
+        stream.respond(number)
+    assert sum(len(stream.tick()) for _ in range(6)) == 1_000
+
+
+def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -> None:
+    """With what to do; also when the tick that named it lost its cursor. Its end comes as ever."""
+    record = coordinator_stream.set_config(AUTHOR, "app.run.id", "run-1")
+    assert record.value is not None
+    stream.store.put(record.namespace, record.key, record.value)
+    STATE.deployment = "an older one"  # Samza's AM leads, whose requests are in the stream alone
+    stream.tick()
+    stream.respond(5, StatusCode.IN_PROGRESS)
+    stream.now_ms += 600_000
+    assert stream.tick() == []
+    stream.now_ms += 1_000
+    assert stream.tick(lost=True) == [5]
+    assert "samza-dagster cancel" in str(stream.events[0].metadata["what_to_do"].value)
+    assert stream.tick() == []
+    stream.now_ms += 1_000_000
+    assert stream.tick() == []
+    stream.respond(5)
+    assert stream.tick() == [5]
