@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -250,6 +251,33 @@ def test_nobody_enters_without_the_token(job: Rig) -> None:
         assert json.loads(response.read()) == {"up": True}
     job.agent("host-1")
     seen.wait("on_host_registered")
+
+
+def test_the_page_of_hosts_tells_when_each_agent_was_heard(job: Rig) -> None:
+    """It grows while an agent is frozen, long before the host counts as lost, and falls on the thaw."""
+    cluster, seen = job.cluster(lease_s=20.0, host_timeout_s=8.0)
+    cluster.add_route("/hosts", cluster.silences)
+    agent = job.agent("host-1")
+    seen.wait("on_host_registered")
+
+    def silent_ms() -> int:
+        with urllib.request.urlopen(cluster.url + "/hosts", timeout=5) as response:
+            return json.loads(response.read())["hosts"]["host-1"]["silent_ms"]
+
+    assert silent_ms() < 4_000
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 7
+        while silent_ms() < 3_000:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        os.kill(agent.process.pid, signal.SIGCONT)
+    deadline = time.monotonic() + 10
+    while silent_ms() > 2_500:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert "on_host_lost" not in {name for name, *_ in seen.calls}
 
 
 def _status(
