@@ -34,6 +34,7 @@ from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import (
     InputLag,
     JobView,
+    Look,
     ProcessorView,
     Progress,
     ReplicaLag,
@@ -270,9 +271,17 @@ class PlacementClient(Following, OwnAsking):
         """How far each active is behind its input, by its newest commit of the last ten minutes."""
         return read_input_lag(self.view(), self._need_topics(), now_ms=self._job.now_ms())
 
-    def host_words(self) -> dict[str, int]:
-        """Host → ms since its agent's last word; empty where no leader of ours can be asked."""
-        return read_host_words(self.view().leader)
+    def look(self) -> Look:
+        """The job with its lags and its hosts' last words: what a sensor needs, read once.
+
+        A client over metadata stores alone leaves the lags out.
+        """
+        view, topics, now_ms = self.view(), self._job.topics, self._job.now_ms()
+        words = read_host_words(view.leader)
+        if topics is None:
+            return Look(view, host_words=words)
+        lags = read_lag(view, StreamReader(self._store), topics, now_ms=now_ms)
+        return Look(view, lags, read_input_lag(view, topics, now_ms=now_ms), words)
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
         """Whether an active processor committed progress on its input after `since_ms`.

@@ -232,3 +232,16 @@ class InputLag(View):
     end_offset: int
     lag: int
     at_ms: int
+
+
+@dataclass(frozen=True)
+class Look(View):
+    """A job and all that is known of its lags, from one reading of its metadata.
+
+    `host_words`: host → ms since its agent's last word, where the leader can be asked.
+    """
+
+    job: JobView
+    lags: tuple[ReplicaLag, ...] = ()
+    input_lags: tuple[InputLag, ...] = ()
+    host_words: Mapping[str, int] = field(default_factory=dict[str, int])

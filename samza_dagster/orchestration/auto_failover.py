@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model.naming import LAST_SEEN, group_of
 from samza_dagster.orchestration.failover_log import (
     Events,
@@ -161,13 +161,9 @@ class _Changed(Exception):
 
 
 def look(client: WatchedClient) -> Sight:
-    """One look at the job. Where lags can't be had, the rest is seen without them."""
-    view = client.view()
-    try:
-        lags, inputs = client.lag(), client.input_lag()
-    except MissingPrerequisite:
-        lags, inputs = (), ()
-    return sight_of(view, lags, inputs, client.host_words())
+    """One look at the job."""
+    seen = client.look()
+    return sight_of(seen.job, seen.lags, seen.input_lags, seen.host_words)
 
 
 def auto_failover_sensor(settings: AutoFailover) -> dg.SensorDefinition:

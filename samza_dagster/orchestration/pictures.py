@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -55,7 +56,7 @@ def map_svg(hosts: Sequence[HostCell], title: str = "") -> str:
     The letters are as large as the most that fits; more than fits at the smallest makes the
     picture higher, which a viewer scales.
     """
-    cells = sorted(hosts, key=lambda h: h.host)
+    cells = sorted(hosts, key=lambda h: _natural(h.host))
     fit = _fit(cells)
     boxes: dict[str, list[str]] = {"a": [], "s": [], "o": [], "d": []}
     panels: list[str] = []
@@ -210,6 +211,11 @@ def _height(fit: _Fit, cells: Sequence[HostCell]) -> int:
         row = cells[begin : begin + fit.columns]
         high += max(fit.panel_height(len(c.containers)) for c in row)
     return high
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """host-2 before host-10."""
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"([0-9]+)", name) if p]
 
 
 def _box(active: bool, state: str) -> str:

@@ -205,6 +205,30 @@ class InputLag(Protocol):
         ...
 
 
+class Look(Protocol):
+    """A job and its lags, from one reading."""
+
+    @property
+    def job(self) -> JobView:
+        """The job as it stands."""
+        ...
+
+    @property
+    def lags(self) -> Sequence[ReplicaLag]:
+        """Lag of every replica of every store partition."""
+        ...
+
+    @property
+    def input_lags(self) -> Sequence[InputLag]:
+        """Lag of every active on its input."""
+        ...
+
+    @property
+    def host_words(self) -> Mapping[str, int]:
+        """Host → ms since its agent's last word."""
+        ...
+
+
 class WatchedClient(ports.Placement, Protocol):
     """A client as the sensors use it."""
 
@@ -216,12 +240,8 @@ class WatchedClient(ports.Placement, Protocol):
         """Lag of every replica of every store partition."""
         ...
 
-    def input_lag(self) -> Sequence[InputLag]:
-        """Lag of every active on its input."""
-        ...
-
-    def host_words(self) -> Mapping[str, int]:
-        """Host → ms since its agent's last word."""
+    def look(self) -> Look:
+        """The job with its lags and its hosts' last words."""
         ...
 
     def locality(self) -> LocalityModel:

@@ -20,6 +20,7 @@ from samza_dagster.client.views import (
     InputLag,
     JobView,
     LeaderView,
+    Look,
     ProcessorView,
     ReplicaLag,
 )
@@ -204,11 +205,9 @@ class LookoutClient:
     def lag(self) -> Sequence[ReplicaLag]:
         return self.world.lag()
 
-    def input_lag(self) -> Sequence[InputLag]:
-        return self.world.input_lag()
-
-    def host_words(self) -> dict[str, int]:
-        return dict(self.world.words)
+    def look(self) -> Look:
+        world = self.world
+        return Look(self.view(), tuple(world.lag()), tuple(world.input_lag()), dict(world.words))
 
     def locality(self) -> LocalityModel:
         hosts = {**self.world.at, **self.world.localities}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.host_words import host_words, read_host_words
 from samza_dagster.client.views import LeaderView
 from samza_dagster.metadata.job_topics import OffsetRange
@@ -47,6 +48,20 @@ def test_without_commits_or_topics_nothing_is_known(job: Any, committed: Any) ->
     assert committed.client().input_lag() == ()
     job.topics.records[TOPIC] = []
     assert job.client().input_lag() == ()
+
+
+def test_a_look_is_one_reading_of_all(committed: Any) -> None:
+    """The same as each alone; over stores without topics the lags are left out."""
+    client = committed.client()
+    seen = client.look()
+    assert (seen.job, seen.lags, seen.input_lags) == (
+        client.view(),
+        client.lag(),
+        client.input_lag(),
+    )
+    assert seen.host_words == {}
+    alone = PlacementClient.over(committed.store, job_name="yw").look()
+    assert (alone.lags, alone.input_lags) == ((), ())
 
 
 def leader(url: str, *, ended: bool = False) -> LeaderView:
