@@ -7,7 +7,7 @@ What it asks, it asks within its tick; the run that follows watches and records 
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
@@ -72,10 +72,10 @@ class Tick:
         if not (judged.ended or before.acted or _is_about_something(before, judged)):
             return judged.memory
         log = self.events.observations()
-        known_acks = acknowledged(log, sight.job)
+        known_acks = {**before.acks, **acknowledged(log, sight.job)}
         before = still_blocking(before, known_acks, self.now_ms)
         judged = Judged(
-            still_blocking(judged.memory, known_acks, self.now_ms),
+            replace(still_blocking(judged.memory, known_acks, self.now_ms), acks=known_acks),
             judged.signals,
             judged.ended,
             judged.nobody_reads,

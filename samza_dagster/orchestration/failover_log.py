@@ -15,7 +15,7 @@ from samza_dagster.orchestration.history import KEY
 
 EVENT = "samza/event"
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
-LOOKED_BACK = 1_000
+LOOKED_BACK = 300
 WORDS = {
     Verdict.ASK: "asked",
     Verdict.ADOPT: "was asked by a tick that was cut off",
@@ -153,7 +153,9 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
         if _text(event, "verdict") in (Verdict.ASK.value, Verdict.ADOPT.value):
             processor, uuid = _text(event, "processor"), _text(event, "request")
             acted[uuid] = Acted(uuid, group_of(processor), processor, _number(event, "at_ms"))
-    return Memory(job, acted=tuple(acted.values()), told=told(events, job)).bounded()
+    return Memory(
+        job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)
+    ).bounded()
 
 
 def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.AssetObservation]:

@@ -84,7 +84,7 @@ class LeaderMark:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All of it. `told`: id of what was reported → when."""
+    """All of it. `told`: id of what was reported → when; `acks`: group → its last acknowledgement."""
 
     job: str
     looked_ms: int = 0
@@ -93,6 +93,7 @@ class Memory:
     acted: tuple[Acted, ...] = ()
     told: Mapping[str, int] = field(default_factory=dict[str, int])
     leader: LeaderMark | None = None
+    acks: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def to_text(self) -> str:
         """As the cursor keeps it."""
@@ -116,6 +117,7 @@ class Memory:
                 acted=tuple(Acted(**a) for a in data["acted"]),
                 told={str(key): int(at) for key, at in data["told"].items()},
                 leader=None if leader is None else LeaderMark(**leader),
+                acks={str(group): int(at) for group, at in data["acks"].items()},
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -132,6 +134,7 @@ class Memory:
             tuple(acted),
             dict(told),
             self.leader,
+            dict(sorted(self.acks.items(), key=lambda item: item[1])[-MOST_ACTED:]),
         )
 
 
