@@ -23,7 +23,7 @@ from samza_dagster.orchestration.follow import (
     outcome_metadata,
 )
 from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.pictures import picture, timeline_svg
+from samza_dagster.orchestration.pictures import cells_of, map_svg, picture, timeline_svg
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -131,6 +131,8 @@ def watch_request(
             "picture": dg.MetadataValue.md(
                 picture(timeline_svg([(m.stage, m.status, m.at_ms) for m in outcome.timeline]))
             ),
+            "map_before": dg.MetadataValue.md(picture(map_svg(cells_of(before), "before:"))),
+            "map_after": dg.MetadataValue.md(picture(map_svg(cells_of(after), "after:"))),
             "explained": explained,
             "host": host or "-",
         }

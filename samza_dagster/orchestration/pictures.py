@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+
+from samza_dagster.orchestration.moves import HostRow
 
 WIDTH, HEIGHT = 1920, 1080
 MOST_BYTES = 300_000
@@ -42,6 +44,16 @@ class HostCell:
     host: str
     state: str
     containers: tuple[tuple[str, bool, str], ...]
+
+
+def cells_of(rows: Iterable[HostRow]) -> list[HostCell]:
+    """The map of a plan or a run as the picture takes it."""
+    cells: list[HostCell] = []
+    for row in rows:
+        words = [(*text.split(" "), "", "")[:3] for text in row.containers]
+        containers = tuple((ident, mode == "active", state) for ident, mode, state in words)
+        cells.append(HostCell(row.host, row.state, containers))
+    return cells
 
 
 def picture(svg: str, alt: str = "picture") -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from fake_lookout import LOOKOUTS, FakeWatch, Lookout
+from fake_lookout import LOOKOUTS, FakeWatch, Lookout, LookoutClient
+from fake_placement import Killed
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.model import StatusCode
@@ -168,6 +169,26 @@ def test_a_request_that_fails_fails_its_run(stage: Stage) -> None:
         assert failure is not None
         assert failure.user_failure_data is not None
         assert "no room" in str(failure.user_failure_data.description)
+    assert list(stage.world.asked) == [uuid]
+
+
+@pytest.mark.parametrize("op", ["explain_request", "watch_request"])
+def test_a_run_that_is_killed_in_an_op_is_executed_again_and_asks_nothing(
+    stage: Stage, op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It only reads: the second execution ends as the first would have."""
+    run = asked_run(stage)
+    (uuid,) = stage.world.asked
+    stage.world.fail_over_done(uuid)
+    where = {"explain_request": "plan_own", "watch_request": "wait"}[op]
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LookoutClient, where, die)
+        assert not stage.run(audit_job("demo/1"), run.run_config).success
+    assert stage.run(audit_job("demo/1"), run.run_config).success
     assert list(stage.world.asked) == [uuid]
 
 

@@ -9,11 +9,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.pictures import (
     HEIGHT,
     MOST_BYTES,
     WIDTH,
     HostCell,
+    cells_of,
     lag_svg,
     map_svg,
     picture,
@@ -109,3 +111,11 @@ def test_lag_lines_lie_within_their_axes() -> None:
             assert 0 <= x <= 960
             assert 0 <= y <= 360
     assert "no sample" in lag_svg({})
+
+
+def test_a_run_s_map_is_drawn_as_it_is_told() -> None:
+    """The same rows as its table: `<id> <mode> <state>`."""
+    rows = (HostRow("h1", "alive", ("0 active running", "1-0 standby starting")),)
+    assert cells_of(rows) == [
+        HostCell("h1", "alive", (("0", True, "running"), ("1-0", False, "starting")))
+    ]
