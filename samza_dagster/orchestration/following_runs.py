@@ -147,8 +147,8 @@ def _followed(context: dg.OpExecutionContext, config: AuditConfig, client: Place
         step=config.action.replace("-", "_"),
         uuid=config.request,
         attempt=0,
-        status=response.status_code.value if response else "CREATED",
-        message=response.response_message if response else "",
+        status="CREATED",  # so that one which ended already is read, and has a timeline
+        message="",
         destination=response.destination_host if response else "STANDBY",
         asked=False,
     )
