@@ -288,10 +288,10 @@ def test_a_new_incarnation_is_a_new_suspect() -> None:
 
 
 def test_what_is_remembered_of_a_large_bad_job_is_bounded() -> None:
-    """5,000 containers without a report: the cursor stays under 150 kB."""
+    """3,000 containers without a report: the cursor stays under 150 kB."""
     watch = Watch()
-    many = tuple(seen(f"{n}", f"h{n % 50}", report_age_ms=None) for n in range(5_000))
-    watch.look(replace(sight(), containers=many), 30)
+    many = tuple(seen(f"{n}", f"h{n % 50}", report_age_ms=None) for n in range(3_000))
+    watch.look(replace(sight(), containers=many), 22)
     assert len(watch.memory.trends) <= MOST_TRENDS
     assert len(watch.memory.suspects) <= MOST_SUSPECTS
     assert len(watch.memory.to_text()) < 150_000

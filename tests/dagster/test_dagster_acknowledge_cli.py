@@ -1,0 +1,57 @@
+"""`samza-dagster acknowledge`: into the Dagster instance that is named, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+from fake_lookout import Lookout, LookoutClient
+
+from samza_dagster.cli.main import cli
+from samza_dagster.cli.options import Target
+from samza_dagster.orchestration.failover_log import InstanceEvents, acknowledged
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture(autouse=True)
+def job(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DAGSTER_HOME", "SAMZA_DAGSTER_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    world = Lookout()
+
+    def client(_: Target) -> AbstractContextManager[LookoutClient]:
+        return nullcontext(LookoutClient(world))
+
+    monkeypatch.setattr(Target, "client", client)
+
+
+def acknowledge(home: Path, processor: str, *more: str) -> tuple[int, str]:
+    target = ("--bootstrap-servers", "here:9092", "--job-name", "j", "--json")
+    done = CliRunner().invoke(
+        cli, ["acknowledge", processor, "--dagster-home", str(home), *target, *more]
+    )
+    return done.exit_code, done.stdout
+
+
+def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
+    """A dry run and a refusal first: they write nothing."""
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    code, told = acknowledge(tmp_path, "0", "--reason", "looked", "--dry-run")
+    assert (code, json.loads(told)["written"]) == (0, False)
+    code, told = acknowledge(tmp_path, "77", "--reason", "looked")
+    assert code == 2
+    assert "processors 0" in json.loads(told)["seen"]
+    assert acknowledge(tmp_path, "0")[0] == 2
+    code, told = acknowledge(tmp_path, "1-0", "--reason", "looked")
+    assert (code, json.loads(told)) == (
+        0,
+        {"job": "j/1", "group": "1", "reason": "looked", "written": True},
+    )
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        kept = acknowledged(InstanceEvents(instance).observations(), "j/1")
+    assert set(kept) == {"1"}
