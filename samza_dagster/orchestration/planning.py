@@ -25,12 +25,13 @@ from samza_dagster.orchestration.config import (
     RestartContainerConfig,
     SpinUpStandbyConfig,
 )
-from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
 from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_markdown
+from samza_dagster.orchestration.via_config import steps_after_warm
 from samza_dagster.orchestration.tags import tags_from_run_config
 
 PLAN = "plan"
@@ -156,6 +157,7 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
             f"wait until it is at most {plan.catch_up.lag_limit:,} records behind for"
             f" {plan.catch_up.steady_s:g} s (within {plan.catch_up.timeout_s:g} s)"
         )
+        steps += steps_after_warm(plan)
     elif plan.verify_timeout_s:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
@@ -191,14 +193,7 @@ def _asked(config: PlacementConfig) -> dict[str, Any]:
 
 def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> MovePlan | None:
     """The plan that an earlier run of this chain made for the same ask."""
-    root = context.run.root_run_id
-    if root is None:
-        return None
-    group = context.instance.get_run_group(root)
-    runs = sorted(group[1], key=lambda run: run.run_id != root) if group else []
-    for run in runs:
-        if run.run_id == context.run.run_id:
-            continue
+    for run in chain_of(context):
         for event in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
             output = event.dagster_event.step_output_data if event.dagster_event else None
             value = output.metadata.get("plan_record") if output else None

@@ -45,6 +45,11 @@ class ProcessorView(Protocol):
         """Names of its tasks."""
         ...
 
+    @property
+    def extra(self) -> bool:
+        """A standby that was spun up on request, beyond the job's own."""
+        ...
+
 
 class HostView(Protocol):
     """One host of the job's cluster."""
@@ -283,6 +288,14 @@ class Placement(Protocol):
         uuid: str | None = None,
     ) -> Asked:
         """Asks for one more standby of an active."""
+        ...
+
+    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+        """Asks that a standby is stopped and removed from the job."""
+        ...
+
+    def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
+        """Ends a request that waits or reserves; refused once its container is being stopped."""
         ...
 
     def lag(self) -> Sequence[ReplicaLag]:
