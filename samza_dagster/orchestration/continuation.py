@@ -97,7 +97,7 @@ class Cursor:
     def read(cls, text: str | None, job: str) -> "Cursor":
         """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
         try:
-            data = json.loads(text) if text else {}
+            data = cast("dict[str, Any]", json.loads(text) if text else {})
             if data.get("version") != 1 or data.get("job") != job:
                 return cls(job, {})
             kept = cast("dict[str, Any]", data["watched"])
@@ -262,6 +262,8 @@ class _Launching(dg.SensorDefinition):
         """A copy, which may be copied again."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)
-            made = super().with_attributes(jobs=jobs, metadata=metadata)
+            made = super().with_attributes(  # pyright: ignore[reportUnknownMemberType]
+                jobs=jobs, metadata=metadata
+            )
         made.__class__ = type(self)
         return made

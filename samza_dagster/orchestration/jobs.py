@@ -15,6 +15,7 @@ from samza_dagster.orchestration.acting import (
     stop,
     verify_placement,
 )
+from samza_dagster.orchestration.draining import drain_host_graph
 from samza_dagster.orchestration.planning import (
     PLAN,
     plan_fail_over,
@@ -92,8 +93,9 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     relocate_standby_graph,
     spin_up_standby_graph,
     move_via_new_standby_graph,
+    drain_host_graph,
 )
-WAITING = frozenset({"spin_up_standby", "move_via_new_standby"})
+WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:

@@ -25,14 +25,15 @@ from samza_dagster.orchestration.config import (
     RestartContainerConfig,
     SpinUpStandbyConfig,
 )
+from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
 from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_markdown
-from samza_dagster.orchestration.via_config import steps_after_warm
 from samza_dagster.orchestration.tags import tags_from_run_config
+from samza_dagster.orchestration.via_config import steps_after_warm
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -57,7 +58,7 @@ def plan_op(
         samza_policies: PlacementPolicies,
     ) -> Iterator[dg.Output[Any]]:
         with errors_as_failures():
-            _tag_run(context)
+            tag_run(context)
             view = samza.client.view()
             former = None if config.dry_run else _former_plan(context, config)
             made = former or decide(view, cast("Config", config), samza_policies)
@@ -117,6 +118,7 @@ def _told(
         "coordinator": plan.coordinator,
     }
     if config.dry_run:
+        text = f"{text}\n\n{expected_downtime(context.instance, plan.job)}"
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
     record = {"asked": _asked(config), "plan": asdict(plan)}
@@ -193,13 +195,19 @@ def _asked(config: PlacementConfig) -> dict[str, Any]:
 
 def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> MovePlan | None:
     """The plan that an earlier run of this chain made for the same ask."""
+    record = former_record(context, _asked(config))
+    return None if record is None else _plan_from(record)
+
+
+def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """The plan's record that an earlier run of this chain kept for the same ask."""
     for run in chain_of(context):
         for event in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
             output = event.dagster_event.step_output_data if event.dagster_event else None
             value = output.metadata.get("plan_record") if output else None
             record = cast("dict[str, Any]", value.value) if value is not None else None
-            if record is not None and record["asked"] == _asked(config):
-                return _plan_from(record["plan"])
+            if record is not None and record["asked"] == asked:
+                return cast("dict[str, Any]", record["plan"])
     return None
 
 
@@ -214,7 +222,7 @@ def _plan_from(record: dict[str, Any]) -> MovePlan:
     return MovePlan(**fields)
 
 
-def _tag_run(context: dg.OpExecutionContext) -> None:
+def tag_run(context: dg.OpExecutionContext) -> None:
     """Tags the run late where the instance's run coordinator didn't at submission.
 
     The limit counts it from then on against runs that are still queued.

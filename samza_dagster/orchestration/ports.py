@@ -79,6 +79,11 @@ class ActionView(Protocol):
         ...
 
     @property
+    def processor_id(self) -> str:
+        """Whom it is for."""
+        ...
+
+    @property
     def stage(self) -> str:
         """`reserving-standby`, `stopping-standby`, `reserving`, `held`, `stopping`, `starting`, …."""
         ...
@@ -130,6 +135,16 @@ class JobView(Protocol):
     @property
     def actions(self) -> Sequence[ActionView]:
         """Actions in flight; `stage` is of our coordinator's alone."""
+        ...
+
+    @property
+    def max_standbys(self) -> int | None:
+        """Standbys that one active may have; None when the coordinator doesn't say."""
+        ...
+
+    @property
+    def queued(self) -> Sequence[ActionView]:
+        """Requests that wait; their `stage` is `queued`."""
         ...
 
 
@@ -220,6 +235,11 @@ class ReplicaLag(Protocol):
     @property
     def processor_id(self) -> str:
         """Whose replica."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """Offset after the last record of its changelog partition."""
         ...
 
     @property

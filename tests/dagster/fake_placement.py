@@ -92,6 +92,9 @@ class World:
     extra: set[str] = field(default_factory=set)
     states: dict[str, str] = field(default_factory=dict)
     container_memory_mb: int | None = None
+    slow: bool = False
+    busiest: int = 0
+    together: list[frozenset[str]] = field(default_factory=list)
     breaks_after: dict[str, int] = field(default_factory=dict)
     after_answer: dict[str, Callable[[], object]] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
@@ -154,6 +157,13 @@ class World:
             request_expiry=int(expiry * 1000),
         )
         self.kinds[uuid] = kind
+        open_now = [
+            r.processor_id
+            for u, r in self.requests.items()
+            if not (self.answers.get(u) and self.answers[u][-1].status_code.is_terminal)
+        ]
+        self.busiest = max(self.busiest, len(open_now))
+        self.together.append(frozenset(open_now))
         self.asked.append((processor_id, destination))
 
     def answer(self, uuid: str, status: StatusCode, message: str) -> PlacementResponse:
@@ -381,6 +391,7 @@ class FakeClient:
         todo = known if uuid in self._wrote else known[-1:]
         while True:
             self._break("wait")
+            again = bool(todo)
             response = todo.pop(0) if todo else self.world.go_on(uuid)
             if response is None:
                 raise DeadlineExceeded("the outcome", seen="it waits for its commit")
@@ -391,6 +402,8 @@ class FakeClient:
             if until(response):
                 return response
             self._break(response.response_message)
+            if self.world.slow and not again:
+                raise DeadlineExceeded("the outcome", seen="it is in progress")
 
     def _break(self, where: str) -> None:
         if self.world.breaks_after.get(where, 0) and where in self.world.breaks:
@@ -477,3 +490,8 @@ def fake_move_via_waiting() -> dg.JobDefinition:
 def fake_move_container() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_definitions("reexecuted").get_job_def("move_container")
+
+
+def fake_drain() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("drain_host")

@@ -42,13 +42,13 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sensor's clock, in ms; the ops have their own."""
     now = [time.time_ns() // 1_000_000]
     monkeypatch.setattr(
         "samza_dagster.orchestration.continuation.time.time_ns", lambda: now[0] * 1_000_000
     )
-    yield now
+    return now
 
 
 def launch(
@@ -115,7 +115,8 @@ def test_the_continuing_run_finds_everything_answered_and_ends_the_work(
     """One standby, one removal, one move, over two runs of one root."""
     world.lag_now = {"0-1": [90_000]}
     first = launch(instance, reason="a disk")
-    assert requested(waits := tick(instance)) == []
+    waits = tick(instance)
+    assert requested(waits) == []
     assert "90,000 records behind" in str(waits.skip_reason)
     world.lag_now = {"0-1": [7]}
     (request,) = requested(tick(instance, waits.cursor))
