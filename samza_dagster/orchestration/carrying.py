@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,6 +15,7 @@ from samza_dagster.orchestration.heartbeat import Heartbeat
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import request_uuid, standing
+from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.unit_progress import Limits, Progress, any_of, subject
 from samza_dagster.orchestration.units import NEW, Kind, State, Step, Unit, may_begin
 from samza_dagster.orchestration.waiting import Met, Wait, lags_by_processor, look, told
@@ -25,7 +25,6 @@ POLL_S = 0.3
 LAG_EVERY_MS = 2_000
 IN_RUN_GAP_MS = 15_000
 SEEN_IS_GOOD_FOR_MS = 600_000
-STANDBY_STARTED = re.compile(re.escape(texts.standby_started("@", "@")).replace("@", r"(\S+)"))
 
 
 class Carrier:
@@ -144,8 +143,7 @@ class Carrier:
             )
             return True
         if step.kind is Kind.START_STANDBY:
-            found = STANDBY_STARTED.fullmatch(response.response_message)
-            one.standby = found[1] if found is not None else None
+            one.standby = started_standby(response.response_message)
             one.standby_since_ms = response.timestamp
         elif step.kind is Kind.STOP_STANDBY:
             one.standby_until_ms = response.timestamp
@@ -161,6 +159,8 @@ class Carrier:
         asked = standing(client, self._root, self._name(one, step), processor)
         one.uuid = asked.uuid
         one.deadline, one.stopped_at_ms = self._monotonic() + self._limits.timeout_s, None
+        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
+            note_spin_up(self._context, asked.uuid)
         if asked.response is not None:
             return
         again = "" if asked.destination is None else " (it was asked before)"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 import dagster as dg
 
 from samza_dagster.orchestration.tags import JOB
@@ -19,12 +22,18 @@ def last_downtime(instance: dg.DagsterInstance, job: str) -> tuple[float, str] |
     for run in runs:
         for event in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
             output = event.dagster_event.step_output_data if event.dagster_event else None
-            for key, value in (output.metadata if output else {}).items():
+            told = cast("Mapping[str, object]", output.metadata if output else {})
+            for key, value in told.items():
                 if key.startswith("move") and key.endswith(MEASURED):
-                    seconds = value.value
-                    if isinstance(seconds, int | float):
-                        return float(seconds), run.run_id
+                    seconds = _number(value)
+                    if seconds is not None:
+                        return seconds, run.run_id
     return None
+
+
+def _number(value: object) -> float | None:
+    found: object = getattr(value, "value", None)
+    return float(found) if isinstance(found, int | float) else None
 
 
 def expected_downtime(instance: dg.DagsterInstance, job: str) -> str:

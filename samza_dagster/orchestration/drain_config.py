@@ -112,7 +112,10 @@ class UnitsPlan:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> UnitsPlan:
         """The plan of a record."""
-        limits: dict[str, Any] = {**data["limits"], "catch_up": CatchUp(**data["limits"]["catch_up"])}
+        limits: dict[str, Any] = {
+            **data["limits"],
+            "catch_up": CatchUp(**data["limits"]["catch_up"]),
+        }
         fields: dict[str, Any] = {
             **data,
             "units": tuple(Unit.from_json(unit) for unit in data["units"]),

@@ -1,7 +1,7 @@
 """The standby that a run spins up for its own move: given back, or kept and told of.
 
 A run that fails or is cancelled leaves it as its config says; what is left over is found
-by its run tag and removed by job `reconcile`.
+by the run's tags (`spun_up`) and removed by job `reconcile`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 
-EXTRA = "samza/extra-standby"
 REMOVE_STANDBY = "remove_standby"
 KEEP, REMOVE = "keep", "remove"
 
@@ -81,7 +80,6 @@ def settled(
     if not plan.if_it_fails or standby is None:
         yield
         return
-    context.instance.add_run_tags(context.run.run_id, {EXTRA: standby})
     try:
         yield
     except dg.Failure as failure:

@@ -25,6 +25,7 @@ from samza_dagster.orchestration.planning import (
     plan_restart_container,
     plan_spin_up_standby,
 )
+from samza_dagster.orchestration.reconciling import reconcile_graph
 from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
 from samza_dagster.orchestration.tags import job_tags
 from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
@@ -94,6 +95,7 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     spin_up_standby_graph,
     move_via_new_standby_graph,
     drain_host_graph,
+    reconcile_graph,
 )
 WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 

@@ -46,6 +46,11 @@ class ProcessorView(Protocol):
         ...
 
     @property
+    def last_seen_host(self) -> str | None:
+        """The host that it reported last, by the coordinator stream."""
+        ...
+
+    @property
     def extra(self) -> bool:
         """A standby that was spun up on request, beyond the job's own."""
         ...

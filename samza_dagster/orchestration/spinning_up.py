@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,28 +13,31 @@ from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.acting import carry_out
 from samza_dagster.orchestration.continuation import seen_before, suspend
 from samza_dagster.orchestration.extra_standby import settled
-from samza_dagster.orchestration.follow import errors_as_failures, map_metadata
+from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
 from samza_dagster.orchestration.heartbeat import Heartbeat
 from samza_dagster.orchestration.moves import CatchUp, MovePlan, host_map
-from samza_dagster.orchestration.phases import Phases
+from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.requests import Outcome
+from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.spun_up import host_of_started, note_spin_up, started_standby
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.waiting import Met, Wait, lags_by_processor
-from samza_dagster.placement import texts
 from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
 
 SAMPLE_S = 2.0
 SHOWN_SAMPLES = 200
 SEEN_IS_GOOD_FOR_MS = 600_000
-_STARTED = re.compile(re.escape(texts.standby_started("@", "@")).replace("@", r"(\S+)"))
 
 
 @dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
 def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource) -> Outcome:
     """Reserves a place and starts the standby there; if it can't, the job is as it was."""
+    if plan.if_it_fails:
+        with errors_as_failures():
+            root = root_run_id(context)
+            note_spin_up(context, standing(samza.client, root, SPIN_UP, plan.processor).uuid)
     return carry_out(context, samza, plan, Phases.spun_up)
 
 
@@ -57,11 +59,10 @@ def wait_until_warm(
 
     After `wait_in_run_s` the run ends and sensor `continuations` goes on with the wait.
     """
-    found = _STARTED.fullmatch(started.message)
-    with settled(context, samza, plan, found[1] if found else None), errors_as_failures():
-        if found is None or plan.catch_up is None:
+    standby = started_standby(started.message)
+    with settled(context, samza, plan, standby), errors_as_failures():
+        if standby is None or plan.catch_up is None:
             raise ActionFailed("the new standby's id", seen=started.message)
-        standby = found[1]
         seen = seen_before(context)
         watch = WarmUp(samza.client, standby, plan.catch_up, log=context.log.info)
         verdict = watch.run(float(samza_policies.wait_in_run_s), seen)
@@ -79,7 +80,7 @@ def wait_until_warm(
     ]
     metadata: dict[str, Any] = {
         "standby": standby,
-        "host": found[2],
+        "host": host_of_started(started.message) or "-",
         "lag_records": watch.samples[-1].records or 0,
         "steady_seconds": verdict.steady_for_ms / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,

@@ -76,9 +76,10 @@ class Unit:
         return group_of(self.processor)
 
     @property
-    def starts_standby(self) -> bool:
-        """It has a standby for itself for a while."""
-        return any(step.kind is Kind.START_STANDBY for step in self.steps)
+    def is_for_a_move(self) -> bool:
+        """A standby that it starts is for its own move, and gone afterwards."""
+        kinds = {step.kind for step in self.steps}
+        return {Kind.START_STANDBY, Kind.STOP_STANDBY} <= kinds
 
     def to_json(self) -> dict[str, Any]:
         """As the record of a plan keeps it."""

@@ -13,7 +13,7 @@ from samza_dagster.orchestration.carrying import Carrier
 from samza_dagster.orchestration.continuation import suspend
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.drain_config import UnitsPlan
-from samza_dagster.orchestration.extra_standby import EXTRA, REMOVE, remove_standby
+from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import map_metadata
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, PREVIEW
@@ -125,13 +125,11 @@ def _settle_standbys(
     context: dg.OpExecutionContext, client: Placement, plan: UnitsPlan, progress: list[Progress]
 ) -> str:
     """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
-    left: list[str] = []
     told: list[str] = []
     for one in progress:
         if one.standby is None or one.standby_until_ms is not None or one.state is State.DONE:
             continue
         if plan.if_it_fails != REMOVE:
-            left.append(one.standby)
             told.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
             continue
         step = f"remove_standby/{one.standby}"
@@ -139,10 +137,7 @@ def _settle_standbys(
             remove_standby(context, client, one.standby, step=step, timeout_s=plan.limits.timeout_s)
             told.append(f"{one.standby} is removed again")
         except SamzaDagsterError as error:
-            left.append(one.standby)
             told.append(f"{one.standby}: {error}")
-    if left:
-        context.instance.add_run_tags(context.run.run_id, {EXTRA: ",".join(left)})
     for line in told:
         context.log.warning(line)
     return "; ".join(told)

@@ -38,9 +38,13 @@ def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.hosts = {h: HostView(h, "alive", free_memory_mb=900) for h in HOSTS}
     world.container_memory_mb = 300
     world.at = {
-        **{"0": "host-1", "0-0": "host-2"},
-        **{"1": "host-1", "1-0": "host-3"},
-        **{"2": "host-1", "3": "host-4", "3-0": "host-1"},
+        "0": "host-1",
+        "0-0": "host-2",
+        "1": "host-1",
+        "1-0": "host-3",
+        "2": "host-1",
+        "3": "host-4",
+        "3-0": "host-1",
     }
     world.lag_now = {"0": [0], "0-0": [5], "1": [0], "1-0": [90_000], "1-1": [9], "3": [0]}
     world.lag_now["3-0"] = [0]
