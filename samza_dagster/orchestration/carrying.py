@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
 
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.errors import DeadlineExceeded, InvalidInput, SamzaDagsterError
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.continuation import seen_before
 from samza_dagster.orchestration.follow import root_run_id
@@ -24,6 +24,7 @@ from samza_dagster.placement import texts
 POLL_S = 0.3
 LAG_EVERY_MS = 2_000
 IN_RUN_GAP_MS = 15_000
+VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
 SEEN_IS_GOOD_FOR_MS = 600_000
 
 
@@ -151,7 +152,7 @@ class Carrier:
             one.moved_at_ms = response.timestamp
             if one.stopped_at_ms is not None:
                 one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
-        one.at += 1
+        one.at, one.step_done_ms = one.at + 1, self._now_ms()
         return True
 
     def _ask(self, one: Progress, step: Step) -> None:
@@ -178,6 +179,11 @@ class Carrier:
                 client.stop_standby(processor, uuid=asked.uuid)
             else:
                 client.place(processor, step.destination, request_expiry_s=expiry, uuid=asked.uuid)
+        except InvalidInput:
+            one.uuid = ""
+            if one.at == 0 or self._now_ms() >= one.step_done_ms + VIEW_LAGS_MS:
+                raise
+            raise DeadlineExceeded("the view", seen="it may not yet show the step before") from None
         except SamzaDagsterError:
             one.uuid = ""
             raise
@@ -225,7 +231,11 @@ class Carrier:
             one.at, one.deadline = one.at + 1, 0.0
             return True
         if self._monotonic() >= one.deadline:
-            self._fail(one, f"{step.name}: {step.processor} doesn't process within {limit_s:g} s")
+            self._fail(
+                one,
+                f"{step.name}: {step.processor} doesn't process within {limit_s:g} s:"
+                " look at its log, or give verify_timeout_s 0 if its input is idle",
+            )
             return True
         return False
 

@@ -15,6 +15,7 @@ from samza_dagster.orchestration.acting import (
     stop,
     verify_placement,
 )
+from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
 from samza_dagster.orchestration.draining import drain_host_graph
 from samza_dagster.orchestration.planning import (
     PLAN,
@@ -96,6 +97,7 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     move_via_new_standby_graph,
     drain_host_graph,
     reconcile_graph,
+    cancel_waiting_graph,
 )
 WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 

@@ -159,30 +159,34 @@ def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[
 
 
 def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+    """Who leaves a host that two of the group are on: not who is pinned there, rather a standby."""
     units: list[Unit] = []
-    for standby in world.standbys(active):
-        with_whom = [
-            other
-            for other in world.members(active)
-            if other < standby and world.at[other] == world.at[standby]
-        ]
-        if not with_whom:
-            continue
-        host = wanted.pins.get(standby) or world.place_for(active)
-        if host is None:
-            findings.append(_no_host(standby, f"it is on {world.at[standby]} as {with_whom[0]} is"))
-            continue
-        why = f"it is on {world.at[standby]} as {with_whom[0]} of its group is"
-        units.append(_place(standby, host, SHARED_HOST, why))
-        world.go(standby, host)
+    pins = {wanted.pins[p] for p in world.members(active) if p in wanted.pins}
+    for host in sorted({world.at[p] for p in world.members(active)}):
+        there = [p for p in world.members(active) if world.at[p] == host]
+        stays = min(there, key=lambda p: (wanted.pins.get(p) != host, is_standby(p), p))
+        for pid in there:
+            if pid == stays:
+                continue
+            why = f"it is on {host} as {stays} of its group is"
+            pin = wanted.pins.get(pid)
+            free = pin is not None and pin not in {world.at[p] for p in world.members(active)}
+            to = pin if free else world.place_for(active, pins) or world.place_for(active)
+            if to is None:
+                findings.append(_no_host(pid, why))
+                continue
+            units.append(_place(pid, to, SHARED_HOST, why))
+            world.go(pid, to)
     return units
 
 
 def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
     units: list[Unit] = []
-    moving = [p for p in world.members(active) if wanted.pins.get(p, world.at[p]) != world.at[p]]
-    for pid in sorted(moving, key=lambda p: (not is_standby(p), p)):
+    moving = [p for p in world.members(active) if p in wanted.pins]
+    for pid in sorted(moving, key=lambda p: (is_standby(p), p)):
         host = wanted.pins[pid]
+        if world.at[pid] == host:
+            continue
         for other in world.members(active):
             if other == pid or world.at[other] != host:
                 continue

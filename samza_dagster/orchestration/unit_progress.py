@@ -36,6 +36,7 @@ class Progress:
     wait: Wait | None = None
     watched: Watched | None = None
     moved_at_ms: int | None = None
+    step_done_ms: int = 0
     stopped_at_ms: int | None = None
     down_s: float | None = None
     why_failed: str = ""

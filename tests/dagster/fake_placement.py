@@ -495,3 +495,8 @@ def fake_move_container() -> dg.JobDefinition:
 def fake_drain() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_job("drain_host")
+
+
+def fake_reconcile() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("reconcile")

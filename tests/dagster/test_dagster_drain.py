@@ -12,6 +12,7 @@ from fake_placement import (
     EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
+    FakeClient,
     Killed,
     World,
     fake_drain,
@@ -21,6 +22,7 @@ from test_dagster_jobs import failure, output_metadata, run
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.client.views import HostView
+from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts
@@ -314,3 +316,33 @@ def fake_drain_waiting(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResul
     return fake_job(JOB, wait_in_run_s=0).execute_in_process(
         run_config=config(), instance=instance, raise_on_error=False
     )
+
+
+def test_a_view_that_lags_behind_an_answer_is_waited_for(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Answer and state are in two topics: a refusal right after a step is looked at again."""
+    ask, refused = FakeClient._ask, list[str]()
+
+    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any) -> Any:
+        if processor == "0" and not refused:
+            refused.append(processor)
+            raise Refused("same host", seen="0-0 is on host-2")
+        return ask(client, kind, processor, *rest)
+
+    monkeypatch.setattr(FakeClient, "_ask", refuse_once)
+    assert drain(request, instance).success
+    assert refused == ["0"]
+
+
+def test_an_active_that_does_not_process_stops_the_drain(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its move went well; the next one isn't begun."""
+    world.processes = False
+    text, _ = failure(drain(request, instance, verify_timeout_s=1), "drain")
+    assert "0 doesn't process within 1 s" in text
+    assert "left waiting: 2, 1" in text
