@@ -34,7 +34,7 @@ class CancelWaitingConfig(RunConfig):
     )
 
 
-@dg.op(name=ACTION, out=dg.Out(list[str], description="Standbys that were removed."))
+@dg.op(name="give_up", out=dg.Out(list[str], description="Standbys that were removed."))
 def cancel_waiting(
     context: dg.OpExecutionContext,
     config: CancelWaitingConfig,

@@ -152,7 +152,7 @@ class Carrier:
             one.moved_at_ms = response.timestamp
             if one.stopped_at_ms is not None:
                 one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
-        one.at, one.step_done_ms = one.at + 1, self._now_ms()
+        one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
         return True
 
     def _ask(self, one: Progress, step: Step) -> None:

@@ -10,6 +10,7 @@ import dagster as dg
 from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.config import DAY_S
 from samza_dagster.orchestration.continuation import continuations_sensor
 from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
@@ -110,6 +111,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return [
             placement_responses_sensor(interval_s, running=running),
             continuations_sensor(waiting_jobs(self.job), interval_s, running=running),
+            choices_sensor(self.job, max(30, interval_s), running=running),
         ]
 
     def build_assets(self) -> list[Any]:

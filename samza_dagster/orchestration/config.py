@@ -54,10 +54,11 @@ class PlacementConfig(RunConfig):
     """What every action on one container is told."""
 
     processor: str = Field(
-        description="Processor id of the container to act on: '0' an active, '0-0' its first standby.",
-        min_length=1,
+        default="",
+        description="Processor id of the container to act on: '0' an active, '0-0' its first "
+        "standby. Empty: the partition that is chosen in the Launchpad.",
         max_length=128,
-        pattern=PROCESSOR_PATTERN,
+        pattern=rf"^$|{PROCESSOR_PATTERN}",
     )
 
 

@@ -19,7 +19,7 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.tags import JOB, PARTITION
 from samza_dagster.orchestration.waiting import (
     Met,
     Wait,
@@ -44,7 +44,6 @@ MOST_LOOKED_AT = 2_000
 MOST_LAUNCHED = 25
 GAP_MS = 60_000
 TOLD = 20
-PARTITION = "dagster/partition"
 _OF_ONE_RUN = (WAITS_FOR, WAITING, CONTINUES, MET, CANCELLED)
 
 

@@ -66,10 +66,11 @@ class DrainHostConfig(SeveralConfig):
     """Which host is emptied, and how."""
 
     host: str = Field(
-        min_length=1,
+        default="",
         max_length=255,
-        pattern=HOST_PATTERN,
-        description="Host to empty of this job's containers.",
+        pattern=rf"^$|{HOST_PATTERN}",
+        description="Host to empty of this job's containers. Empty: the partition that is chosen "
+        "in the Launchpad.",
     )
     destinations: list[str] = Field(
         default_factory=list,

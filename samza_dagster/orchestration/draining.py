@@ -10,6 +10,7 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.acting import wait_for
+from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.drain_config import DrainHostConfig, UnitsPlan
 from samza_dagster.orchestration.drain_order import DrainRules, Sight, drain_units, still_on
 from samza_dagster.orchestration.follow import errors_as_failures
@@ -38,15 +39,16 @@ def plan_drain_host(
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
     """Chooses for each container on the host how it leaves and where to; all together or none."""
-    asked = {
-        "host": config.host,
-        "destinations": config.destinations,
-        "exclude": config.exclude,
-        "cold": config.cold,
-    }
     limits = config.limits(samza_policies)
     with errors_as_failures():
         tag_run(context)
+        host = chosen(context, config.host, "host")
+        asked = {
+            "host": host,
+            "destinations": config.destinations,
+            "exclude": config.exclude,
+            "cold": config.cold,
+        }
         former = None if config.dry_run else former_record(context, asked)
         if former is not None:
             plan = replace(
@@ -66,10 +68,10 @@ def plan_drain_host(
             sight = Sight(lags_by_processor(client.lag()), limits.catch_up.lag_limit)
             plan = UnitsPlan(
                 what=ACTION,
-                subject=config.host,
+                subject=host,
                 job=f"{view.job_name}/{view.job_id}",
                 coordinator=view.coordinator,
-                units=tuple(drain_units(view, config.host, sight, rules)),
+                units=tuple(drain_units(view, host, sight, rules)),
                 at_once=config.at_once,
                 limits=limits,
                 before=host_map(view),
@@ -77,7 +79,7 @@ def plan_drain_host(
             )
             against = refusals(client, plan.units)
             if against:
-                raise Refused(f"drain_host {config.host}: {'; '.join(against)}")
+                raise Refused(f"drain_host {host}: {'; '.join(against)}")
     yield from told_plan(context, plan, asked, dry_run=config.dry_run)
 
 

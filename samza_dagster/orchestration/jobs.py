@@ -16,6 +16,7 @@ from samza_dagster.orchestration.acting import (
     verify_placement,
 )
 from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
+from samza_dagster.orchestration.choices import choices_for
 from samza_dagster.orchestration.draining import drain_host_graph
 from samza_dagster.orchestration.planning import (
     PLAN,
@@ -118,4 +119,5 @@ def _to_job(graph: dg.GraphDefinition, job: str) -> dg.JobDefinition:
         name=graph.name,
         executor_def=dg.in_process_executor,
         tags=job_tags(job, graph.name),
+        partitions_def=choices_for(graph.name, job),
     )

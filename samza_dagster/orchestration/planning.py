@@ -16,6 +16,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration import decisions
+from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,
@@ -59,6 +60,8 @@ def plan_op(
     ) -> Iterator[dg.Output[Any]]:
         with errors_as_failures():
             tag_run(context)
+            processor = chosen(context, config.processor, "processor")
+            config = config.model_copy(update={"processor": processor})
             view = samza.client.view()
             former = None if config.dry_run else _former_plan(context, config)
             made = former or decide(view, cast("Config", config), samza_policies)

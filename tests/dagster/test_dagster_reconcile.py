@@ -39,7 +39,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 def reconcile(
     instance: dg.DagsterInstance, job: str = JOB, **config: Any
 ) -> dg.ExecuteInProcessResult:
-    op = "cancel_waiting" if job == "cancel_waiting" else f"plan_{job}"
+    op = "give_up" if job == "cancel_waiting" else f"plan_{job}"
     return fake_job(job).execute_in_process(
         run_config={"ops": {op: {"config": config}}}, instance=instance, raise_on_error=False
     )
@@ -198,7 +198,7 @@ def test_a_waiting_run_is_given_up_and_its_standby_removed(
     world.lag_now = {"0-1": [90_000]}
     first = launch(instance)
     result = reconcile(instance, "cancel_waiting", requested_by="me")
-    assert result.output_for_node("cancel_waiting") == ["0-1"]
+    assert result.output_for_node("give_up") == ["0-1"]
     assert "0-1" not in world.at
     assert "no run waits" in str(tick(instance).skip_reason)
     run = instance.get_run_by_id(first.run_id)
@@ -220,11 +220,11 @@ def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(
 
 def test_to_give_up_names_what_waits(world: World, instance: dg.DagsterInstance) -> None:
     """None, or several without saying which; a dry run changes nothing."""
-    assert "none waits" in failed_text(reconcile(instance, "cancel_waiting"), "cancel_waiting")
+    assert "none waits" in failed_text(reconcile(instance, "cancel_waiting"), "give_up")
     world.lag_now = {"0-1": [90_000], "1-1": [90_000]}
     one = launch(instance)
     launch(instance, processor="1", destination="host-1")
-    several = failed_text(reconcile(instance, "cancel_waiting"), "cancel_waiting")
+    several = failed_text(reconcile(instance, "cancel_waiting"), "give_up")
     assert one.run_id in several
     assert reconcile(instance, "cancel_waiting", run=one.run_id[:8], dry_run=True).success
     assert "0-1" in world.at
