@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import FakeSamza, World, fake_job, fake_move_via_waiting
+from fake_placement import FakeSamza, World, fake_definitions, fake_job, fake_move_via_waiting
 
 from samza_dagster.orchestration.continuation import (
     CANCELLED,
@@ -343,3 +343,27 @@ def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
     assert min(took) < 2.0, took
     assert len(str(cursor)) < 200_000
     assert len(Cursor.read(cursor, "demo/1").watched) == 1000
+
+
+def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """As the daemon evaluates it: in the repository, with targets and tags resolved."""
+    definitions = fake_definitions("reexecuted")
+    repository = dg.Definitions(
+        jobs=definitions.jobs,
+        sensors=[continuations_sensor(waiting_jobs("demo/1"))],
+        resources=definitions.resources,
+    ).get_repository_def()
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.lag_now = {"0-1": [7]}
+    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    with dg.build_sensor_context(
+        instance=instance, repository_def=repository, resources={"samza": samza}
+    ) as context:
+        data = repository.get_sensor_def("continuations").evaluate_tick(context)
+    (request,) = data.run_requests or []
+    assert request.job_name == VIA
+    assert request.run_key == f"{first.run_id}/1"
+    assert request.tags[ROOT] == first.run_id
