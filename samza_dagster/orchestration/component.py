@@ -10,8 +10,10 @@ import dagster as dg
 from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.config import DAY_S
-from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.continuation import continuations_sensor
+from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.sensors import placement_responses_sensor
@@ -32,6 +34,7 @@ class Policies(dg.Model, dg.Resolvable):
     timeout_s: int = Field(default=600, ge=1, le=DAY_S)
     verify_timeout_s: int = Field(default=120, ge=0, le=DAY_S)
     lag_limit: int = Field(default=10_000, ge=0)
+    wait_in_run_s: int = Field(default=120, ge=0, le=DAY_S)
     sensor_interval_s: int = Field(default=5, ge=1, le=3_600)
     sensor_running: bool = True
 
@@ -103,11 +106,12 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return [*placement_jobs(self.job), snapshot_assets_job(self.job)]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """The sensor that records outcomes."""
+        """The sensor that records outcomes, and the one that continues runs which wait."""
+        interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         return [
-            placement_responses_sensor(
-                self.policies.sensor_interval_s, running=self.policies.sensor_running
-            )
+            placement_responses_sensor(interval_s, running=running),
+            continuations_sensor(waiting_jobs(self.job), interval_s, running=running),
+            choices_sensor(self.job, max(30, interval_s), running=running),
         ]
 
     def build_assets(self) -> list[Any]:
@@ -130,6 +134,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 timeout_s=self.policies.timeout_s,
                 verify_timeout_s=self.policies.verify_timeout_s,
                 lag_limit=self.policies.lag_limit,
+                wait_in_run_s=self.policies.wait_in_run_s,
                 hosts=self.hosts,
             ),
             "snapshot_store": SnapshotStore(
