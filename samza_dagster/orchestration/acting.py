@@ -8,6 +8,7 @@ from collections.abc import Callable
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
+from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
 from samza_dagster.orchestration.moves import MovePlan, host_map
 from samza_dagster.orchestration.phases import Phases
@@ -66,7 +67,7 @@ def carry_out(
     work: Callable[[Phases], Outcome],
 ) -> Outcome:
     """Carries out one phase of the plan, and tells it in the op's metadata."""
-    with errors_as_failures():
+    with settled(context, samza, plan, plan.standby), errors_as_failures():
         phases = Phases(context, samza, plan)
         outcome = work(phases)
     context.add_output_metadata(outcome_metadata(outcome, phases.role))

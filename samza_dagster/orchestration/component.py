@@ -14,9 +14,11 @@ from samza_dagster.orchestration.acknowledging import acknowledge_job
 from samza_dagster.orchestration.auto_failover import auto_failover_sensor
 from samza_dagster.orchestration.check_sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.continuation import continuations_sensor
 from samza_dagster.orchestration.following_runs import audit_job
-from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.sensor_settings import AutoFailover
@@ -43,6 +45,7 @@ class Policies(dg.Model, dg.Resolvable):
     timeout_s: int = Field(default=600, ge=1, le=DAY_S)
     verify_timeout_s: int = Field(default=120, ge=0, le=DAY_S)
     lag_limit: int = Field(default=10_000, ge=0)
+    wait_in_run_s: int = Field(default=120, ge=0, le=DAY_S)
     sensor_interval_s: int = Field(default=5, ge=1, le=3_600)
     sensor_running: bool = True
 
@@ -123,13 +126,14 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """The sensor that records outcomes, and those that watch the job."""
+        """Outcomes recorded, waits continued, choices kept, and the three that watch the job."""
+        interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         return [
             placement_responses_sensor(
-                self.policies.sensor_interval_s,
-                running=self.policies.sensor_running,
-                no_end_s=self.policies.timeout_s,
+                interval_s, running=running, no_end_s=self.policies.timeout_s
             ),
+            continuations_sensor(waiting_jobs(self.job), interval_s, running=running),
+            choices_sensor(self.job, max(30, interval_s), running=running),
             auto_failover_sensor(self.auto_failover),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),
@@ -160,6 +164,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 timeout_s=self.policies.timeout_s,
                 verify_timeout_s=self.policies.verify_timeout_s,
                 lag_limit=self.policies.lag_limit,
+                wait_in_run_s=self.policies.wait_in_run_s,
                 hosts=self.hosts,
             ),
             "snapshot_store": SnapshotStore(

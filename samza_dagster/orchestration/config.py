@@ -12,15 +12,9 @@ HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 
 
-class PlacementConfig(dg.Config):
-    """What every placement action is told."""
+class RunConfig(dg.Config):
+    """What every run that changes a placement is told."""
 
-    processor: str = Field(
-        description="Processor id of the container to act on: '0' an active, '0-0' its first standby.",
-        min_length=1,
-        max_length=128,
-        pattern=PROCESSOR_PATTERN,
-    )
     reason: str = Field(
         default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
     )
@@ -54,6 +48,18 @@ class PlacementConfig(dg.Config):
         "0 doesn't wait for processing. Empty: the policy's.",
     )
     dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
+
+
+class PlacementConfig(RunConfig):
+    """What every action on one container is told."""
+
+    processor: str = Field(
+        default="",
+        description="Processor id of the container to act on: '0' an active, '0-0' its first "
+        "standby. Empty: the partition that is chosen in the Launchpad.",
+        max_length=128,
+        pattern=rf"^$|{PROCESSOR_PATTERN}",
+    )
 
 
 class MoveContainerConfig(PlacementConfig):

@@ -19,11 +19,33 @@ from samza_dagster.orchestration.tables import (
 )
 
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
+ROOT = "samza/root"
 
 
 def root_run_id(context: dg.OpExecutionContext) -> str:
-    """The first run of the chain of re-executions that this run belongs to."""
-    return context.run.root_run_id or context.run.run_id
+    """The first run of the chain of re-executions and continuing runs that this one belongs to.
+
+    The requests' uuids derive from it. A run that continues one which waited has it as a
+    tag; a re-execution of such a run that lost the tag finds it in the run it began with.
+    """
+    run = context.run
+    tagged = run.tags.get(ROOT)
+    if tagged or run.root_run_id is None:
+        return tagged or run.run_id
+    first = context.instance.get_run_by_id(run.root_run_id)
+    return (first.tags.get(ROOT) if first is not None else None) or run.root_run_id
+
+
+def chain_of(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
+    """The other runs of this run's chain, the first one first."""
+    root, instance = root_run_id(context), context.instance
+    found = {run.run_id: run for run in instance.get_runs(dg.RunsFilter(tags={ROOT: root}))}
+    for member in (root, context.run.root_run_id):
+        if member is not None and instance.get_run_by_id(member) is not None:
+            group = instance.get_run_group(member)
+            found |= {run.run_id: run for run in (group[1] if group else ())}
+    found.pop(context.run.run_id, None)
+    return sorted(found.values(), key=lambda run: run.run_id != root)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,9 @@ from samza_dagster.orchestration.acting import (
     stop,
     verify_placement,
 )
+from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
+from samza_dagster.orchestration.choices import choices_for
+from samza_dagster.orchestration.draining import drain_host_graph
 from samza_dagster.orchestration.planning import (
     PLAN,
     plan_fail_over,
@@ -23,8 +27,10 @@ from samza_dagster.orchestration.planning import (
     plan_restart_container,
     plan_spin_up_standby,
 )
+from samza_dagster.orchestration.reconciling import reconcile_graph
 from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
 from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
 
 
 def _carry_out(planned: Any) -> None:
@@ -89,16 +95,29 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     restart_container_graph,
     relocate_standby_graph,
     spin_up_standby_graph,
+    move_via_new_standby_graph,
+    drain_host_graph,
+    reconcile_graph,
+    cancel_waiting_graph,
 )
+WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
     """The placement jobs of one Samza job; `job` is `<name>/<id>`."""
-    return [
-        graph.to_job(  # pyright: ignore[reportUnknownMemberType]
-            name=graph.name,
-            executor_def=dg.in_process_executor,
-            tags=job_tags(job, graph.name),
-        )
-        for graph in GRAPHS
-    ]
+    return [_to_job(graph, job) for graph in GRAPHS]
+
+
+def waiting_jobs(job: str) -> list[dg.JobDefinition]:
+    """Those of them whose runs may wait for long: sensor `continuations` continues them."""
+    return [_to_job(graph, job) for graph in GRAPHS if graph.name in WAITING]
+
+
+@cache
+def _to_job(graph: dg.GraphDefinition, job: str) -> dg.JobDefinition:
+    return graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=graph.name,
+        executor_def=dg.in_process_executor,
+        tags=job_tags(job, graph.name),
+        partitions_def=choices_for(graph.name, job),
+    )

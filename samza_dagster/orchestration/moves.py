@@ -47,7 +47,9 @@ class MovePlan:
 
     `destination` is a host name or one of Samza's words. `coordinator`: whose word the
     job's state was when the plan was made. `kind` is `place`, `fail-over` or
-    `start-standby`, whose `processor` is the active. Times are in seconds.
+    `start-standby`, whose `processor` is the active. `keep_standby`: the standby that was
+    spun up for the move stays in the job; `if_it_fails` is what becomes of it then. Times
+    are in seconds.
     """
 
     job: str
@@ -66,6 +68,8 @@ class MovePlan:
     coordinator: str = OURS
     kind: str = PLACE
     catch_up: CatchUp | None = None
+    keep_standby: bool = False
+    if_it_fails: str = ""
 
     def holds(self, destination: str) -> bool:
         """Whether a request for `destination` can hold it until its commit.

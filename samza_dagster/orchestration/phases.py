@@ -124,7 +124,7 @@ class Phases:
         """What an earlier op handed on; None when it failed since and this run is to ask anew."""
         if not begun.uuid or not ended_badly(self._client.response(begun.uuid)):
             return begun
-        if self._context.run.run_id == self._root:
+        if self._context.run.parent_run_id is None:
             return begun
         self._context.log.info(
             f"{self._op}: request {begun.uuid} of an earlier run has failed: asking anew"

@@ -16,6 +16,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration import decisions
+from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,
@@ -25,13 +26,15 @@ from samza_dagster.orchestration.config import (
     RestartContainerConfig,
     SpinUpStandbyConfig,
 )
-from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.downtime import expected_downtime
+from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
 from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_markdown
 from samza_dagster.orchestration.tags import tags_from_run_config
+from samza_dagster.orchestration.via_config import steps_after_warm
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -56,7 +59,9 @@ def plan_op(
         samza_policies: PlacementPolicies,
     ) -> Iterator[dg.Output[Any]]:
         with errors_as_failures():
-            _tag_run(context)
+            tag_run(context)
+            processor = chosen(context, config.processor, "processor")
+            config = config.model_copy(update={"processor": processor})
             view = samza.client.view()
             former = None if config.dry_run else _former_plan(context, config)
             made = former or decide(view, cast("Config", config), samza_policies)
@@ -116,6 +121,7 @@ def _told(
         "coordinator": plan.coordinator,
     }
     if config.dry_run:
+        text = f"{text}\n\n{expected_downtime(context.instance, plan.job)}"
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
     record = {"asked": _asked(config), "plan": asdict(plan)}
@@ -156,6 +162,7 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
             f"wait until it is at most {plan.catch_up.lag_limit:,} records behind for"
             f" {plan.catch_up.steady_s:g} s (within {plan.catch_up.timeout_s:g} s)"
         )
+        steps += steps_after_warm(plan)
     elif plan.verify_timeout_s:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
@@ -191,20 +198,19 @@ def _asked(config: PlacementConfig) -> dict[str, Any]:
 
 def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> MovePlan | None:
     """The plan that an earlier run of this chain made for the same ask."""
-    root = context.run.root_run_id
-    if root is None:
-        return None
-    group = context.instance.get_run_group(root)
-    runs = sorted(group[1], key=lambda run: run.run_id != root) if group else []
-    for run in runs:
-        if run.run_id == context.run.run_id:
-            continue
+    record = former_record(context, _asked(config))
+    return None if record is None else _plan_from(record)
+
+
+def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """The plan's record that an earlier run of this chain kept for the same ask."""
+    for run in chain_of(context):
         for event in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
             output = event.dagster_event.step_output_data if event.dagster_event else None
             value = output.metadata.get("plan_record") if output else None
             record = cast("dict[str, Any]", value.value) if value is not None else None
-            if record is not None and record["asked"] == _asked(config):
-                return _plan_from(record["plan"])
+            if record is not None and record["asked"] == asked:
+                return cast("dict[str, Any]", record["plan"])
     return None
 
 
@@ -219,7 +225,7 @@ def _plan_from(record: dict[str, Any]) -> MovePlan:
     return MovePlan(**fields)
 
 
-def _tag_run(context: dg.OpExecutionContext) -> None:
+def tag_run(context: dg.OpExecutionContext) -> None:
     """Tags the run late where the instance's run coordinator didn't at submission.
 
     The limit counts it from then on against runs that are still queued.

@@ -25,6 +25,13 @@ class PlacementPolicies(dg.ConfigurableResource[object]):
         ge=0,
         description="Records that a standby may be behind and still count as warm.",
     )
+    wait_in_run_s: int = Field(
+        default=120,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that a run waits for a standby's lag before it ends and sensor "
+        "continuations goes on with the wait.",
+    )
     hosts: list[str] = Field(
         default_factory=list,
         description="The only hosts that a standby is sent to; empty: any host of the job.",

@@ -45,6 +45,16 @@ class ProcessorView(Protocol):
         """Names of its tasks."""
         ...
 
+    @property
+    def last_seen_host(self) -> str | None:
+        """The host that it reported last, by the coordinator stream."""
+        ...
+
+    @property
+    def extra(self) -> bool:
+        """A standby that was spun up on request, beyond the job's own."""
+        ...
+
 
 class HostView(Protocol):
     """One host of the job's cluster."""
@@ -71,6 +81,11 @@ class ActionView(Protocol):
     @property
     def uuid(self) -> str:
         """Its request's."""
+        ...
+
+    @property
+    def processor_id(self) -> str:
+        """Whom it is for."""
         ...
 
     @property
@@ -125,6 +140,16 @@ class JobView(Protocol):
     @property
     def actions(self) -> Sequence[ActionView]:
         """Actions in flight; `stage` is of our coordinator's alone."""
+        ...
+
+    @property
+    def max_standbys(self) -> int | None:
+        """Standbys that one active may have; None when the coordinator doesn't say."""
+        ...
+
+    @property
+    def queued(self) -> Sequence[ActionView]:
+        """Requests that wait; their `stage` is `queued`."""
         ...
 
 
@@ -218,6 +243,11 @@ class ReplicaLag(Protocol):
         ...
 
     @property
+    def end_offset(self) -> int:
+        """Offset after the last record of its changelog partition."""
+        ...
+
+    @property
     def lag(self) -> int | None:
         """Records still to be read; None when it isn't known."""
         ...
@@ -283,6 +313,14 @@ class Placement(Protocol):
         uuid: str | None = None,
     ) -> Asked:
         """Asks for one more standby of an active."""
+        ...
+
+    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+        """Asks that a standby is stopped and removed from the job."""
+        ...
+
+    def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
+        """Ends a request that waits or reserves; refused once its container is being stopped."""
         ...
 
     def lag(self) -> Sequence[ReplicaLag]:

@@ -155,6 +155,17 @@ def standing(client: Placement, root_run_id: str, step: str, processor_id: str) 
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts of {step} in one run")
 
 
+def last_success(client: Placement, root_run_id: str, step: str) -> PlacementResponse | None:
+    """The SUCCEEDED of a step's newest attempt that has one."""
+    found: PlacementResponse | None = None
+    for attempt in range(MOST_ATTEMPTS):
+        response = client.response(request_uuid(root_run_id, step, attempt))
+        if response is None:
+            break
+        found = response if response.status_code is StatusCode.SUCCEEDED else found
+    return found
+
+
 def stage_of(response: PlacementResponse, earlier: Sequence[Moment], former: str) -> str:
     """Where the action stands by this status; `former` by what was known before.
 

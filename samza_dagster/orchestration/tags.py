@@ -19,6 +19,9 @@ WHO = "samza/who"
 WHY = "samza/why"
 TICKET = "samza/ticket"
 
+PARTITION = "dagster/partition"
+BY_HOST = frozenset({"drain_host"})  # their partitions are hosts, all others' processors
+
 _FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
 
 
@@ -41,14 +44,17 @@ def tags_from_run_config(run_config: object, tags: Mapping[str, str]) -> dict[st
     """
     if JOB not in tags or ACTION not in tags:
         return {}
-    for config in _op_configs(run_config):
-        processor = config.get("processor")
+    partition = None if tags[ACTION] in BY_HOST else tags.get(PARTITION)
+    for config in _op_configs(run_config) or [{}]:
+        implied: dict[str, str] = {}
+        processor = config.get("processor") or partition
         if isinstance(processor, str) and processor:
-            implied = {GROUP: group_tag(tags[JOB], processor)}
-            for tag, field in _FROM_CONFIG.items():
-                value = config.get(field)
-                if isinstance(value, str) and value:
-                    implied[tag] = value
+            implied[GROUP] = group_tag(tags[JOB], processor)
+        for tag, field in _FROM_CONFIG.items():
+            value = config.get(field)
+            if isinstance(value, str) and value:
+                implied[tag] = value
+        if implied:
             return implied
     return {}
 

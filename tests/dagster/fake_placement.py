@@ -14,6 +14,7 @@ from samza_dagster.client.asked import Asked
 from samza_dagster.client.own_checks import (
     check_about,
     check_start_standby,
+    check_stop_standby,
     require_our_coordinator,
 )
 from samza_dagster.client.own_plan import make_own_plan
@@ -61,7 +62,8 @@ class Killed(Exception):
 class World:
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
-    `breaks` happens instead of the wait for a stage; `coordinator` is `samza` for an AM
+    `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
+    waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
     whose wire has no hold.
     """
 
@@ -86,6 +88,16 @@ class World:
     dying_for: int = 0
     left: str = ""
     lags: list[dict[str, list[int | None]]] = field(default_factory=list)
+    lag_now: dict[str, list[int | None]] = field(default_factory=dict)
+    extra: set[str] = field(default_factory=set)
+    states: dict[str, str] = field(default_factory=dict)
+    container_memory_mb: int | None = None
+    slow: bool = False
+    busiest: int = 0
+    together: list[frozenset[str]] = field(default_factory=list)
+    breaks_after: dict[str, int] = field(default_factory=dict)
+    after_answer: dict[str, Callable[[], object]] = field(default_factory=dict)
+    cancelled: list[str] = field(default_factory=list)
 
     @classmethod
     def demo(cls) -> World:
@@ -106,15 +118,17 @@ class World:
                 p: ProcessorView(
                     p,
                     TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
-                    "running",
+                    self.states.get(p, "running"),
                     host,
                     f"{p}@{host}#{self.starts.get(p, 0)}",
                     (f"Partition {p[0]}",),
+                    extra=p in self.extra,
                 )
                 for p, host in self.at.items()
             },
             hosts=dict(self.hosts),
             coordinator=self.coordinator,
+            container_memory_mb=self.container_memory_mb,
             actions=tuple(self._actions()),
         )
 
@@ -143,6 +157,13 @@ class World:
             request_expiry=int(expiry * 1000),
         )
         self.kinds[uuid] = kind
+        open_now = [
+            r.processor_id
+            for u, r in self.requests.items()
+            if not (self.answers.get(u) and self.answers[u][-1].status_code.is_terminal)
+        ]
+        self.busiest = max(self.busiest, len(open_now))
+        self.together.append(frozenset(open_now))
         self.asked.append((processor_id, destination))
 
     def answer(self, uuid: str, status: StatusCode, message: str) -> PlacementResponse:
@@ -171,6 +192,8 @@ class World:
             way = way[1:] if self.kinds[uuid] == "fail-over" else way
         elif self.kinds[uuid] == "start-standby":
             way = [RESERVING]
+        elif self.kinds[uuid] == "stop-standby":
+            way = [STOPPING]
         elif self.kinds[uuid] == "hold":
             way = [RESERVING, (StatusCode.IN_PROGRESS, texts.held(host, 120_000)), STOPPING]
         else:
@@ -186,10 +209,21 @@ class World:
             return self.answer(uuid, *way[len(done)])
         if self.ends:
             self.ends.pop(0)
+        if self.kinds[uuid] in self.after_answer:
+            self.after_answer.pop(self.kinds[uuid])()
         if self.kinds[uuid] == "start-standby" and end[0] is SUCCEEDED:
-            standby = f"{request.processor_id}-1"
+            taken = {
+                int(p.split("-")[1]) for p in self.at if p.startswith(f"{request.processor_id}-")
+            }
+            free = next(n for n in range(len(taken) + 1) if n not in taken)
+            standby = f"{request.processor_id}-{free}"
+            self.extra.add(standby)
             self._arrive(standby, host)
             return self.answer(uuid, SUCCEEDED, texts.standby_started(standby, host))
+        if self.kinds[uuid] == "stop-standby" and end[0] is SUCCEEDED:
+            del self.at[request.processor_id]
+            self.extra.discard(request.processor_id)
+            return self.answer(uuid, SUCCEEDED, texts.standby_stopped(request.processor_id))
         if end[0] is SUCCEEDED:
             self._arrive(request.processor_id, host)
         return self.answer(uuid, *end)
@@ -277,8 +311,23 @@ class FakeClient:
         self._wrote.add(uuid)
         return _as_own("start-standby", world.requests[uuid])
 
+    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+        world, uuid = self.world, str(uuid)
+        if uuid not in world.requests:
+            standby = check_stop_standby(world.view(), processor_id)
+            self._wrote.add(uuid)
+            world.ask("stop-standby", standby.processor_id, str(standby.host), uuid, 0)
+        return _as_own("stop-standby", world.requests[uuid])
+
+    def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
+        self._check_about(RequestKind.CANCEL, request)
+        self.world.cancelled.append(request)
+        self.world.answer(request, FAILED, texts.CANCELLED)
+        return _as_own("cancel", self.world.requests[request])
+
     def lag(self) -> tuple[ReplicaLag, ...]:
-        lags = self.world.lags.pop(0) if self.world.lags else {}
+        self._break("lag")
+        lags = self.world.lags.pop(0) if self.world.lags else self.world.lag_now
         return tuple(
             ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, None)
             for p, of_stores in lags.items()
@@ -342,6 +391,7 @@ class FakeClient:
         todo = known if uuid in self._wrote else known[-1:]
         while True:
             self._break("wait")
+            again = bool(todo)
             response = todo.pop(0) if todo else self.world.go_on(uuid)
             if response is None:
                 raise DeadlineExceeded("the outcome", seen="it waits for its commit")
@@ -352,8 +402,13 @@ class FakeClient:
             if until(response):
                 return response
             self._break(response.response_message)
+            if self.world.slow and not again:
+                raise DeadlineExceeded("the outcome", seen="it is in progress")
 
     def _break(self, where: str) -> None:
+        if self.world.breaks_after.get(where, 0) and where in self.world.breaks:
+            self.world.breaks_after[where] -= 1
+            return
         error = self.world.breaks.pop(where, None)
         if error is None:
             return
@@ -409,11 +464,39 @@ def fake_definitions(world: str) -> dg.Definitions:
     )
 
 
+def fake_job(name: str, wait_in_run_s: int = 120) -> dg.JobDefinition:
+    """One of the jobs over the world of re-executions."""
+    definitions = fake_definitions("reexecuted")
+    policies = PlacementPolicies(verify_timeout_s=1, lag_limit=100, wait_in_run_s=wait_in_run_s)
+    resources = {**(definitions.resources or {}), "samza_policies": policies}
+    return dg.Definitions(jobs=definitions.jobs, resources=resources).get_job_def(name)
+
+
 def fake_move_with_standby() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_definitions("reexecuted").get_job_def("move_with_standby")
 
 
+def fake_move_via() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("move_via_new_standby")
+
+
+def fake_move_via_waiting() -> dg.JobDefinition:
+    """The same; a wait ends its run at once."""
+    return fake_job("move_via_new_standby", wait_in_run_s=0)
+
+
 def fake_move_container() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_definitions("reexecuted").get_job_def("move_container")
+
+
+def fake_drain() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("drain_host")
+
+
+def fake_reconcile() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("reconcile")

@@ -22,6 +22,7 @@ def watch(world: World, bounds: CatchUp) -> WarmUp:
     def sleep(seconds: float) -> None:
         world.now_ms += round(seconds * 1000)
 
+    world.at["0-1"] = "host-4"
     return WarmUp(FakeClient(world), "0-1", bounds, sleep=sleep, now_ms=lambda: world.now_ms)
 
 

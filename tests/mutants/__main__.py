@@ -26,6 +26,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tests.mutants.catalogue import CATALOGUE
+from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_the_heart
 from tests.mutants.reach import Reach
@@ -193,7 +194,10 @@ def _hunt_all(
 ) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
         if reach is None:
-            return Catch(mutant, hunt(mutant, options.events, by_law=False))
+            found = hunt(mutant, options.events, by_law=False)
+            if found["invariant"] == DOES_NOT_LOAD:
+                raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
+            return Catch(mutant, found)
         # One history in any case: it may not even load.
         only = reach.seeds_of(mutant)
         found = hunt(mutant, options.events, only=only or reach.seeds[:1])

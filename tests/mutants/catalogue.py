@@ -308,13 +308,6 @@ CATALOGUE: tuple[Mutant, ...] = (
         "            group_id, processor.evolve(phase=Phase.WAITING, request=None, wanted=False)\n"
         "        )\n",
         NOTHING_FORGOTTEN,
-        more=(
-            (
-                "from __future__ import annotations\n",
-                "from __future__ import annotations\n\n"
-                "from samza_dagster.placement.evolve import evolve\n",
-            ),
-        ),
     ),
     Mutant(
         "locality isn't written",

@@ -1,0 +1,117 @@
+"""The standby that a run spins up for its own move: given back, or kept and told of.
+
+A run that fails or is cancelled leaves it as its config says; what is left over is found
+by the run's tags (`spun_up`) and removed by job `reconcile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.orchestration.follow import log_moment, root_run_id
+from samza_dagster.orchestration.moves import MovePlan
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.requests import ENDED, Outcome, follow, standing
+from samza_dagster.orchestration.resource import SamzaClientResource
+
+REMOVE_STANDBY = "remove_standby"
+KEEP, REMOVE = "keep", "remove"
+
+
+def remove_standby(
+    context: dg.OpExecutionContext,
+    client: Placement,
+    standby: str,
+    *,
+    step: str = REMOVE_STANDBY,
+    timeout_s: float,
+) -> Outcome:
+    """Stops a standby and removes it from the job, by one request of the run's chain.
+
+    Raises `ActionFailed` when it isn't stopped, `DeadlineExceeded` when that takes too long.
+    """
+    op = context.op.name
+    asked = standing(client, root_run_id(context), step, standby)
+    asked_ms = None
+    if asked.response is None:
+        context.log.info(f"{op}: asking that standby {standby} stops, request {asked.uuid}")
+        asked_ms = client.stop_standby(standby, uuid=asked.uuid).timestamp
+    outcome = follow(
+        client,
+        Outcome(
+            step=step,
+            uuid=asked.uuid,
+            attempt=asked.attempt,
+            status=asked.response.status_code.value if asked.response else "CREATED",
+            message=asked.response.response_message if asked.response else "",
+            destination=asked.destination or "",
+            asked=asked.destination is None,
+            asked_ms=asked_ms,
+        ),
+        until=ENDED,
+        timeout_s=timeout_s,
+        on_moment=lambda moment: log_moment(context, op, moment),
+    )
+    if not outcome.succeeded:
+        raise ActionFailed(
+            f"standby {standby} is stopped and removed",
+            seen=f"{outcome.status}: {outcome.message}",
+            fix=f"re-execute this run from failure, or: samza-dagster control-standby stop {standby}",
+        )
+    return outcome
+
+
+@contextmanager
+def settled(
+    context: dg.OpExecutionContext,
+    samza: SamzaClientResource,
+    plan: MovePlan,
+    standby: str | None,
+) -> Generator[None]:
+    """What becomes of the extra standby when the work fails or the run is cancelled.
+
+    Only for a plan that says so (`if_it_fails`); it is said in the log and in the metadata
+    of the failure.
+    """
+    if not plan.if_it_fails or standby is None:
+        yield
+        return
+    try:
+        yield
+    except dg.Failure as failure:
+        told = _settle(context, samza, plan, standby)
+        raise dg.Failure(
+            description=f"{failure.description} ({told})",
+            metadata={**failure.metadata, "extra_standby": told},
+            allow_retries=False,
+        ) from failure
+    except dg.DagsterExecutionInterruptedError:
+        _settle(context, samza, plan, standby)
+        raise
+
+
+def _settle(
+    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: MovePlan, standby: str
+) -> str:
+    client = samza.client
+    try:
+        found = client.view().processors.get(standby)
+        if found is None:
+            told = f"standby {standby} is gone; its store stays on {plan.destination}"
+        elif plan.if_it_fails == REMOVE:
+            remove_standby(context, client, standby, timeout_s=plan.timeout_s)
+            told = f"standby {standby} is removed again: launch a new run to begin anew"
+        else:
+            told = (
+                f"standby {standby} is kept and runs on {found.host}: re-execute this run from"
+                f" failure to go on with it; job reconcile, or samza-dagster control-standby stop"
+                f" {standby}, removes it"
+            )
+    except SamzaDagsterError as error:
+        told = f"what became of standby {standby} isn't known: {error}"
+    context.log.warning(told)
+    return told

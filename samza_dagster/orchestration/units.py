@@ -1,0 +1,115 @@
+"""Work on several containers, as units of steps, and which unit may begin next. Pure.
+
+A unit is what is done for one container; its steps come one after the other, each a
+request of its own or a wait. Units of one group never run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from samza_dagster.model.naming import group_of
+
+NEW = "the new standby"
+
+
+class Kind(StrEnum):
+    """What a step asks for, or waits for."""
+
+    PLACE = "place"
+    START_STANDBY = "start-standby"
+    STOP_STANDBY = "stop-standby"
+    WAIT_WARM = "wait-warm"
+    WAIT_PROCESSING = "wait-processing"
+
+
+class State(StrEnum):
+    """How far a unit is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One request, or one wait for a warm standby.
+
+    `name` is unique in its unit. `processor` may be `NEW`: the standby that the unit's
+    step of kind `START_STANDBY` has started.
+    """
+
+    name: str
+    kind: Kind
+    processor: str
+    destination: str = ""
+
+    def told(self) -> str:
+        """For a person."""
+        if self.kind is Kind.PLACE:
+            return f"`{self.processor}` → `{self.destination}`"
+        if self.kind is Kind.START_STANDBY:
+            return f"one more standby of `{self.processor}` on `{self.destination}`"
+        if self.kind is Kind.STOP_STANDBY:
+            return f"{self.processor} stops and is removed"
+        if self.kind is Kind.WAIT_PROCESSING:
+            return f"wait until `{self.processor}` processes"
+        return f"wait until {self.processor} is warm"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is done for one container, and why."""
+
+    processor: str
+    what: str
+    why: str
+    steps: tuple[Step, ...]
+
+    @property
+    def group(self) -> str:
+        """The container group that nothing else may touch meanwhile."""
+        return group_of(self.processor)
+
+    @property
+    def is_for_a_move(self) -> bool:
+        """A standby that it starts is for its own move, and gone afterwards."""
+        kinds = {step.kind for step in self.steps}
+        return {Kind.START_STANDBY, Kind.STOP_STANDBY} <= kinds
+
+    def to_json(self) -> dict[str, Any]:
+        """As the record of a plan keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unit:
+        """The unit of a record."""
+        steps = tuple(Step(**{**step, "kind": Kind(step["kind"])}) for step in data["steps"])
+        return cls(data["processor"], data["what"], data["why"], steps)
+
+
+def may_begin(
+    units: Sequence[Unit], states: Mapping[int, State], at_once: int, failures_allowed: int = 0
+) -> list[int]:
+    """The units (by position) that may begin now, in order.
+
+    At most `at_once` run, never two of a group, and none begins after more than
+    `failures_allowed` have failed.
+    """
+    known = [states.get(number, State.WAITING) for number in range(len(units))]
+    if known.count(State.FAILED) > failures_allowed:
+        return []
+    room = at_once - known.count(State.RUNNING)
+    busy = {unit.group for unit, state in zip(units, known, strict=True) if state is State.RUNNING}
+    found: list[int] = []
+    for number, unit in enumerate(units):
+        if len(found) >= room:
+            break
+        if known[number] is State.WAITING and unit.group not in busy:
+            busy.add(unit.group)
+            found.append(number)
+    return found

@@ -1,0 +1,108 @@
+"""Config and decision of `move_via_new_standby`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, cast
+
+from pydantic import Field
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.orchestration import decisions
+from samza_dagster.orchestration.config import DAY_S, HOST_PATTERN, SpinUpStandbyConfig
+from samza_dagster.orchestration.moves import MovePlan, find_processor, host_for_standby
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import JobView
+
+ACTION = "move_via_new_standby"
+
+
+class MoveViaNewStandbyConfig(SpinUpStandbyConfig):
+    """Which active moves where, by way of a standby that is started there first."""
+
+    destination: str = Field(
+        default="",
+        max_length=255,
+        pattern=rf"^$|{HOST_PATTERN}",
+        description="Host for the active: the new standby warms up there first. Empty: the "
+        "legal host with most free memory.",
+    )
+    steady_s: int = Field(
+        default=30,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that the new standby's lag must stay small before the move.",
+    )
+    keep_standby: bool = Field(
+        default=False,
+        description="Off: the new standby gives its place to the active and is gone: as many "
+        "standbys as before. On: it is relocated, and the active has one more from then on.",
+    )
+    if_it_fails: Literal["keep", "remove"] = Field(
+        default="keep",
+        description="What becomes of the new standby when the run fails or is cancelled: keep "
+        "it, so that the run can be re-executed from failure, or remove it.",
+    )
+
+
+def move_via_new_standby(
+    view: JobView, config: MoveViaNewStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """A standby of the active is started at the destination, whose place it then takes.
+
+    The host is named now: what the coordinator would choose later isn't known. Raises
+    `Refused` for a standby, for one of Samza's words as the destination, and when no host is legal.
+    """
+    active = find_processor(view, config.processor)
+    if is_standby(active.processor_id):
+        raise Refused(
+            f"{ACTION} moves an active",
+            seen=f"{active.processor_id} is a standby",
+            fix="relocate_standby",
+        )
+    if config.destination in DESTINATION_WORDS:
+        raise Refused(
+            f"{ACTION} to a host",
+            seen=config.destination,
+            fix="a host's name, or nothing: the legal host with most free memory",
+        )
+    destination = config.destination
+    if not destination:
+        source = active.host or ""
+        new = f"{active.processor_id}-new"
+        destination = host_for_standby(view, new, source, source, policies.hosts)
+    if policies.hosts and destination not in policies.hosts:
+        raise Refused(
+            f"{ACTION} to one of the component's hosts",
+            seen=destination,
+            fix=f"one of {', '.join(policies.hosts)}",
+        )
+    named = config.model_copy(update={"destination": destination})
+    made = decisions.spin_up_standby(view, cast("SpinUpStandbyConfig", named), policies)
+    return replace(
+        made,
+        action=ACTION,
+        keep_standby=config.keep_standby,
+        if_it_fails=config.if_it_fails,
+    )
+
+
+def steps_after_warm(plan: MovePlan) -> list[str]:
+    """What `move_via_new_standby` does once its standby is warm; nothing for another action."""
+    if plan.action != ACTION:
+        return []
+    gives = (
+        f"the new standby leaves `{plan.destination}` for another legal host and is kept"
+        if plan.keep_standby
+        else f"the new standby stops and is removed; its store stays on `{plan.destination}`"
+    )
+    return [
+        gives,
+        f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}` (within"
+        f" {plan.request_expiry_s:g} s) and hold it: the container is untouched until then",
+        "commit: stop, start there, over the store that the standby has kept warm",
+        f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)",
+        "if it fails before that, the new standby is "
+        + ("kept" if plan.if_it_fails == "keep" else "removed"),
+    ]

@@ -1,0 +1,127 @@
+"""Processors and hosts are offered as partitions, and a chosen one is what a run acts on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import FakeSamza, World, fake_definitions, fake_job
+from test_dagster_continuation import continued, requested, tick
+
+from samza_dagster.client.views import HostView
+from samza_dagster.orchestration.choices import BACKFILL, choices_sensor
+from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
+
+pytestmark = pytest.mark.dagster
+PROCESSORS, HOSTS = "demo_1_processors", "demo_1_hosts"
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """One a test: partitions are the instance's."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def keep_current(instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
+    """A tick, and what the daemon does with its result."""
+    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    with dg.build_sensor_context(instance=instance, resources={"samza": samza}) as context:
+        result = choices_sensor("demo/1")(context)
+    assert isinstance(result, dg.SensorResult | dg.SkipReason)
+    if isinstance(result, dg.SensorResult):
+        for request in result.dynamic_partitions_requests or []:
+            name = request.partitions_def_name
+            if isinstance(request, dg.AddDynamicPartitionsRequest):
+                instance.add_dynamic_partitions(name, list(request.partition_keys))
+            else:
+                for key in request.partition_keys:
+                    instance.delete_dynamic_partition(name, key)
+    return result
+
+
+def launch(
+    instance: dg.DagsterInstance, job: str, key: str, **config: Any
+) -> dg.ExecuteInProcessResult:
+    return fake_job(job).execute_in_process(
+        run_config={"ops": {f"plan_{job}": {"config": config}}},
+        instance=instance,
+        partition_key=key,
+        raise_on_error=False,
+    )
+
+
+def test_the_choices_are_those_of_the_job_now(world: World, instance: dg.DagsterInstance) -> None:
+    """What is new is added, what is gone is deleted; nothing is done when nothing changed."""
+    keep_current(instance)
+    assert set(instance.get_dynamic_partitions(PROCESSORS)) == {"0", "0-0", "1", "1-0"}
+    assert set(instance.get_dynamic_partitions(HOSTS)) == set(world.hosts)
+    assert isinstance(keep_current(instance), dg.SkipReason)
+    world.at["0-1"] = "host-4"
+    del world.at["1-0"]
+    world.hosts["host-9"] = HostView("host-9", "alive")
+    keep_current(instance)
+    assert set(instance.get_dynamic_partitions(PROCESSORS)) == {"0", "0-0", "0-1", "1"}
+    assert "host-9" in instance.get_dynamic_partitions(HOSTS)
+
+
+def test_a_job_takes_its_processor_from_the_partition(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """And a drain its host; what the config names counts more."""
+    keep_current(instance)
+    assert launch(instance, "restart_container", "1").success
+    assert launch(instance, "restart_container", "1", processor="0").success
+    assert [p for p, _ in world.asked] == ["1", "0"]
+    assert launch(instance, "drain_host", "host-2", cold=True).success
+    assert world.at["1"] != "host-2"
+
+
+def test_neither_is_explained_and_nothing_asked(world: World, instance: dg.DagsterInstance) -> None:
+    """The form has no required field any more; the run says what it lacks."""
+    result = (
+        fake_definitions("reexecuted")
+        .get_job_def("restart_container")
+        .execute_in_process(instance=instance, raise_on_error=False)
+    )
+    data = result.failure_data_for_node("plan_restart_container")
+    assert data is not None
+    assert data.user_failure_data is not None
+    assert "no partition chosen" in str(data.user_failure_data.description)
+    assert world.requests == {}
+
+
+def test_a_backfill_over_all_of_them_is_refused(world: World, instance: dg.DagsterInstance) -> None:
+    """Nothing would keep its order or its bound."""
+    keep_current(instance)
+    result = fake_job("restart_container").execute_in_process(
+        instance=instance, partition_key="0", tags={BACKFILL: "b"}, raise_on_error=False
+    )
+    assert not result.success
+    assert world.requests == {}
+
+
+def test_a_chosen_processor_s_group_is_the_run_s_tag() -> None:
+    """By it the queue keeps runs of a group apart; a drain's partition is a host."""
+    tags = {**job_tags("demo/1", "restart_container"), PARTITION: "3-0"}
+    assert tags_from_run_config({}, tags)[GROUP] == "demo/1/3"
+    assert GROUP not in tags_from_run_config({}, {**tags, **job_tags("demo/1", "drain_host")})
+
+
+def test_a_run_that_waits_is_continued_with_its_partition(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The processor isn't in its config."""
+    keep_current(instance)
+    world.lag_now = {"0-1": [90_000]}
+    config = {"ops": {"plan_spin_up_standby": {"config": {"destination": "host-4", "steady_s": 0}}}}
+    fake_job("spin_up_standby", wait_in_run_s=0).execute_in_process(
+        run_config=config, instance=instance, partition_key="0"
+    )
+    world.lag_now = {"0-1": [7]}
+    (request,) = requested(tick(instance))
+    assert request.tags[PARTITION] == "0"
+    assert continued(instance, request).output_for_node("wait_until_warm") == "0-1"
+    assert len(world.requests) == 1

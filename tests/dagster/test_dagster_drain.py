@@ -1,0 +1,348 @@
+"""Job `drain_host`: a host is emptied, each active by way of a warm standby."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import (
+    EXPIRED,
+    NOT_STARTED,
+    SUCCEEDED,
+    FakeClient,
+    Killed,
+    World,
+    fake_drain,
+)
+from test_dagster_continuation import continued, requested, tick
+from test_dagster_jobs import failure, output_metadata, run
+from test_dagster_reexecution import execute, from_failure
+
+from samza_dagster.client.views import HostView
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.placement import texts
+
+pytestmark = pytest.mark.dagster
+JOB = "drain_host"
+DONE = (SUCCEEDED, "done")
+HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
+
+
+@pytest.fixture(autouse=True)
+def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
+    monkeypatch.setattr("samza_dagster.orchestration.carrying.POLL_S", 0.01)
+    world.hosts = {h: HostView(h, "alive", free_memory_mb=900) for h in HOSTS}
+    world.container_memory_mb = 300
+    world.at = {
+        "0": "host-1",
+        "0-0": "host-2",
+        "1": "host-1",
+        "1-0": "host-3",
+        "2": "host-1",
+        "3": "host-4",
+        "3-0": "host-1",
+    }
+    world.lag_now = {"0": [0], "0-0": [5], "1": [0], "1-0": [90_000], "1-1": [9], "3": [0]}
+    world.lag_now["3-0"] = [0]
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    """A re-execution reads what the first run left."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return {"ops": {"plan_drain_host": {"config": {"host": "host-1", "steady_s": 0, **more}}}}
+
+
+def drain(
+    request: pytest.FixtureRequest, instance: dg.DagsterInstance, **more: Any
+) -> dg.ExecuteInProcessResult:
+    return run(request.node.name, JOB, instance, **{"host": "host-1", "steady_s": 0, **more})
+
+
+def on(world: World, host: str = "host-1") -> list[str]:
+    return sorted(p for p, h in world.at.items() if h == host)
+
+
+def test_each_container_leaves_as_suits_it(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Standby, warm active, stateless active, then the one that needs a standby for it."""
+    result = drain(request, instance)
+    assert result.success
+    assert result.output_for_node("drain") == 4
+    asked = [(kind, p) for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True)]
+    assert asked == [
+        ("place", "3-0"),
+        *(("place", "0-0"), ("place", "0")),
+        ("place", "2"),
+        *(("start-standby", "1"), ("stop-standby", "1-1"), ("place", "1")),
+    ]
+    assert on(world) == []
+    assert world.at["0"] == "host-2"
+    assert "1-1" not in world.at
+    for group in "0123":
+        members = [h for p, h in world.at.items() if group_of(p) == group]
+        assert len(members) == len(set(members))
+
+
+def test_it_says_what_it_cost_against_permanent_standbys(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Memory times time, and the seconds that actives were down."""
+    shown = output_metadata(drain(request, instance), "drain")
+    assert shown["just_in_time_standbys"] == 1
+    assert "MiB·h in 1 standbys" in shown["standby_memory"]
+    assert "300 MiB all the time" in shown["permanent_standbys_instead"]
+    assert shown["move_longest_stop_and_start_seconds"] > 0
+    assert {r.data["state"] for r in shown["outcomes"].records} == {"done"}
+
+
+def test_no_destination_is_left_to_the_coordinator(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Each request names a host, and never the one that is drained."""
+    drain(request, instance)
+    placed = [
+        d
+        for kind, (_, d) in zip(world.kinds.values(), world.asked, strict=True)
+        if kind != "stop-standby"
+    ]
+    assert set(placed) <= set(HOSTS) - {"host-1"}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_at_most_so_many_at_once_and_never_two_of_a_group(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, at_once: int
+) -> None:
+    """The requests that are open together."""
+    world.slow = True
+    assert drain(request, instance, at_once=at_once).success
+    assert world.busiest == at_once
+    for together in world.together:
+        assert len({group_of(p) for p in together}) == len(together)
+
+
+def test_a_dry_run_tells_everything_and_asks_nothing(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Each container, how it leaves, why, and where to."""
+    result = drain(request, instance, dry_run=True)
+    text = result.output_for_node("plan_drain_host", "preview")
+    for part in ("standby 0-0 is warm: 5 records", "1-0 90,000 records behind: one is spun up"):
+        assert part in text
+    assert "no state to restore" in text
+    assert "downtime" in text
+    assert world.requests == {}
+
+
+def test_what_was_measured_last_is_the_expected_downtime(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """A dry run after a drain."""
+    drain(request, instance)
+    result = drain(request, instance, host="host-2", dry_run=True)
+    text = result.output_for_node("plan_drain_host", "preview")
+    assert "Expected downtime of an active: 0.2 s" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "seen", "fix"),
+    [
+        ({"host": "host-9"}, "hosts host-1, host-2", "one of these names"),
+        ({"destinations": ["host-2", "host-3"]}, "3-0 (relocate)", "room for"),
+        ({"exclude": list(HOSTS[1:])}, "isn't among the hosts to go to", "no container of group"),
+    ],
+)
+def test_what_cannot_end_well_is_refused_before_anything_is_asked(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    change: dict[str, Any],
+    seen: str,
+    fix: str,
+) -> None:
+    """An unknown host; containers that would have no legal host, and what is missing."""
+    if "destinations" in change:
+        world.at["3"] = "host-2"
+        world.hosts["host-3"] = HostView("host-3", "alive", free_memory_mb=299)
+    result = drain(request, instance, **change)
+    text, metadata = failure(result, "plan_drain_host")
+    assert seen in text
+    assert fix in metadata["fix"]
+    assert world.requests == {}
+
+
+def test_a_lost_host_is_told_as_such(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """There is nothing to drain: what was on it is being started elsewhere."""
+    world.hosts["host-1"] = HostView("host-1", "lost")
+    text, metadata = failure(drain(request, instance), "plan_drain_host")
+    assert "host-1 is lost; 0 is running" in text
+    assert "elsewhere by itself" in metadata["fix"]
+    assert world.requests == {}
+
+
+def test_an_empty_host_is_drained(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Nothing to ask; the run says so and succeeds."""
+    result = drain(request, instance, host="host-6")
+    assert result.output_for_node("drain") == 0
+    assert world.requests == {}
+
+
+def test_under_samza_s_am_a_cold_active_is_refused_before_anything_is_asked(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its wire has no standby on request: the refusal names what is possible."""
+    world.coordinator = "samza"
+    text, metadata = failure(drain(request, instance), "plan_drain_host")
+    assert "Samza's AM has no standby on request" in text
+    assert "cold: true" in metadata["fix"]
+    assert world.requests == {}
+
+
+def test_under_samza_s_am_it_is_drained_by_placements_alone(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Each processor is placed once; a cold one restores where it goes."""
+    world.coordinator = "samza"
+    assert drain(request, instance, cold=True).success
+    assert set(world.kinds.values()) == {"place"}
+    assert sorted(p for p, _ in world.asked) == ["0", "0-0", "1", "2", "3-0"]
+    assert on(world) == []
+
+
+@pytest.mark.parametrize(
+    "where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS, "lag"]
+)
+@pytest.mark.parametrize("times", range(8))
+def test_killed_at_any_boundary_it_goes_on_where_it_stood(
+    world: World, instance: dg.DagsterInstance, where: str, times: int
+) -> None:
+    """Nobody is moved twice, no second standby is started."""
+    world.breaks = {where: Killed()}
+    world.breaks_after[where] = times
+    done, first = execute(instance, job=fake_drain, config=config())
+    if not done:
+        assert from_failure(instance, first, fake_drain, config())
+    assert on(world) == []
+    assert len(world.requests) == 7
+    assert world.starts == {"3-0": 1, "0-0": 1, "0": 1, "2": 1, "1-1": 1, "1": 1}
+
+
+def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The first that fails is the last that is begun; its second attempt is a re-execution's."""
+    world.ends = [DONE, DONE, NOT_STARTED]
+    done, first = execute(instance, job=fake_drain, config=config())
+    assert not done
+    assert on(world) == ["0", "1", "2"]
+    assert from_failure(instance, first, fake_drain, config())
+    assert on(world) == []
+    failed, again = (request_uuid(first, "drain_host/host-1/0/move", n) for n in (0, 1))
+    assert failed in world.requests
+    assert again in world.requests
+    assert len(world.requests) == 8
+
+
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, fate: str
+) -> None:
+    """The warm-up takes too long: the failure says what is left."""
+    world.lag_now = {**world.lag_now, "1-1": [50_000]}
+    result = drain(request, instance, catch_up_timeout_s=1, if_it_fails=fate)
+    text, metadata = failure(result, "drain")
+    assert "not warm in" in text
+    assert "50,000 records behind" in text
+    assert ("1-1" in world.at) is (fate == "keep")
+    assert ("is kept" if fate == "keep" else "removed again") in metadata["extra_standbys"]
+
+
+def test_a_cancelled_drain_gives_back_what_was_only_reserved(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """What was asked is cancelled; nothing else begins."""
+    world.breaks = {texts.RESOURCES_REQUESTED: dg.DagsterExecutionInterruptedError()}
+    result = drain(request, instance)
+    assert not result.success
+    assert len(world.requests) == 1
+    assert world.cancelled == list(world.requests)
+    assert on(world) == ["0", "1", "2", "3-0"]
+
+
+def test_no_room_is_told_with_the_coordinator_s_words(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The container stays where it is."""
+    world.ends = [EXPIRED]
+    text, _ = failure(drain(request, instance), "drain")
+    assert EXPIRED[1] in text
+    assert "not begun or left waiting: 0, 2, 1" in text
+
+
+def test_a_drain_that_waits_for_a_standby_holds_no_run(world: World) -> None:
+    """Everything else is done first; the continuing run only moves the last one."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        world.now_ms = time.time_ns() // 1_000_000  # deadlines count from what is answered
+        world.lag_now["1-1"] = [50_000]
+        first = fake_drain_waiting(instance)
+        assert first.success
+        assert on(world) == ["1"]
+        assert requested(tick(instance)) == []
+        world.lag_now["1-1"] = [4]
+        (request,) = requested(tick(instance))
+        assert continued(instance, request).success
+        assert on(world) == []
+        assert len(world.requests) == 7
+
+
+def fake_drain_waiting(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    from fake_placement import fake_job
+
+    return fake_job(JOB, wait_in_run_s=0).execute_in_process(
+        run_config=config(), instance=instance, raise_on_error=False
+    )
+
+
+def test_a_view_that_lags_behind_an_answer_is_waited_for(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Answer and state are in two topics: a refusal right after a step is looked at again."""
+    ask, refused = FakeClient._ask, list[str]()
+
+    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any) -> Any:
+        if processor == "0" and not refused:
+            refused.append(processor)
+            raise Refused("same host", seen="0-0 is on host-2")
+        return ask(client, kind, processor, *rest)
+
+    monkeypatch.setattr(FakeClient, "_ask", refuse_once)
+    assert drain(request, instance).success
+    assert refused == ["0"]
+
+
+def test_an_active_that_does_not_process_stops_the_drain(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its move went well; the next one isn't begun."""
+    world.processes = False
+    text, _ = failure(drain(request, instance, verify_timeout_s=1), "drain")
+    assert "0 doesn't process within 1 s" in text
+    assert "left waiting: 2, 1" in text

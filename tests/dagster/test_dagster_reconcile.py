@@ -1,0 +1,231 @@
+"""Jobs `reconcile` and `cancel_waiting`: what is left half done is put right or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import (
+    EXPIRED,
+    NOT_STARTED,
+    SUCCEEDED,
+    Killed,
+    World,
+    fake_job,
+    fake_move_via,
+    fake_reconcile,
+)
+from test_dagster_continuation import launch, tick
+from test_dagster_jobs import output_metadata
+from test_dagster_reexecution import execute, from_failure
+
+from samza_dagster.placement import texts
+
+pytestmark = pytest.mark.dagster
+JOB = "reconcile"
+VIA = {"ops": {"plan_move_via_new_standby": {"config": {"processor": "0", "steady_s": 0}}}}
+DONE = (SUCCEEDED, "done")
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """One a test: what is left over is looked for among all runs."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def reconcile(
+    instance: dg.DagsterInstance, job: str = JOB, **config: Any
+) -> dg.ExecuteInProcessResult:
+    op = "give_up" if job == "cancel_waiting" else f"plan_{job}"
+    return fake_job(job).execute_in_process(
+        run_config={"ops": {op: {"config": config}}}, instance=instance, raise_on_error=False
+    )
+
+
+def kinds(world: World) -> list[str]:
+    return list(world.kinds.values())
+
+
+def failed_text(result: dg.ExecuteInProcessResult, op: str) -> str:
+    data = result.failure_data_for_node(op)
+    assert data is not None
+    assert data.user_failure_data is not None
+    return str(data.user_failure_data.description)
+
+
+def test_a_job_as_it_should_be_is_asked_nothing(world: World, instance: dg.DagsterInstance) -> None:
+    """The run succeeds with no step."""
+    result = reconcile(instance)
+    assert result.output_for_node("carry_out_reconcile") == 0
+    assert world.requests == {}
+
+
+def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Whoever is in the way leaves first; the other group goes beside it."""
+    world.slow = True
+    result = reconcile(instance, wanted={"0": "host-3", "1": "host-1"}, at_once=4)
+    assert result.success
+    assert (world.at["0"], world.at["1"]) == ("host-3", "host-1")
+    assert world.busiest == 2
+    for together in world.together:
+        assert len({p[0] for p in together}) == len(together)
+
+
+def test_a_dry_run_shows_steps_and_reasons_and_asks_nothing(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What isn't asked for by it is among the findings."""
+    world.at["0-0"] = "host-1"
+    world.states["1-0"] = "waiting"
+    result = reconcile(instance, dry_run=True)
+    text = result.output_for_node("plan_reconcile", "preview")
+    assert "it is on host-1 as 0 of its group is" in text
+    shown = output_metadata(result, "plan_reconcile")
+    assert [r.data["about"] for r in shown["findings"].records] == ["1-0"]
+    assert world.requests == {}
+
+
+@pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, "lag"])
+def test_a_standby_that_a_failed_run_left_over_is_removed(
+    world: World, instance: dg.DagsterInstance, where: str
+) -> None:
+    """Whether the worker was killed while it asked, or the move failed."""
+    world.lag_now = {"0-1": [1]}
+    world.breaks = {where: Killed()}
+    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    (uuid,) = world.requests
+    while not (answers := world.answers.get(uuid)) or not answers[-1].status_code.is_terminal:
+        world.go_on(uuid)  # the coordinator goes on without the run
+    assert "0-1" in world.at
+    assert reconcile(instance).success
+    assert kinds(world) == ["start-standby", "stop-standby"]
+    assert "0-1" not in world.at
+
+
+def test_a_standby_of_a_chain_that_goes_on_or_ended_well_is_not_left_over(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """A move that was re-executed and kept its standby; one that waits."""
+    world.lag_now = {"0-1": [1], "0-2": [90_000]}
+    config = {"ops": {"plan_move_via_new_standby": {"config": {**_ASK, "keep_standby": True}}}}
+    world.breaks = {"lag": Killed()}
+    done, first = execute(instance, job=fake_move_via, config=config)
+    assert not done
+    with dg.execute_job(
+        dg.reconstructable(fake_move_via),
+        instance=instance,
+        run_config=config,
+        tags={"dagster/root_run_id": first, "dagster/parent_run_id": first},  # as the UI does
+        reexecution_options=dg.ReexecutionOptions.from_failure(first, instance),
+    ) as again:
+        assert again.success
+    assert "0-1" in world.at
+    assert launch(instance, processor="1", destination="host-1").success
+    before = len(world.requests)
+    assert reconcile(instance).success
+    assert len(world.requests) == before
+
+
+_ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
+
+
+def test_under_samza_s_am_it_moves_and_starts_nothing(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What its wire can't do is told."""
+    world.coordinator = "samza"
+    world.at = {"0": "host-1", "0-0": "host-1", "1": "host-2"}
+    result = reconcile(instance, standbys=1)
+    assert result.success
+    assert kinds(world) == ["place"]
+    shown = output_metadata(result, "plan_reconcile")
+    assert "no standby on request" in shown["findings"].records[0].data["seen"]
+
+
+@pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS])
+@pytest.mark.parametrize("times", range(4))
+def test_killed_at_any_boundary_it_goes_on_where_it_stood(
+    world: World, instance: dg.DagsterInstance, where: str, times: int
+) -> None:
+    """A shared host, and a standby that is missing: two requests, whichever run asked."""
+    del world.at["1-0"]
+    world.at["0-0"] = "host-1"
+    config = {"ops": {"plan_reconcile": {"config": {}}}}
+    world.breaks = {where: Killed()}
+    world.breaks_after[where] = times
+    done, first = execute(instance, job=fake_reconcile, config=config)
+    if not done:
+        assert from_failure(instance, first, fake_reconcile, config)
+    assert sorted(kinds(world)) == ["place", "start-standby"]
+    assert world.starts == {"0-0": 1, "1-0": 1}
+
+
+def test_a_step_that_fails_ends_it_with_what_is_left(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The coordinator's text; nothing further is asked."""
+    world.at["0-0"] = "host-1"
+    world.at["1-0"] = "host-2"
+    world.ends = [EXPIRED]
+    text = failed_text(reconcile(instance), "carry_out_reconcile")
+    assert EXPIRED[1] in text
+    assert "not begun or left waiting: 1-0" in text
+    assert len(world.requests) == 1
+
+
+def test_a_failed_step_is_asked_again_by_a_re_execution(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """As a second attempt of the same plan."""
+    world.at["0-0"] = "host-1"
+    world.ends = [NOT_STARTED]
+    config = {"ops": {"plan_reconcile": {"config": {}}}}
+    done, first = execute(instance, job=fake_reconcile, config=config)
+    assert not done
+    assert from_failure(instance, first, fake_reconcile, config)
+    assert world.at["0-0"] != "host-1"
+
+
+def test_a_waiting_run_is_given_up_and_its_standby_removed(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """No run has to be terminated: none is there."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    result = reconcile(instance, "cancel_waiting", requested_by="me")
+    assert result.output_for_node("give_up") == ["0-1"]
+    assert "0-1" not in world.at
+    assert "no run waits" in str(tick(instance).skip_reason)
+    run = instance.get_run_by_id(first.run_id)
+    assert run is not None
+    assert run.tags["samza/cancelled"] == "me"
+
+
+def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """It is then one of those left over."""
+    world.lag_now = {"0-1": [90_000]}
+    launch(instance)
+    assert reconcile(instance, "cancel_waiting", remove_standby=False).success
+    assert "0-1" in world.at
+    assert reconcile(instance).success
+    assert "0-1" not in world.at
+
+
+def test_to_give_up_names_what_waits(world: World, instance: dg.DagsterInstance) -> None:
+    """None, or several without saying which; a dry run changes nothing."""
+    assert "none waits" in failed_text(reconcile(instance, "cancel_waiting"), "give_up")
+    world.lag_now = {"0-1": [90_000], "1-1": [90_000]}
+    one = launch(instance)
+    launch(instance, processor="1", destination="host-1")
+    several = failed_text(reconcile(instance, "cancel_waiting"), "give_up")
+    assert one.run_id in several
+    assert reconcile(instance, "cancel_waiting", run=one.run_id[:8], dry_run=True).success
+    assert "0-1" in world.at
+    assert "0-1 90,000" in str(tick(instance).skip_reason)

@@ -1,0 +1,209 @@
+"""Job `move_via_new_standby`: a standby warms up at the destination, the active takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from fake_placement import (
+    EXPIRED,
+    NOT_STARTED,
+    SUCCEEDED,
+    Killed,
+    World,
+    fake_move_via,
+)
+from test_dagster_jobs import failure, output_metadata, run
+from test_dagster_reexecution import execute, from_failure
+
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.placement import texts
+
+pytestmark = pytest.mark.dagster
+JOB = "move_via_new_standby"
+ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
+CONFIG = {"ops": {f"plan_{JOB}": {"config": ASK}}}
+DONE = (SUCCEEDED, "done")
+
+
+@pytest.fixture(autouse=True)
+def _warm(world: World) -> None:
+    world.lag_now = {"0-1": [3], "0-0": [0]}
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    """A re-execution reads what the first run left."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def kinds(world: World) -> list[str]:
+    return list(world.kinds.values())
+
+
+def test_a_standby_warms_up_then_the_active_takes_its_place(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Three requests of one chain; as many standbys as before, the active on the named host."""
+    world.container_memory_mb = 256
+    result = run(request.node.name, JOB, instance, **ASK)
+    assert result.success
+    assert kinds(world) == ["start-standby", "stop-standby", "hold"]
+    steps = ("spin_up", "gives_place", "move")
+    assert list(world.requests) == [request_uuid(result.run_id, s, 0) for s in steps]
+    assert world.at == {"0": "host-4", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
+    assert result.output_for_node("standbys_after") == ["0-0"]
+    shown = output_metadata(result, "standbys_after")
+    assert shown["new_standby_cost"].startswith("256 MiB for ")
+
+
+def test_without_a_destination_it_is_the_legal_host_with_most_room(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """host-2 has most free memory, and no container of the group."""
+    result = run(request.node.name, JOB, instance, processor="0", steady_s=0)
+    assert result.success
+    assert world.at["0"] == "host-2"
+
+
+def test_the_new_standby_is_kept_when_asked_for(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """It leaves for a host away from both ends; the active has one more standby."""
+    result = run(request.node.name, JOB, instance, keep_standby=True, **ASK)
+    assert result.success
+    assert kinds(world) == ["start-standby", "place", "hold"]
+    assert world.at["0"] == "host-4"
+    assert world.at["0-1"] == "host-2"
+    assert result.output_for_node("standbys_after") == ["0-0", "0-1"]
+
+
+def test_a_dry_run_prints_every_step_and_asks_nothing(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Spin-up, wait, place given, move, verification."""
+    result = run(request.node.name, JOB, instance, dry_run=True, **ASK)
+    text = result.output_for_node(f"plan_{JOB}", "preview")
+    for part in ("reserves memory", "records behind", "stops and is removed", "commit", "verify"):
+        assert part in text
+    assert world.requests == {}
+
+
+def test_samza_s_am_refuses_before_anything_is_written(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its wire has no standby on request; the refusal says what has."""
+    world.coordinator = "samza"
+    result = run(request.node.name, JOB, instance, **ASK)
+    text, metadata = failure(result, f"plan_{JOB}")
+    assert "only samza_dagster's coordinator" in text
+    assert "coordinator run" in text
+    assert world.requests == {}
+    assert metadata["error"] == "Refused"
+
+
+@pytest.mark.parametrize("destination", ["ANY_HOST", "STANDBY"])
+def test_one_of_samza_s_words_is_no_destination(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, destination: str
+) -> None:
+    """The host must be known before the standby is started there."""
+    result = run(request.node.name, JOB, instance, **{**ASK, "destination": destination})
+    assert "a host's name" in failure(result, f"plan_{JOB}")[0]
+
+
+def test_a_failed_move_leaves_the_active_where_it_was_and_says_what_is_left(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """No room any more for the active: the standby had given its place."""
+    world.ends = [DONE, DONE, EXPIRED]
+    result = run(request.node.name, JOB, instance, **ASK)
+    text, metadata = failure(result, "reserve")
+    assert "expired" in text
+    assert metadata["extra_standby"] == "standby 0-1 is gone; its store stays on host-4"
+    assert world.at["0"] == "host-1"
+
+
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, fate: str
+) -> None:
+    """The failure says which, and how to go on."""
+    world.lag_now = {"0-1": [90_000]}
+    config = {**ASK, "catch_up_timeout_s": 1, "if_it_fails": fate}
+    result = run(request.node.name, JOB, instance, **config)
+    text, metadata = failure(result, "wait_until_warm")
+    assert "90000 records behind" in text
+    assert ("0-1" in world.at) is (fate == "keep")
+    assert ("is kept" if fate == "keep" else "is removed again") in metadata["extra_standby"]
+
+
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_a_cancelled_wait_hands_back_as_configured(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    fate: str,
+) -> None:
+    """Cancelled while it waits for lag: nothing else was touched."""
+    world.breaks = {"lag": dg.DagsterExecutionInterruptedError()}
+    result = run(request.node.name, JOB, instance, **ASK, if_it_fails=fate)
+    assert not result.success
+    assert ("0-1" in world.at) is (fate == "keep")
+    assert world.at["0"] == "host-1"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "wait",
+        texts.RESOURCES_REQUESTED,
+        texts.STOP_IN_PROGRESS,
+        "held",
+        "commit",
+    ],
+)
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_killed_at_any_boundary_it_goes_on_where_it_stood(
+    world: World, instance: dg.DagsterInstance, where: str, times: int
+) -> None:
+    """One standby started, one stopped, one move, whichever boundary the worker died at.
+
+    `times` is how often the boundary is passed before.
+    """
+    world.breaks = {where: Killed()}
+    world.breaks_after[where] = times
+    done, first = execute(instance, job=fake_move_via, config=CONFIG)
+    assert done is (where in world.breaks)  # it is passed less often than that
+    if not done:
+        assert from_failure(instance, first, fake_move_via, CONFIG)
+    assert kinds(world) == ["start-standby", "stop-standby", "hold"]
+    assert len(world.committed) == 1
+    assert world.starts == {"0-1": 1, "0": 1}
+    assert world.at == {"0": "host-4", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
+
+
+def test_a_failed_start_is_asked_again_by_a_re_execution(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The store of the standby is still at the destination."""
+    world.ends = [DONE, DONE, NOT_STARTED]
+    done, first = execute(instance, job=fake_move_via, config=CONFIG)
+    assert not done
+    assert from_failure(instance, first, fake_move_via, CONFIG)
+    assert kinds(world) == ["start-standby", "stop-standby", "hold", "hold"]
+    assert world.at["0"] == "host-4"
+
+
+def test_a_destination_lost_meanwhile_does_not_cost_the_warm_standby(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """What the standby gives way for must still be possible."""
+    host = world.hosts["host-4"]
+    world.after_answer["start-standby"] = lambda: world.hosts.update(
+        {"host-4": host.__class__("host-4", "lost")}
+    )
+    result = run(request.node.name, JOB, instance, **ASK)
+    assert "host-4 is lost" in failure(result, "give_place")[0]
+    assert kinds(world) == ["start-standby"]

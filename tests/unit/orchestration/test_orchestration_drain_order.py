@@ -1,0 +1,193 @@
+"""How a host is emptied: who leaves how, where to, in what order; and when it is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from samza_dagster.client.views import HostView, JobView, ProcessorView
+from samza_dagster.errors import Refused
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.drain_order import DrainRules, Sight, drain_units
+from samza_dagster.orchestration.units import NEW, Kind, State, Step, Unit, may_begin
+
+pytestmark = pytest.mark.unit
+NAMES = [f"h{n}" for n in range(6)]
+
+
+def job(
+    at: dict[str, str], free: dict[str, int | None], memory: int | None = 300, most: int | None = 4
+) -> JobView:
+    return JobView(
+        job_name="demo",
+        job_id="1",
+        deployment_id="run-1",
+        processors={
+            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
+            for p, host in at.items()
+        },
+        hosts={h: HostView(h, "alive", free_memory_mb=mb) for h, mb in free.items()},
+        container_memory_mb=memory,
+        coordinator="samza_dagster",
+        max_standbys=most,
+    )
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[JobView, Sight]:
+    """A legal job of up to six groups on six hosts, with any room and any lags."""
+    at: dict[str, str] = {}
+    lags: dict[str, int | None] = {}
+    for group in range(draw(st.integers(1, 6))):
+        hosts = draw(st.permutations(NAMES))[: draw(st.integers(1, 3))]
+        for number, host in enumerate(hosts):
+            pid = str(group) if number == 0 else f"{group}-{number - 1}"
+            at[pid] = host
+            if draw(st.booleans()):
+                lags[pid] = draw(st.one_of(st.none(), st.integers(0, 200)))
+    free = {name: draw(st.sampled_from([None, 0, 299, 300, 700, 5_000])) for name in NAMES}
+    return job(at, free), Sight(lags, 100)
+
+
+def carried_out(view: JobView, units: list[Unit]) -> tuple[dict[str, str], dict[str, int]]:
+    """Where everybody is in the end, and the containers that each host took at most."""
+    at = {p: str(known.host) for p, known in view.processors.items()}
+    taken = dict.fromkeys(view.hosts, 0)
+    for unit in units:
+        for step in unit.steps:
+            if step.kind is Kind.PLACE:
+                assert step.destination not in {
+                    h for p, h in at.items() if group_of(p) == unit.group and p != step.processor
+                }
+                at[step.processor] = step.destination
+            elif step.kind is Kind.START_STANDBY:
+                assert step.destination not in {
+                    h for p, h in at.items() if group_of(p) == unit.group
+                }
+        slot = next(s.destination for s in unit.steps if s.destination)
+        taken[slot] += 1
+    return at, taken
+
+
+@given(placements())
+def test_a_drain_empties_the_host_and_breaks_no_rule_on_the_way(
+    given_job: tuple[JobView, Sight],
+) -> None:
+    """Or it is refused as a whole: no step puts two of a group on one host, or overfills one."""
+    view, sight = given_job
+    try:
+        units = drain_units(view, "h0", sight, DrainRules())
+    except Refused:
+        return
+    at, taken = carried_out(view, units)
+    assert "h0" not in at.values()
+    for name, count in taken.items():
+        free = view.hosts[name].free_memory_mb
+        assert free is None or count * 300 <= free
+    for group in {group_of(p) for p in at}:
+        hosts = [h for p, h in at.items() if group_of(p) == group]
+        assert len(hosts) == len(set(hosts))
+    moved = {p for p, known in view.processors.items() if at[p] != known.host}
+    assert {p for p, known in view.processors.items() if known.host == "h0"} <= moved
+
+
+@given(placements())
+def test_a_drain_is_refused_only_when_there_is_no_way(given_job: tuple[JobView, Sight]) -> None:
+    """With room for everybody on a host that has none of the job, it never is."""
+    view, sight = given_job
+    hosts = {**view.hosts, "empty": HostView("empty", "alive", free_memory_mb=100_000)}
+    roomy = JobView(**{**vars(view), "hosts": hosts})
+    assert drain_units(roomy, "h0", sight, DrainRules()) is not None
+
+
+def test_who_has_a_choice_makes_room_for_who_has_none() -> None:
+    """0-0 may go to h2 alone, 1-0 to h2 or h3: each has room for one."""
+    at = {"0": "h1", "0-0": "h0", "0-1": "h3", "1": "h1", "1-0": "h0"}
+    view = job(at, {"h0": 0, "h1": 0, "h2": 300, "h3": 300})
+    units = drain_units(view, "h0", Sight({}, 0), DrainRules())
+    assert {u.processor: u.steps[0].destination for u in units} == {"0-0": "h2", "1-0": "h3"}
+
+
+def test_the_refusal_names_each_host_and_what_is_missing() -> None:
+    """Room for one more, of which memory, without whose group."""
+    view = job({"0": "h1", "0-0": "h0", "1": "h1", "1-0": "h0"}, {"h0": 0, "h1": 900, "h2": 300})
+    with pytest.raises(Refused) as refused:
+        drain_units(view, "h0", Sight({}, 0), DrainRules())
+    assert "1-0 (relocate): h2 would be full" in refused.value.seen
+    assert refused.value.fix == (
+        "room for 1 more on a host that is alive with 300 MiB free and has no container of group 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lags", "cold", "what"),
+    [
+        ({"0": 0, "0-0": 5}, False, "swap"),
+        ({"0": 0, "0-0": 101}, False, "via-new-standby"),
+        ({"0": 0, "0-0": None}, False, "via-new-standby"),
+        ({"0": 0, "0-0": 101}, True, "move"),
+        ({}, False, "move"),
+    ],
+)
+def test_how_an_active_leaves(lags: dict[str, int | None], cold: bool, what: str) -> None:
+    """By a warm standby, by a new one, or as it is."""
+    view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 0, "h2": 900})
+    (unit,) = drain_units(view, "h0", Sight(lags, 100), DrainRules(cold=cold))
+    assert unit.what == what
+
+
+def test_as_many_standbys_as_are_allowed_leave_no_room_for_one_more() -> None:
+    """The refusal says what would help."""
+    view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 0, "h2": 900}, most=1)
+    with pytest.raises(Refused, match="at most 1 are allowed"):
+        drain_units(view, "h0", Sight({"0": 0, "0-0": 101}, 100), DrainRules())
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Unit], int, list[int]]:
+    groups = draw(st.lists(st.integers(0, 4), min_size=1, max_size=10))
+    units = [
+        Unit(f"{g}-{n}", "w", "y", (Step("s", Kind.PLACE, f"{g}-{n}"),))
+        for n, g in enumerate(groups)
+    ]
+    ends = draw(st.lists(st.integers(0, 9), min_size=40, max_size=40))
+    return units, draw(st.integers(1, 4)), ends
+
+
+@given(histories())
+def test_units_keep_the_bound_and_the_group_rule_and_all_get_done(
+    history: tuple[list[Unit], int, list[int]],
+) -> None:
+    """Whichever ends first: at most K run, never two of a group, everybody once."""
+    units, at_once, ends = history
+    states: dict[int, State] = {}
+    begun: list[int] = []
+    for end in ends:
+        for number in may_begin(units, states, at_once):
+            states[number] = State.RUNNING
+            begun.append(number)
+        running = [n for n, s in states.items() if s is State.RUNNING]
+        assert len(running) <= at_once
+        assert len({units[n].group for n in running}) == len(running)
+        if running:
+            states[running[end % len(running)]] = State.DONE
+    assert sorted(begun) == list(range(len(units)))
+
+
+@given(histories(), st.integers(0, 9))
+def test_after_a_failure_nothing_begins(
+    history: tuple[list[Unit], int, list[int]], failed: int
+) -> None:
+    """What runs then is followed to its end."""
+    units, at_once, _ = history
+    assume(failed < len(units))
+    assert may_begin(units, {failed: State.FAILED}, at_once) == []
+
+
+def test_a_unit_is_read_back_from_its_record() -> None:
+    """A re-execution carries out the plan that was made."""
+    steps = (Step("spin_up", Kind.START_STANDBY, "0", "h1"), Step("warm", Kind.WAIT_WARM, NEW))
+    unit = Unit("0", "via-new-standby", "cold", steps)
+    assert Unit.from_json(unit.to_json()) == unit

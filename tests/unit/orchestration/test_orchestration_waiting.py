@@ -1,0 +1,105 @@
+"""What a run waits for: how a look is judged, and that looks add up to what samples say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.orchestration.waiting import (
+    Met,
+    Wait,
+    Watched,
+    look,
+    met,
+    read_met,
+    read_wait,
+    told,
+)
+from samza_dagster.readiness import Bounds, LagAt, steadiness
+
+pytestmark = pytest.mark.unit
+WAIT = Wait(("0-1",), limit=100, steady_s=30, deadline_ms=1_000_000, number=1, run="r")
+
+
+def watched(lags: list[tuple[int, int | None]], gap_ms: int = 15_000) -> Watched | None:
+    seen: Watched | None = None
+    for at_ms, lag in lags:
+        seen = look(WAIT, seen, {"0-1": lag}, at_ms, gap_ms)
+    return seen
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 40_000), st.one_of(st.none(), st.integers(0, 200))),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_looks_kept_as_one_time_say_what_all_samples_say(
+    steps: list[tuple[int, int | None]],
+) -> None:
+    """The cursor needs no samples: where small is 0 to the limit, small is flat."""
+    at_ms, samples = 0, list[LagAt]()
+    for step, lag in steps:
+        at_ms += step
+        samples.append(LagAt(at_ms, lag))
+    verdict = steadiness(samples, at_ms, Bounds(100, 100, 30_000, 15_000))
+    seen = watched([(s.at_ms, s.records) for s in samples])
+    assert seen is not None
+    assert (met(WAIT, seen, ["0-1"]) is not None) is verdict.steady
+    since = seen.since_ms.get("0-1", at_ms)
+    assert at_ms - since == verdict.steady_for_ms
+
+
+def test_one_of_several_is_enough() -> None:
+    """Whoever waits for several goes on with the first."""
+    wait = Wait(("0-1", "1-1"), 100, 0, 1_000, 1, "r")
+    seen = look(wait, None, {"0-1": 5_000, "1-1": 3}, 10, 15_000)
+    why = met(wait, seen, ["0-1", "1-1"])
+    assert why is not None
+    assert why.steady_ms == {"1-1": 0}
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "processors", "why"),
+    [(999_999, ["0-1"], None), (1_000_000, ["0-1"], "deadline"), (5, ["0"], "isn't in the job")],
+)
+def test_what_can_come_true_no_more_is_continued_to_fail(
+    at_ms: int, processors: list[str], why: str | None
+) -> None:
+    """A deadline that is over, a standby that is gone: the run says so itself."""
+    found = met(WAIT, look(WAIT, None, {"0-1": 9_000}, at_ms, 15_000), processors)
+    assert (found is None) is (why is None)
+    assert found is None or (why or "") in found.why
+
+
+def test_a_missed_tick_begins_the_steady_time_anew() -> None:
+    """Nobody knows what the lag was meanwhile."""
+    seen = watched([(0, 1), (10_000, 1), (40_000, 1)])
+    assert seen is not None
+    assert seen.since_ms == {"0-1": 40_000}
+
+
+def test_a_clock_that_went_back_begins_anew() -> None:
+    """A sample from the future proves nothing."""
+    seen = watched([(50_000, 1), (10_000, 1)])
+    assert seen is not None
+    assert seen.since_ms == {"0-1": 10_000}
+
+
+def test_tags_are_read_back_and_others_passed_over() -> None:
+    """A tag somebody else wrote is no wait."""
+    assert read_wait(WAIT.to_text()) == WAIT
+    why = Met({"0-1": 30_000}, 7, 9, "steady")
+    assert read_met(why.to_text()) == why
+    for text in (None, "", "[]", "{}", '{"version":1}', "no json", '{"version":2,"what":"x"}'):
+        assert read_wait(text) is None
+        assert read_met(text) is None
+
+
+def test_a_wait_is_told_in_one_line() -> None:
+    """How far, how long, what is wanted, how long it may still take."""
+    seen = look(WAIT, None, {"0-1": 42}, 10_000, 15_000)
+    text = told(WAIT, seen, {"0-1": 42})
+    assert text == "0-1 42 records behind, steady for 0 s; wanted ≤ 100 for 30 s within 990 s"
