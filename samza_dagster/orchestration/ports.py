@@ -74,6 +74,11 @@ class ActionView(Protocol):
         ...
 
     @property
+    def processor_id(self) -> str:
+        """Whom it is for."""
+        ...
+
+    @property
     def stage(self) -> str:
         """`reserving-standby`, `stopping-standby`, `reserving`, `held`, `stopping`, `starting`, …."""
         ...
@@ -125,6 +130,11 @@ class JobView(Protocol):
     @property
     def actions(self) -> Sequence[ActionView]:
         """Actions in flight; `stage` is of our coordinator's alone."""
+        ...
+
+    @property
+    def queued(self) -> Sequence[ActionView]:
+        """Requests that wait; their `stage` is `queued`."""
         ...
 
 
@@ -195,6 +205,11 @@ class Asked(Protocol):
         ...
 
     @property
+    def deployment_id(self) -> str:
+        """The deployment that it is meant for."""
+        ...
+
+    @property
     def timestamp(self) -> int:
         """When, in ms since the epoch."""
         ...
@@ -220,6 +235,11 @@ class ReplicaLag(Protocol):
     @property
     def lag(self) -> int | None:
         """Records still to be read; None when it isn't known."""
+        ...
+
+    @property
+    def observed_at_ms(self) -> int | None:
+        """When the replica told it, ms since the epoch; None when nobody told."""
         ...
 
 
@@ -303,6 +323,12 @@ class Placement(Protocol):
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response to a request, or None."""
+        ...
+
+    def history(
+        self, processor_id: str | None = None, *, limit: int | None = None
+    ) -> Sequence[PlacementResponse]:
+        """The newest response to each request that is still on record, oldest first."""
         ...
 
     def wait(

@@ -42,13 +42,15 @@ def tags_from_run_config(run_config: object, tags: Mapping[str, str]) -> dict[st
     if JOB not in tags or ACTION not in tags:
         return {}
     for config in _op_configs(run_config):
+        implied: dict[str, str] = {}
         processor = config.get("processor")
         if isinstance(processor, str) and processor:
-            implied = {GROUP: group_tag(tags[JOB], processor)}
-            for tag, field in _FROM_CONFIG.items():
-                value = config.get(field)
-                if isinstance(value, str) and value:
-                    implied[tag] = value
+            implied[GROUP] = group_tag(tags[JOB], processor)
+        for tag, field in _FROM_CONFIG.items():
+            value = config.get(field)
+            if isinstance(value, str) and value:
+                implied[tag] = value
+        if implied:
             return implied
     return {}
 

@@ -1,0 +1,365 @@
+"""A rolling bounce as it goes: looks, decides, asks, until nothing is left or it is told to end.
+
+All that it does is asked under ids of its root, so a killed bounce is begun again from
+what the requests and the record of those that are back tell.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.bounce_canary import CanaryWatch
+from samza_dagster.orchestration.bounce_order import (
+    Next,
+    Phase,
+    Position,
+    Stand,
+    busy_groups,
+    what_next,
+)
+from samza_dagster.orchestration.bounce_plan import BouncePlan, expected_s, mode_of, spell
+from samza_dagster.orchestration.bounce_restart import Bounced, Restart, attempt_of
+from samza_dagster.orchestration.ports import JobView, Placement, ReplicaLag
+from samza_dagster.orchestration.requests import Asked
+
+POLL_S = 0.25
+LOOK_MS = 1_000
+LAG_MS = 2_000
+HEARTBEAT_MS = 30_000
+HISTORY_MS = 30_000
+PAUSE, ABORT = "pause", "abort"
+_PLACED_NOTHING = re.compile(r"BAD_REQUEST|Request [0-9a-f-]{36} |.*runs on untouched")
+
+
+class End(StrEnum):
+    """How a bounce ended, as run tag `samza/bounce` has it."""
+
+    DONE = "done"
+    PAUSED = "paused"
+    ABORTED = "aborted"
+    STOPPED = "stopped"
+
+
+class Ledger(Protocol):
+    """Where a bounce is told and recorded, and where its orders come from."""
+
+    def log(self, text: str) -> None:
+        """One line for who watches the run."""
+        ...
+
+    def finished(self, row: Bounced, done: int, total: int) -> None:
+        """Records a processor that is back, or has failed."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """How far it is, in a few words."""
+        ...
+
+    def control(self) -> str:
+        """`pause`, `abort`, or nothing."""
+        ...
+
+    def check_passed(self, since_ms: int) -> bool | None:
+        """What the plan's asset check says since then; None while it says nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a bounce and of each processor."""
+
+    end: End
+    because: str
+    rows: tuple[Bounced, ...]
+
+    def are(self, *stands: Stand) -> list[Bounced]:
+        """The rows that stand so."""
+        return [row for row in self.rows if row.stand in stands]
+
+
+class Bounce:
+    """One run's part of a bounce.
+
+    `known` are those that an earlier run of the chain saw back, `failed` those whose
+    failure this run isn't to try again.
+    """
+
+    def __init__(
+        self,
+        client: Placement,
+        plan: BouncePlan,
+        root: str,
+        ledger: Ledger,
+        holds: dict[str, str],
+        *,
+        known: Mapping[str, Bounced] | None = None,
+        failed: Mapping[str, Bounced] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._client = client
+        self._plan = plan
+        self._root = root
+        self._ledger = ledger
+        self._holds = holds
+        self._known = known or {}
+        self._failed = failed or {}
+        self._sleep = sleep
+        self._now_ms = now_ms
+        self._rows: dict[str, Bounced] = {}
+        self._asked: dict[str, Asked] = {}
+        self._restarts: dict[str, Restart] = {}
+        self._lags: dict[str, list[ReplicaLag]] = {}
+        self._placed: dict[str, tuple[str, int]] = {}
+        self._due = dict.fromkeys(("look", "lag", "heartbeat", "history"), 0)
+        self._canary = CanaryWatch(client, plan, ledger.check_passed)
+        self._idle_since: int | None = None
+        self._away_since: int | None = None
+        self._told = ""
+        self._because = ""
+
+    def run(self) -> Result:
+        """Goes on until the end; what is only held is given back however that comes."""
+        try:
+            return self._run()
+        except BaseException:
+            self.give_back()
+            raise
+
+    def result(self, end: End, because: str) -> Result:
+        """All rows in the order of the plan, as they are now."""
+        return Result(end, because, tuple(self._rows.get(p, self._plan.row(p)) for p in self._plan.processors))
+
+    def give_back(self) -> None:
+        """Releases what was asked and hasn't stopped anything."""
+        held = [r for r in self._restarts.values() if r.is_held_only]
+        mine = {r.row.uuid: self._holds.pop(r.row.uuid) for r in held}
+        for restart in held:
+            self._holds[restart.row.uuid] = mine[restart.row.uuid]
+            self._ledger.log(f"{restart.row.processor}: {restart.give_back()}")
+            self._rows[restart.row.processor] = restart.row
+
+    def _run(self) -> Result:
+        self._take_up()
+        while True:
+            try:
+                ended = self._turn()
+                self._away_since = None
+            except Unreachable as error:
+                ended = None
+                self._away(error)
+            if ended is not None:
+                self._tell_progress()
+                return ended
+            self._sleep(POLL_S)
+
+    def _take_up(self) -> None:
+        """Finds each processor where its requests say that it stands."""
+        view = self._client.view()
+        self._rows = {p: self._plan.row(p) for p in self._plan.processors}
+        for p, row in list(self._rows.items()):
+            if p not in view.processors:
+                self._rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
+                continue
+            asked = attempt_of(self._client, self._root, p, view.deployment_id)
+            self._asked[p] = asked
+            known, failed = self._known.get(p), self._failed.get(p)
+            if known is not None and known.uuid == asked.uuid:
+                self._rows[p] = known
+            elif failed is not None:
+                self._rows[p] = failed
+            elif asked.destination is None:
+                self._rows[p] = replace(row, attempt=asked.attempt, uuid=asked.uuid)
+            else:
+                self._ledger.log(f"{p}: request {asked.uuid} was asked before: following it")
+                self._begin(p)
+
+    def _turn(self) -> Result | None:
+        now = self._now_ms()
+        order = self._ledger.control()
+        if order == ABORT:
+            return self._abort()
+        view = self._client.view()
+        self._step(view, now)
+        self._read_history(now)
+        position = self._position(view, order)
+        todo = what_next(self._plan.units, self._plan.limits, position, now)
+        if todo.phase is Phase.JUDGING:
+            verdict = self._canary.judge(view, self._rows, now)
+            if verdict.passed is not None:
+                self._ledger.log(f"canary: {verdict.why}")
+            todo = replace(todo, because=verdict.why)
+            position = replace(position, judged=verdict.passed)
+            if verdict.passed is not None:
+                todo = what_next(self._plan.units, self._plan.limits, position, now)
+            if verdict.passed is False:
+                todo = replace(todo, because=f"{todo.because}: {verdict.why}")
+        for p in todo.ask:
+            self._begin(p)
+        self._heartbeat(todo, now)
+        if todo.phase is Phase.ENDED:
+            return self._ended(order, todo.because)
+        return self._too_idle(todo, now)
+
+    def _position(self, view: JobView, order: str) -> Position:
+        placed: dict[str, list[int]] = {}
+        for processor, at in self._placed.values():
+            placed.setdefault(processor, []).append(at)
+        return Position(
+            stands={p: self._rows[p].stand for p in self._plan.processors},
+            back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
+            judged=self._canary.passed,
+            busy=busy_groups(view, {row.uuid for row in self._rows.values()}),
+            placed_at_ms=placed,
+            halt="it is paused" if order == PAUSE else "",
+        )
+
+    def _begin(self, p: str) -> None:
+        row = self._rows.get(p, self._plan.row(p))
+        restart = self._restarts[p] = Restart(
+            self._client,
+            self._root,
+            row,
+            self._plan.patience,
+            self._holds,
+            former=self._plan.executions.get(p),
+            coordinator=self._plan.coordinator,
+        )
+        now = self._now_ms()
+        try:
+            restart.begin(self._asked[p], now)
+        except Unreachable:
+            # Written or not: the same id is asked again.
+            self._rows[p] = replace(restart.row, stand=Stand.WAITING)
+            raise
+        self._placed[restart.row.uuid] = p, now
+        self._changed(p, restart)
+
+    def _step(self, view: JobView, now: int) -> None:
+        look = self._is_due("look", LOOK_MS, now)
+        for p, restart in self._restarts.items():
+            row = restart.row
+            if row.stand not in (Stand.IN_FLIGHT, Stand.STUCK):
+                continue
+            if p not in view.processors:
+                restart.row = replace(row, stand=Stand.GONE, why="it is no longer in the job")
+                self._changed(p, restart)
+                continue
+            if row.in_ms is not None:
+                if not look:
+                    continue
+                self._read_lags(now)
+            if restart.step(view, self._lags, now):
+                self._changed(p, restart)
+
+    def _changed(self, p: str, restart: Restart) -> None:
+        row = self._rows[p] = restart.row
+        self._ledger.log(f"{p} on {row.now_on or row.host}: {row.stand}: {row.why}")
+        if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
+            self._ledger.finished(row, self._done(), len(self._rows))
+            self._tell_progress()
+
+    def _read_lags(self, now: int) -> None:
+        if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now):
+            return
+        self._lags = {}
+        for replica in self._client.lag():
+            self._lags.setdefault(replica.processor_id, []).append(replica)
+
+    def _read_history(self, now: int) -> None:
+        if not self._is_due("history", HISTORY_MS, now):
+            return
+        for response in self._client.history():
+            if not _PLACED_NOTHING.match(response.response_message):
+                self._placed[response.uuid] = response.processor_id, response.timestamp
+
+    def _is_due(self, what: str, every_ms: int, now: int) -> bool:
+        if now < self._due[what]:
+            return False
+        self._due[what] = now + every_ms
+        return True
+
+    def _abort(self) -> Result:
+        self.give_back()
+        for row in self._rows.values():
+            if row.stand in (Stand.IN_FLIGHT, Stand.STUCK):
+                self._ledger.log(
+                    f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
+                )
+        return self.result(End.ABORTED, "it was aborted")
+
+    def _ended(self, order: str, because: str) -> Result:
+        rest = [r for r in self._rows.values() if r.stand not in (Stand.BACK, Stand.GONE)]
+        if not rest:
+            return self.result(End.DONE, "all are back")
+        if order == PAUSE:
+            return self.result(End.PAUSED, "it was paused")
+        return self.result(End.STOPPED, because)
+
+    def _too_idle(self, todo: Next, now: int) -> Result | None:
+        """The end of a bounce that may touch nobody for too long."""
+        flying = any(row.stand is Stand.IN_FLIGHT for row in self._rows.values())
+        if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
+            self._idle_since = None
+            return None
+        self._idle_since = self._idle_since or now
+        limit = self._plan.patience.request_s
+        if now - self._idle_since <= limit * 1000:
+            return None
+        return self.result(End.STOPPED, f"nobody may be touched for {limit:g} s: {todo.because}")
+
+    def _away(self, error: Unreachable) -> None:
+        now = self._now_ms()
+        if self._away_since is None:
+            self._away_since = now
+            self._ledger.log(f"waiting for who doesn't answer: {error}")
+        if now - self._away_since > self._plan.patience.request_s * 1000:
+            raise error
+
+    def _heartbeat(self, todo: Next, now: int) -> None:
+        if todo.because and todo.because != self._because:
+            self._ledger.log(f"{todo.phase}: {todo.because}")
+        self._because = todo.because
+        if self._is_due("heartbeat", HEARTBEAT_MS, now):
+            flying = [r for r in self._rows.values() if r.stand is Stand.IN_FLIGHT]
+            sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
+            self._ledger.log(f"{todo.phase}: {self._progress()}; {sees or 'nobody is in flight'}")
+            self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        text = self._progress()
+        if text != self._told:
+            self._told = text
+            self._ledger.progress(text)
+
+    def _progress(self) -> str:
+        """`7/20, about 12 min left`."""
+        rows = self._rows
+        seconds: dict[str, list[float]] = {}
+        for row in rows.values():
+            if row.seconds is not None:
+                seconds.setdefault(mode_of(row.processor), []).append(row.seconds)
+        means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
+        left = [p for p in self._plan.processors if rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT)]
+        canary = {p for u in self._plan.units[: self._plan.limits.canaries] for p in u.processors}
+        took = expected_s(
+            left,
+            self._plan.limits,
+            {**self._plan.measured.seconds, **means},
+            canaries_left=sum(p in canary for p in left),
+        )
+        done = f"{self._done()}/{len(rows)}"
+        bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
+        failed = f", {bad} failed" if bad else ""
+        if not left:
+            return f"{done}{failed}"
+        return f"{done}{failed}, {'time left not known yet' if took is None else f'about {spell(took)} left'}"
+
+    def _done(self) -> int:
+        return sum(row.stand in (Stand.BACK, Stand.GONE) for row in self._rows.values())
