@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce_order import LAST_SEEN_STATE
 from samza_dagster.orchestration.bounce_plan import BouncePlan
-from samza_dagster.orchestration.bounce_restart import Bounced
+from samza_dagster.orchestration.bounce_row import Bounced
 from samza_dagster.orchestration.moves import RUNNING
 from samza_dagster.orchestration.ports import JobView, Placement
 
@@ -79,7 +79,9 @@ class CanaryWatch:
             if found is None or found.state not in (RUNNING, LAST_SEEN_STATE):
                 return Verdict(False, f"{row.processor} is {found.state if found else 'gone'}")
             if row.execution and found.execution_id != row.execution:
-                return Verdict(False, f"{row.processor} runs as {found.execution_id}: it died since")
+                return Verdict(
+                    False, f"{row.processor} runs as {found.execution_id}: it died since"
+                )
         patience = self._plan.patience
         for row in canary:
             if (

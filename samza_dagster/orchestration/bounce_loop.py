@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Protocol
+from dataclasses import replace
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.bounce_canary import CanaryWatch
@@ -23,64 +21,19 @@ from samza_dagster.orchestration.bounce_order import (
     busy_groups,
     what_next,
 )
-from samza_dagster.orchestration.bounce_plan import BouncePlan, expected_s, mode_of, spell
-from samza_dagster.orchestration.bounce_restart import Bounced, Restart, attempt_of
+from samza_dagster.orchestration.bounce_plan import BouncePlan
+from samza_dagster.orchestration.bounce_progress import Ledger, Progress
+from samza_dagster.orchestration.bounce_restart import Restart, attempt_of
+from samza_dagster.orchestration.bounce_row import Bounced, End, Result
 from samza_dagster.orchestration.ports import JobView, Placement, ReplicaLag
 from samza_dagster.orchestration.requests import Asked
 
 POLL_S = 0.25
 LOOK_MS = 1_000
 LAG_MS = 2_000
-HEARTBEAT_MS = 30_000
 HISTORY_MS = 30_000
 PAUSE, ABORT = "pause", "abort"
 _PLACED_NOTHING = re.compile(r"BAD_REQUEST|Request [0-9a-f-]{36} |.*runs on untouched")
-
-
-class End(StrEnum):
-    """How a bounce ended, as run tag `samza/bounce` has it."""
-
-    DONE = "done"
-    PAUSED = "paused"
-    ABORTED = "aborted"
-    STOPPED = "stopped"
-
-
-class Ledger(Protocol):
-    """Where a bounce is told and recorded, and where its orders come from."""
-
-    def log(self, text: str) -> None:
-        """One line for who watches the run."""
-        ...
-
-    def finished(self, row: Bounced, done: int, total: int) -> None:
-        """Records a processor that is back, or has failed."""
-        ...
-
-    def progress(self, text: str) -> None:
-        """How far it is, in a few words."""
-        ...
-
-    def control(self) -> str:
-        """`pause`, `abort`, or nothing."""
-        ...
-
-    def check_passed(self, since_ms: int) -> bool | None:
-        """What the plan's asset check says since then; None while it says nothing."""
-        ...
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a bounce and of each processor."""
-
-    end: End
-    because: str
-    rows: tuple[Bounced, ...]
-
-    def are(self, *stands: Stand) -> list[Bounced]:
-        """The rows that stand so."""
-        return [row for row in self.rows if row.stand in stands]
 
 
 class Bounce:
@@ -117,12 +70,11 @@ class Bounce:
         self._restarts: dict[str, Restart] = {}
         self._lags: dict[str, list[ReplicaLag]] = {}
         self._placed: dict[str, tuple[str, int]] = {}
-        self._due = dict.fromkeys(("look", "lag", "heartbeat", "history"), 0)
+        self._progress = Progress(ledger, plan)
+        self._due: dict[str, int] = {}
         self._canary = CanaryWatch(client, plan, ledger.check_passed)
         self._idle_since: int | None = None
         self._away_since: int | None = None
-        self._told = ""
-        self._because = ""
 
     def run(self) -> Result:
         """Goes on until the end; what is only held is given back however that comes."""
@@ -134,7 +86,9 @@ class Bounce:
 
     def result(self, end: End, because: str) -> Result:
         """All rows in the order of the plan, as they are now."""
-        return Result(end, because, tuple(self._rows.get(p, self._plan.row(p)) for p in self._plan.processors))
+        return Result(
+            end, because, tuple(self._rows.get(p, self._plan.row(p)) for p in self._plan.processors)
+        )
 
     def give_back(self) -> None:
         """Releases what was asked and hasn't stopped anything."""
@@ -155,7 +109,7 @@ class Bounce:
                 ended = None
                 self._away(error)
             if ended is not None:
-                self._tell_progress()
+                self._progress.tell(self._rows)
                 return ended
             self._sleep(POLL_S)
 
@@ -202,7 +156,7 @@ class Bounce:
                 todo = replace(todo, because=f"{todo.because}: {verdict.why}")
         for p in todo.ask:
             self._begin(p)
-        self._heartbeat(todo, now)
+        self._progress.heartbeat(todo, self._rows, now)
         if todo.phase is Phase.ENDED:
             return self._ended(order, todo.because)
         return self._too_idle(todo, now)
@@ -259,11 +213,8 @@ class Bounce:
                 self._changed(p, restart)
 
     def _changed(self, p: str, restart: Restart) -> None:
-        row = self._rows[p] = restart.row
-        self._ledger.log(f"{p} on {row.now_on or row.host}: {row.stand}: {row.why}")
-        if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
-            self._ledger.finished(row, self._done(), len(self._rows))
-            self._tell_progress()
+        self._rows[p] = restart.row
+        self._progress.changed(restart.row, self._rows)
 
     def _read_lags(self, now: int) -> None:
         if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now):
@@ -280,7 +231,7 @@ class Bounce:
                 self._placed[response.uuid] = response.processor_id, response.timestamp
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
-        if now < self._due[what]:
+        if now < self._due.get(what, 0):
             return False
         self._due[what] = now + every_ms
         return True
@@ -321,45 +272,3 @@ class Bounce:
             self._ledger.log(f"waiting for who doesn't answer: {error}")
         if now - self._away_since > self._plan.patience.request_s * 1000:
             raise error
-
-    def _heartbeat(self, todo: Next, now: int) -> None:
-        if todo.because and todo.because != self._because:
-            self._ledger.log(f"{todo.phase}: {todo.because}")
-        self._because = todo.because
-        if self._is_due("heartbeat", HEARTBEAT_MS, now):
-            flying = [r for r in self._rows.values() if r.stand is Stand.IN_FLIGHT]
-            sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
-            self._ledger.log(f"{todo.phase}: {self._progress()}; {sees or 'nobody is in flight'}")
-            self._tell_progress()
-
-    def _tell_progress(self) -> None:
-        text = self._progress()
-        if text != self._told:
-            self._told = text
-            self._ledger.progress(text)
-
-    def _progress(self) -> str:
-        """`7/20, about 12 min left`."""
-        rows = self._rows
-        seconds: dict[str, list[float]] = {}
-        for row in rows.values():
-            if row.seconds is not None:
-                seconds.setdefault(mode_of(row.processor), []).append(row.seconds)
-        means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
-        left = [p for p in self._plan.processors if rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT)]
-        canary = {p for u in self._plan.units[: self._plan.limits.canaries] for p in u.processors}
-        took = expected_s(
-            left,
-            self._plan.limits,
-            {**self._plan.measured.seconds, **means},
-            canaries_left=sum(p in canary for p in left),
-        )
-        done = f"{self._done()}/{len(rows)}"
-        bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
-        failed = f", {bad} failed" if bad else ""
-        if not left:
-            return f"{done}{failed}"
-        return f"{done}{failed}, {'time left not known yet' if took is None else f'about {spell(took)} left'}"
-
-    def _done(self) -> int:
-        return sum(row.stand in (Stand.BACK, Stand.GONE) for row in self._rows.values())

@@ -139,7 +139,9 @@ def order_of(
         )
         return tuple(Unit(p.processor_id, (p.processor_id,)) for p in wanted)
     on: dict[str, list[str]] = {}
-    for p in sorted(wanted, key=lambda p: (not is_standby(p.processor_id), natural(p.processor_id))):
+    for p in sorted(
+        wanted, key=lambda p: (not is_standby(p.processor_id), natural(p.processor_id))
+    ):
         on.setdefault(p.host or "", []).append(p.processor_id)
     hosts = sorted(on, key=lambda h: (any(not is_standby(p) for p in on[h]), load[h], h))
     return tuple(Unit(host, tuple(on[host])) for host in hosts)
@@ -229,7 +231,7 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
     failed = {group_of(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
     free = limits.at_once - len(at.are(Stand.IN_FLIGHT, Stand.STUCK))
     if limits.unit == HOSTS:
-        pool = next(([u] for u in pool if _has_work(u, at, failed)), [])
+        pool = [unit for unit in pool if _has_work(unit, at, failed)][:1]
     ask: list[str] = []
     why_not: list[str] = []
     until: list[int] = []

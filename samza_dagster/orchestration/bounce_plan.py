@@ -10,7 +10,7 @@ from typing import Any
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.bounce_order import Limits, Unit, order_of
-from samza_dagster.orchestration.bounce_restart import Bounced, Patience
+from samza_dagster.orchestration.bounce_row import Bounced, Patience
 from samza_dagster.orchestration.moves import OURS, HostRow, host_map
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView

@@ -13,7 +13,7 @@ import dagster as dg
 from samza_dagster.orchestration import bounce_runs
 from samza_dagster.orchestration.bounce_order import Stand
 from samza_dagster.orchestration.bounce_plan import BouncePlan, Judge, Measured
-from samza_dagster.orchestration.bounce_restart import Bounced
+from samza_dagster.orchestration.bounce_row import Bounced
 from samza_dagster.orchestration.history import GROUP
 
 KEY = dg.AssetKey("bounce_history")
@@ -74,9 +74,7 @@ class RunLedger:
     def progress(self, text: str) -> None:
         """Run tag `samza/progress`, which lists of runs show."""
         self._context.log.info(f"progress: {text}")
-        self._context.instance.add_run_tags(
-            self._context.run.run_id, {bounce_runs.PROGRESS: text}
-        )
+        self._context.instance.add_run_tags(self._context.run.run_id, {bounce_runs.PROGRESS: text})
 
     def control(self) -> str:
         """Run tag `samza/bounce-control`, read once a second."""
@@ -91,9 +89,7 @@ class RunLedger:
         return check_result(self._context.instance, self._plan.judge, since_ms)
 
 
-def check_result(
-    instance: dg.DagsterInstance, judge: Judge | None, since_ms: int
-) -> bool | None:
+def check_result(instance: dg.DagsterInstance, judge: Judge | None, since_ms: int) -> bool | None:
     """Whether the check's newest result passed; None when there is none since `since_ms`."""
     if judge is None:
         return None
@@ -117,9 +113,7 @@ def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> lis
     return rows
 
 
-def known_back(
-    instance: dg.DagsterInstance, root: str
-) -> dict[str, Bounced]:
+def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
     """Processors that a run of this bounce saw back, by their newest record."""
     runs = reversed(bounce_runs.chain(instance, root))
     newest = {row.processor: row for row in recorded(instance, runs)}
@@ -181,7 +175,6 @@ def former_plan(
 
 
 def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
-    fields = cast("dict[str, Any]", metadata[ROW].value)
-    return Bounced(**{**fields, "stand": Stand(fields["stand"])})
-
-
+    fields = dict(cast("dict[str, Any]", metadata[ROW].value))
+    fields["stand"] = Stand(fields["stand"])
+    return Bounced(**fields)

@@ -8,12 +8,13 @@ with a bounce finds it where it stands.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce_order import LAST_SEEN_STATE, Stand
+from samza_dagster.orchestration.bounce_row import Bounced, Patience
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import OURS, RUNNING
 from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView, ReplicaLag
@@ -25,46 +26,6 @@ from samza_dagster.orchestration.requests import (
     request_uuid,
 )
 from samza_dagster.placement import texts
-
-
-@dataclass(frozen=True)
-class Patience:
-    """Seconds that a restart may take, and the lag in records that it must come back to.
-
-    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag.
-    """
-
-    expiry_s: float
-    request_s: float
-    verify_s: float
-    lag_s: float
-    lag_limit: int
-
-
-@dataclass(frozen=True)
-class Bounced:
-    """One processor's bounce as it is shown and recorded. Times in ms since the epoch.
-
-    `down_s` is from its stop until it checked in, by the coordinator's clock; None when
-    the stop wasn't told. `seconds` is from its request until its place was free.
-    """
-
-    processor: str
-    host: str
-    mode: str
-    stand: Stand = Stand.WAITING
-    attempt: int = 0
-    uuid: str = ""
-    asked_ms: int | None = None
-    stop_ms: int | None = None
-    in_ms: int | None = None
-    back_ms: int | None = None
-    down_s: float | None = None
-    seconds: float | None = None
-    lag: int | None = None
-    now_on: str = ""
-    execution: str = ""
-    why: str = ""
 
 
 def attempt_of(client: Placement, root: str, processor_id: str, deployment_id: str | None) -> Asked:
@@ -225,9 +186,7 @@ class Restart:
                 why=f"no end {limit}: {self.row.why}; the coordinator goes on with it",
             )
 
-    def _verify(
-        self, view: JobView, lags: Mapping[str, Sequence[ReplicaLag]], now_ms: int
-    ) -> None:
+    def _verify(self, view: JobView, lags: Mapping[str, Sequence[ReplicaLag]], now_ms: int) -> None:
         pid = self.row.processor
         found = view.processors.get(pid)
         lag, missing = self._lag(lags.get(pid, ()))
@@ -287,13 +246,18 @@ class Restart:
         if len(known) < len(replicas):
             return greatest, "its lag isn't known since it started"
         if greatest is not None and greatest > self._patience.lag_limit:
-            return greatest, f"it is {greatest:,} records behind, limit {self._patience.lag_limit:,}"
+            return (
+                greatest,
+                f"it is {greatest:,} records behind, limit {self._patience.lag_limit:,}",
+            )
         return greatest, ""
 
     def _verified(self, lag: int | None) -> str:
         parts = ["it runs"]
         if not is_standby(self.row.processor):
-            parts.append("and processes" if self._patience.verify_s else "(processing not waited for)")
+            parts.append(
+                "and processes" if self._patience.verify_s else "(processing not waited for)"
+            )
         if lag is not None:
             parts.append(f"with a lag of {lag:,}")
         return " ".join(parts)

@@ -97,9 +97,7 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 def hindrance(instance: dg.DagsterInstance, job: str) -> str:
     """Why no bounce of a job may be launched by a clock now; empty when one may."""
     for run in bounces(instance, job, (*_AT_WORK, *_COMING)):
-        return (
-            f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
-        )
+        return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
     newest = next(iter(bounces(instance, job)), None)
     if newest is not None and newest.tags.get(BOUNCE) == PAUSED:
         return f"bounce {newest.run_id} is paused ({newest.tags.get(PROGRESS, '')}): resume or abort it first"

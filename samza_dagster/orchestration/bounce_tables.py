@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce_loop import End, Result
 from samza_dagster.orchestration.bounce_order import Stand
 from samza_dagster.orchestration.bounce_plan import BouncePlan, spell
-from samza_dagster.orchestration.bounce_restart import Bounced
+from samza_dagster.orchestration.bounce_row import Bounced, End, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.tables import map_markdown, map_table, table

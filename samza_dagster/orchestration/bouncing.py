@@ -11,7 +11,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration import bounce_runs
 from samza_dagster.orchestration.bounce_config import RollingBounceConfig
-from samza_dagster.orchestration.bounce_loop import Bounce, End, Result
+from samza_dagster.orchestration.bounce_loop import Bounce
 from samza_dagster.orchestration.bounce_plan import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce_record import (
     RunLedger,
@@ -20,6 +20,7 @@ from samza_dagster.orchestration.bounce_record import (
     known_back,
     measured,
 )
+from samza_dagster.orchestration.bounce_row import End, Result
 from samza_dagster.orchestration.bounce_tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
@@ -61,7 +62,9 @@ def plan_bounce(
         notices = _check_first(client, plan)
     text = describe(plan)
     if former is not None:
-        text += "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
+        text += (
+            "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
+        )
     text += "".join(f"\n- {notice}" for notice in notices)
     context.log.info(text)
     metadata: Metadata = {
@@ -78,9 +81,7 @@ def plan_bounce(
 
 
 @dg.op(out=dg.Out(Result, description="What became of each container."))
-def bounce(
-    context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource
-) -> Result:
+def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource) -> Result:
     """Restarts one container after the other, and goes on only when it is back.
 
     Run tag `samza/bounce-control` = `pause` or `abort` is heard within a second.

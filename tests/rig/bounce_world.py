@@ -59,7 +59,8 @@ class BounceWorld:
 
     `ends` are the ends of a processor's next restarts, SUCCEEDED without one; a time in
     `reserve_ms` etc. is how long that part of each restart takes. `slow` are actives that
-    never process again, `far` processors whose lag stays above any limit.
+    never process again, `far` processors whose lag stays above any limit, `crowded` those
+    whose place is never reserved.
     """
 
     at: dict[str, str] = field(default_factory=lambda: dict(DEMO))
@@ -76,6 +77,7 @@ class BounceWorld:
     far: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     never_ends: set[str] = field(default_factory=set)
+    crowded: set[str] = field(default_factory=set)
     others: tuple[ActionView, ...] = ()
     earlier: list[PlacementResponse] = field(default_factory=list)
     requests: dict[str, Restarted] = field(default_factory=dict)
@@ -197,8 +199,9 @@ class BounceWorld:
         if uuid not in self.requests:
             ends = self.ends.get(processor)
             end = ends.pop(0) if ends else (StatusCode.SUCCEEDED, texts.started("its host"))
+            reserve_ms = 10**9 if processor in self.crowded else self.reserve_ms
             self.requests[uuid] = Restarted(
-                uuid, processor, self.now_ms, hold, end, self.deployment, self.reserve_ms
+                uuid, processor, self.now_ms, hold, end, self.deployment, reserve_ms
             )
 
     def in_flight(self) -> list[str]:
@@ -378,4 +381,3 @@ def earlier_restart(processor: str, at_ms: int, n: int = 0) -> PlacementResponse
         timestamp=at_ms,
         response_message=texts.started("host"),
     )
-

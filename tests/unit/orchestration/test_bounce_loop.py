@@ -14,10 +14,10 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce_config import BounceUnit, RollingBounceConfig
-from samza_dagster.orchestration.bounce_loop import Bounce, End, Result
+from samza_dagster.orchestration.bounce_loop import Bounce
 from samza_dagster.orchestration.bounce_order import Stand
 from samza_dagster.orchestration.bounce_plan import BouncePlan, make_plan
-from samza_dagster.orchestration.bounce_restart import Bounced
+from samza_dagster.orchestration.bounce_row import Bounced, End, Result
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, Killed, earlier_restart
@@ -212,7 +212,6 @@ def test_after_the_budget_is_spent_what_is_in_flight_is_finished() -> None:
     """And nothing else is asked."""
     world, book = BounceWorld(at=many(4, 4)), Book()
     world.ends = {"0-0": [(StatusCode.FAILED, texts.expired("no room"))]}
-    world.reserve_ms = 600
     result = run(world, book, plan_of(world, at_once=2, stop_after_failures=1))
     assert result.end is End.STOPPED
     assert "the budget of failures is spent: 0-0" in result.because
@@ -245,7 +244,7 @@ def test_a_request_without_an_end_keeps_its_place_and_its_group() -> None:
 
 def test_a_hold_that_takes_too_long_is_given_back() -> None:
     """Nothing was stopped, so its place is free; it counts as a failure."""
-    world, book = BounceWorld(reserve_ms=10**9), Book()
+    world, book = BounceWorld(crowded={"0-0"}), Book()
     result = run(world, book, plan_of(world, timeout_s=30))
     assert result.end is End.STOPPED
     assert world.released == ["0-0"]
@@ -310,22 +309,19 @@ def test_a_pause_finishes_what_is_in_flight_and_a_later_run_does_the_rest() -> N
 
 def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     """One was committed, the other wasn't."""
-    world, book = BounceWorld(at=many(3, 3)), Book()
+    world, book = BounceWorld(crowded={"1-0"}), Book()
 
     def abort(world: BounceWorld) -> None:
-        stopping = [r for r in world.requests.values() if r.stop_ms is not None]
-        if stopping:
-            world.reserve_ms = 10**9
-        if len(world.requests) == 4:
+        if any(r.stop_ms is not None for r in world.requests.values()):
             book.order = "abort"
 
     world.on_sleep = abort
-    result = run(world, book, plan_of(world, at_once=3))
+    result = run(world, book, plan_of(world, at_once=2))
     assert result.end is End.ABORTED
-    assert world.released == [world.order()[3]]
-    flying = [r.processor for r in result.are(Stand.IN_FLIGHT)]
-    assert all(any(f"{p}: request" in line for line in book.lines) for p in flying)
-    assert result.are(Stand.WAITING)
+    assert world.released == ["1-0"]
+    assert [r.processor for r in result.are(Stand.IN_FLIGHT)] == ["0-0"]
+    assert any("0-0: request" in line and "in flight" in line for line in book.lines)
+    assert [r.processor for r in result.are(Stand.WAITING)] == ["1-0", "0", "1"]
 
 
 @given(

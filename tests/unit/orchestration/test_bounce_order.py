@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,8 +109,8 @@ def test_no_processor_is_placed_in_a_row_that_samza_would_count_to_three(waits: 
         now = max(now + wait, ready_again_ms(placed, now + wait))
         assert ready_again_ms(placed, now) == now
         placed.append(now)
-    gaps = [b - a < PACE_MS for a, b in zip(placed, placed[1:], strict=False)]
-    assert not any(a and b for a, b in zip(gaps, gaps[1:], strict=False))
+    gaps = [b - a < PACE_MS for a, b in pairwise(placed)]
+    assert not any(a and b for a, b in pairwise(gaps))
 
 
 def test_a_third_placement_in_a_row_waits_for_the_end_of_the_window() -> None:
@@ -137,7 +139,12 @@ MOVES = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["back", "fail", 
     moves=MOVES,
 )
 def test_the_limits_hold_in_every_history(
-    at: dict[str, str], unit: str, at_once: int, canaries: int, stop_after: int, moves: list[tuple[int, str]]
+    at: dict[str, str],
+    unit: str,
+    at_once: int,
+    canaries: int,
+    stop_after: int,
+    moves: list[tuple[int, str]],
 ) -> None:
     """K at once, never two of a group, the canary alone, nothing asked after the budget is spent,
 
