@@ -24,7 +24,7 @@ from samza_dagster.orchestration.bounce_order import (
 from samza_dagster.orchestration.bounce_plan import BouncePlan
 from samza_dagster.orchestration.bounce_progress import Ledger, Progress
 from samza_dagster.orchestration.bounce_restart import Restart, attempt_of
-from samza_dagster.orchestration.bounce_row import Bounced, End, Result
+from samza_dagster.orchestration.bounce_row import Bounced, End, Lags, Result
 from samza_dagster.orchestration.ports import JobView, Placement, ReplicaLag
 from samza_dagster.orchestration.requests import Asked
 
@@ -68,7 +68,7 @@ class Bounce:
         self._rows: dict[str, Bounced] = {}
         self._asked: dict[str, Asked] = {}
         self._restarts: dict[str, Restart] = {}
-        self._lags: dict[str, list[ReplicaLag]] = {}
+        self._lags: Lags | None = None
         self._placed: dict[str, tuple[str, int]] = {}
         self._progress = Progress(ledger, plan)
         self._due: dict[str, int] = {}
@@ -219,9 +219,10 @@ class Bounce:
     def _read_lags(self, now: int) -> None:
         if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now):
             return
-        self._lags = {}
+        of: dict[str, list[ReplicaLag]] = {}
         for replica in self._client.lag():
-            self._lags.setdefault(replica.processor_id, []).append(replica)
+            of.setdefault(replica.processor_id, []).append(replica)
+        self._lags = Lags(now, of)
 
     def _read_history(self, now: int) -> None:
         if not self._is_due("history", HISTORY_MS, now):

@@ -7,17 +7,16 @@ with a bounce finds it where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce_order import LAST_SEEN_STATE, Stand
-from samza_dagster.orchestration.bounce_row import Bounced, Patience
+from samza_dagster.orchestration.bounce_row import Bounced, Lags, Patience
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import OURS, RUNNING
-from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView, ReplicaLag
+from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView
 from samza_dagster.orchestration.requests import (
     MOST_ATTEMPTS,
     Asked,
@@ -108,7 +107,7 @@ class Restart:
             self._holds.pop(asked.uuid, None)
             self._fail(str(error))
 
-    def step(self, view: JobView, lags: Mapping[str, Sequence[ReplicaLag]], now_ms: int) -> bool:
+    def step(self, view: JobView, lags: Lags | None, now_ms: int) -> bool:
         """Looks at the request or the container once; True when something changed."""
         before = self.row
         if self.row.in_ms is None:
@@ -186,10 +185,10 @@ class Restart:
                 why=f"no end {limit}: {self.row.why}; the coordinator goes on with it",
             )
 
-    def _verify(self, view: JobView, lags: Mapping[str, Sequence[ReplicaLag]], now_ms: int) -> None:
+    def _verify(self, view: JobView, lags: Lags | None, now_ms: int) -> None:
         pid = self.row.processor
         found = view.processors.get(pid)
-        lag, missing = self._lag(lags.get(pid, ()))
+        lag, missing = self._lag(lags)
         why_not = self._not_running(found) or self._not_processing() or missing
         self.row = replace(
             self.row,
@@ -231,10 +230,13 @@ class Restart:
             return ""
         return "no input offset grew in a commit since then"
 
-    def _lag(self, replicas: Sequence[ReplicaLag]) -> tuple[int | None, str]:
+    def _lag(self, lags: Lags | None) -> tuple[int | None, str]:
         """Its greatest lag, and what is missing for it to be back under the limit."""
         if not self._patience.lag_s:
             return None, ""
+        if lags is None or lags.at_ms < self._began_ms:
+            return None, "its lag is to be read"
+        replicas = lags.of.get(self.row.processor, ())
         standby = is_standby(self.row.processor)
         told = [
             r.lag

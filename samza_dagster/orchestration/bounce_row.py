@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from samza_dagster.orchestration.bounce_order import Stand
+from samza_dagster.orchestration.ports import ReplicaLag
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,14 @@ class Bounced:
     now_on: str = ""
     execution: str = ""
     why: str = ""
+
+
+@dataclass(frozen=True)
+class Lags:
+    """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock."""
+
+    at_ms: int
+    of: Mapping[str, Sequence[ReplicaLag]]
 
 
 class End(StrEnum):

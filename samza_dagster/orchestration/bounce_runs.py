@@ -15,6 +15,7 @@ BOUNCE = "samza/bounce"
 CONTROL = "samza/bounce-control"
 PROGRESS = "samza/progress"
 ROOT = "samza/bounce-root"
+RESUMES = "samza/bounce-resumes"
 RETRY_NUMBER = "dagster/retry_number"
 
 PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
@@ -26,7 +27,7 @@ _AT_WORK = (
     dg.DagsterRunStatus.CANCELING,
 )
 _COMING = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.QUEUED)
-_ENDED = (
+ENDED = (
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
@@ -135,7 +136,7 @@ def steer(
     none, `Refused` when the action doesn't fit the run.
     """
     run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
-    state, is_over = run.tags.get(BOUNCE, ""), run.status in _ENDED
+    state, is_over = run.tags.get(BOUNCE, ""), run.status in ENDED
     fits = (
         is_over and state != DONE
         if action is BounceAction.resume
@@ -162,11 +163,11 @@ def _newest_for(
     instance: dg.DagsterInstance, action: BounceAction, job: str | None
 ) -> dg.DagsterRun:
     if action is BounceAction.resume:
-        found = bounces(instance, job, _ENDED, {BOUNCE: PAUSED})
+        found = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
     else:
         found = bounces(instance, job, (*_AT_WORK, *_COMING))
         if not found and action is BounceAction.abort:
-            found = bounces(instance, job, _ENDED, {BOUNCE: PAUSED})
+            found = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
     if not found:
         raise InvalidInput(
             f"a bounce to {action.value}",

@@ -14,6 +14,8 @@ from samza_dagster.orchestration.acting import (
     stop,
     verify_placement,
 )
+from samza_dagster.orchestration.bounce_steering import control_bounce_job
+from samza_dagster.orchestration.bouncing import rolling_bounce_job
 from samza_dagster.orchestration.planning import (
     PLAN,
     plan_fail_over,
@@ -95,10 +97,14 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
     """The placement jobs of one Samza job; `job` is `<name>/<id>`."""
     return [
-        graph.to_job(  # pyright: ignore[reportUnknownMemberType]
-            name=graph.name,
-            executor_def=dg.in_process_executor,
-            tags=job_tags(job, graph.name),
-        )
-        for graph in GRAPHS
+        *(
+            graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+                name=graph.name,
+                executor_def=dg.in_process_executor,
+                tags=job_tags(job, graph.name),
+            )
+            for graph in GRAPHS
+        ),
+        rolling_bounce_job(job),
+        control_bounce_job(job),
     ]

@@ -113,8 +113,13 @@ def test_everybody_is_restarted_once_in_order(coordinator: CoordinatorKind) -> N
 def test_a_row_tells_how_long_it_was_down_and_when_it_was_back() -> None:
     """Down from its stop until it checked in; its place was free when its lag was back."""
     world, book = BounceWorld(), Book()
-    result = run(world, book, plan_of(world, only=["0"]))
-    (row,) = result.rows
+    result = run(world, book, plan_of(world, only=["0", "0-0"]))
+    standby, row = result.rows
+    assert standby.why == "it runs with a lag of 0"
+    assert standby.seconds is not None
+    assert (
+        standby.seconds >= (world.reserve_ms + world.stop_ms + world.start_ms + world.lag_ms) / 1000
+    )
     assert row.down_s == pytest.approx((world.stop_ms + world.start_ms) / 1000, abs=0.5)
     assert row.seconds is not None
     assert row.seconds >= (world.reserve_ms + world.stop_ms + world.start_ms + world.lag_ms) / 1000
