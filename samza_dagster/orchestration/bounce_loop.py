@@ -23,7 +23,7 @@ from samza_dagster.orchestration.bounce_order import (
 )
 from samza_dagster.orchestration.bounce_plan import BouncePlan
 from samza_dagster.orchestration.bounce_progress import Ledger, Progress
-from samza_dagster.orchestration.bounce_restart import Restart, attempt_of
+from samza_dagster.orchestration.bounce_restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce_row import Bounced, End, Lags, Result
 from samza_dagster.orchestration.ports import JobView, Placement, ReplicaLag
 from samza_dagster.orchestration.requests import Asked
@@ -116,17 +116,20 @@ class Bounce:
     def _take_up(self) -> None:
         """Finds each processor where its requests say that it stands."""
         view = self._client.view()
+        there = on_record(self._client, view)
         self._rows = {p: self._plan.row(p) for p in self._plan.processors}
         for p, row in list(self._rows.items()):
             if p not in view.processors:
                 self._rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
                 continue
-            asked = attempt_of(self._client, self._root, p, view.deployment_id)
-            self._asked[p] = asked
-            known, failed = self._known.get(p), self._failed.get(p)
-            if known is not None and known.uuid == asked.uuid:
+            known = self._known.get(p)
+            if known is not None:
                 self._rows[p] = known
-            elif failed is not None:
+                continue
+            asked = attempt_of(self._client, self._root, p, view.deployment_id, there)
+            self._asked[p] = asked
+            failed = self._failed.get(p)
+            if failed is not None:
                 self._rows[p] = failed
             elif asked.destination is None:
                 self._rows[p] = replace(row, attempt=asked.attempt, uuid=asked.uuid)

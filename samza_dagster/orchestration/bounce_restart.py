@@ -7,6 +7,7 @@ with a bounce finds it where it stands.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from samza_dagster.errors import InvalidInput
@@ -27,12 +28,29 @@ from samza_dagster.orchestration.requests import (
 from samza_dagster.placement import texts
 
 
-def attempt_of(client: Placement, root: str, processor_id: str, deployment_id: str | None) -> Asked:
-    """The first attempt that is neither failed nor lost with a deployment that is over."""
+def on_record(client: Placement, view: JobView) -> set[str]:
+    """Requests that wait, run or have an answer: what isn't among them was never asked."""
+    waiting = {action.uuid for action in (*view.actions, *view.queued)}
+    return waiting | {response.uuid for response in client.history()}
+
+
+def attempt_of(
+    client: Placement,
+    root: str,
+    processor_id: str,
+    deployment_id: str | None,
+    known: Collection[str],
+) -> Asked:
+    """The first attempt that is neither failed nor lost with a deployment that is over.
+
+    `known` are the requests on record: one that isn't costs no read.
+    """
     for attempt in range(MOST_ATTEMPTS):
         uuid = request_uuid(root, f"bounce/{processor_id}", attempt)
-        response = client.response(uuid)
-        found = response or client.request(uuid) or client.own_request(uuid)
+        response = client.response(uuid) if uuid in known else None
+        found = response
+        if found is None and uuid in known:
+            found = client.request(uuid) or client.own_request(uuid)
         if found is None:
             return Asked(uuid, attempt, None)
         lost = found.deployment_id != deployment_id and not (

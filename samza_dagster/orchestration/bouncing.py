@@ -101,7 +101,9 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
         )
         try:
             result = rolling.run()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, dg.DagsterExecutionInterruptedError):
+                instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: bounce_runs.ABORTED})
             ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
             context.log.warning(summary(plan, ended))
             raise

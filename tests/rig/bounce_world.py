@@ -168,6 +168,11 @@ class BounceWorld:
             for r in self.requests.values()
             if r.statuses and not r.ended and r.deployment == self.deployment
         ]
+        queued = [
+            ActionView(r.uuid, r.processor, "LAST_SEEN", "queued", r.asked_ms)
+            for r in self.requests.values()
+            if not r.statuses and r.deployment == self.deployment
+        ]
         down = {
             r.processor
             for r in self.requests.values()
@@ -192,6 +197,7 @@ class BounceWorld:
             hosts={h: HostView(h, "alive" if ours else "last-seen") for h in self.at.values()},
             coordinator=self.coordinator,
             actions=(*actions, *self.others),
+            queued=tuple(queued),
         )
 
     def ask(self, uuid: str, processor: str, *, hold: bool) -> None:
