@@ -175,10 +175,12 @@ def _task(name: str, partition: int, mode: str) -> dict[str, object]:
 def topics(*, actives: int = 2) -> tuple[Topic, ...]:
     """All topics of the job; `TASKS_PER_CONTAINER` input partitions per active."""
     compact = (("cleanup.policy", "compact"),)
+    # Each container's start reads the two whole: what a segment holds isn't compacted yet.
+    short = (*compact, ("segment.bytes", str(1024 * 1024)))
     tasks = actives * TASKS_PER_CONTAINER
     return (
-        Topic(naming.coordinator_stream_topic(JOB_NAME, JOB_ID), 1, compact),
-        Topic(naming.checkpoint_topic(JOB_NAME, JOB_ID), 1, compact),
+        Topic(naming.coordinator_stream_topic(JOB_NAME, JOB_ID), 1, short),
+        Topic(naming.checkpoint_topic(JOB_NAME, JOB_ID), 1, short),
         Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
         Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
         Topic(CHANGELOG_TOPIC, tasks, (*compact, ("segment.bytes", str(16 * 1024 * 1024)))),

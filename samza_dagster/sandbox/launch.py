@@ -22,6 +22,7 @@ _LOG_LEVELS = (
     ("org.apache.samza.container", "info"),
     ("org.apache.samza.runtime", "info"),
     ("org.apache.samza.storage", "info"),  # says how many records a restore read
+    ("org.apache.samza.checkpoint", "error"),  # a line for each checkpoint of the other version
     ("org.apache.samza.config", "error"),
     ("org.apache.samza.execution", "error"),
     ("org.apache.samza.system.kafka", "error"),
