@@ -69,6 +69,7 @@ class Bounce:
         self._asked: dict[str, Asked] = {}
         self._restarts: dict[str, Restart] = {}
         self._lags: Lags | None = None
+        self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
         self._progress = Progress(ledger, plan)
         self._due: dict[str, int] = {}
@@ -142,8 +143,7 @@ class Bounce:
         order = self._ledger.control()
         if order == ABORT:
             return self._abort()
-        view = self._client.view()
-        self._step(view, now)
+        view = self._step(now)
         self._read_history(now)
         position = self._position(view, order)
         todo = what_next(self._plan.units, self._plan.limits, position, now)
@@ -198,8 +198,12 @@ class Bounce:
         self._placed[restart.row.uuid] = p, now
         self._changed(p, restart)
 
-    def _step(self, view: JobView, now: int) -> None:
+    def _step(self, now: int) -> JobView:
+        """Looks at each request, and once a second at what runs; the job as it is after that."""
         look = self._is_due("look", LOOK_MS, now)
+        if look or self._view is None:
+            self._view = self._client.view()
+        view, changed = self._view, False
         for p, restart in self._restarts.items():
             row = restart.row
             if row.stand not in (Stand.IN_FLIGHT, Stand.STUCK):
@@ -214,6 +218,10 @@ class Bounce:
                 self._read_lags(now)
             if restart.step(view, self._lags, now):
                 self._changed(p, restart)
+                changed = changed or restart.row.stand is not row.stand
+        if changed:  # a place is free: what is decided now goes by the job as it is now
+            view = self._view = self._client.view()
+        return view
 
     def _changed(self, p: str, restart: Restart) -> None:
         self._rows[p] = restart.row

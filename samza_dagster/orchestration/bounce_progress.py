@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from samza_dagster.orchestration.bounce_plan import BouncePlan, expected_s, mode
 from samza_dagster.orchestration.bounce_row import Bounced
 
 HEARTBEAT_MS = 30_000
+_NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
 
 
 class Ledger(Protocol):
@@ -45,10 +47,15 @@ class Progress:
         self._told = ""
         self._because = ""
         self._due_ms = 0
+        self._forms: dict[str, str] = {}
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
-        """One processor stands elsewhere."""
-        self._ledger.log(f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}")
+        """One processor stands elsewhere; a number that changes alone is left to the heartbeat."""
+        told = f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}"
+        form = _NUMBERS.sub("", told)
+        if self._forms.get(row.processor) != form:
+            self._forms[row.processor] = form
+            self._ledger.log(told)
         if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
             self._ledger.finished(row, _done(rows), len(rows))
             self.tell(rows)

@@ -185,7 +185,13 @@ class Restart:
     def _commit(self, at_ms: int) -> None:
         step = f"bounce-commit/{self.row.processor}"
         uuid = request_uuid(self._root, step, self.row.attempt)
-        self._client.commit(self.row.uuid, uuid=uuid)
+        try:
+            self._client.commit(self.row.uuid, uuid=uuid)
+        except InvalidInput as error:
+            # It has ended since it was read, which the next look tells; or it stays so until the
+            # time for it is over.
+            self.row = replace(self.row, why=f"held; {error}")
+            return
         self._holds.pop(self.row.uuid, None)
         self._committed = True
         # Until its stop is told: it comes after the hold, so this is no later.

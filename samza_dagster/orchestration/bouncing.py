@@ -12,6 +12,7 @@ from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration import bounce_runs
 from samza_dagster.orchestration.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.bounce_loop import Bounce
+from samza_dagster.orchestration.bounce_order import natural
 from samza_dagster.orchestration.bounce_plan import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce_record import (
     RunLedger,
@@ -161,13 +162,20 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
 
 
 def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
-    """What the client says of the first ones; raises `Refused` when one would be refused now."""
+    """What is to be known before; raises `Refused` when one of the first would be refused now."""
     notices: dict[str, None] = {}
-    for processor in plan.processors[:CHECKED]:
-        if processor not in client.view().processors:
-            continue
+    there = client.view().processors
+    for processor in [p for p in plan.processors if p in there][:CHECKED]:
         ruled = client.plan(processor, LAST_SEEN)
         if ruled.refusal is not None:
             raise Refused(f"bounce of {processor}: {ruled.refusal}")
         notices.update(dict.fromkeys(ruled.notices))
+    mine = set(plan.processors)
+    lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
+    unknown = sorted({r.processor_id for r in lags if r.lag is None}, key=natural)
+    if unknown:
+        notices[
+            f"nobody tells the lag of {', '.join(unknown[:20])}: without a metrics reporter they don't"
+            " count as back; lag_timeout_s 0 doesn't wait for lag"
+        ] = None
     return list(notices)

@@ -94,6 +94,15 @@ def test_a_dry_run_tells_the_order_and_writes_nothing(
     assert bounce(instance).success
 
 
+def test_a_lag_that_nobody_tells_is_noticed_before_anything_is_asked(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """A standby without reports would never count as back."""
+    world.mute = {"1-0"}
+    result = bounce(instance, dry_run=True)
+    assert "nobody tells the lag of 1-0" in metadata(result, "plan_bounce")["what"]
+
+
 def test_a_name_that_is_not_there_is_refused(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -163,16 +172,16 @@ def test_an_asset_check_judges_the_canary(
     assert len(world.order()) == (4 if passed else 1)
 
 
+@pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
-    ("coordinator", "kill_at"),
-    [("samza", 30), ("samza", 90), *(("samza_dagster", n) for n in (9, 20, 47, 64, 120))],
+    ("call", "nth"),
+    [("reserve", 2), ("commit", 1), ("commit", 4), ("response", 9), ("processing", 2), ("lag", 5)],
 )
-def test_a_run_killed_at_any_call_is_gone_on_with(
-    world: BounceWorld, instance: dg.DagsterInstance, coordinator: str, kill_at: int
+def test_a_run_killed_between_an_ask_and_its_answer_is_gone_on_with(
+    world: BounceWorld, instance: dg.DagsterInstance, call: str, nth: int, after: bool
 ) -> None:
-    """From failure, before or after the call got through: everybody is bounced once."""
-    world.coordinator = coordinator  # pyright: ignore[reportAttributeAccessIssue]
-    world.kill_at, world.kill_after = kill_at, bool(kill_at % 2)
+    """Re-executed from failure: everybody is asked once, restarted once, and seen back."""
+    world.kill_on, world.kill_after = (call, nth), after
     result = bounce(instance, at_once=2)
     assert not result.success
     again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
@@ -180,6 +189,21 @@ def test_a_run_killed_at_any_call_is_gone_on_with(
     assert world.restarts() == dict.fromkeys(world.at, 1)
     assert len(world.requests) == 4
     assert world.released == []
+
+
+@pytest.mark.parametrize(("call", "nth"), [("place", 1), ("place", 3), ("response", 20)])
+def test_under_samza_s_am_as_well(
+    world: BounceWorld, instance: dg.DagsterInstance, call: str, nth: int
+) -> None:
+    """One request each, and no hold; the run tells what the AM can't."""
+    world.coordinator = "samza"
+    world.kill_on, world.kill_after = (call, nth), True
+    result = bounce(instance, at_once=2)
+    assert "Samza's wire has no hold" in metadata(result, "plan_bounce")["what"]
+    again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
+    assert bounce(instance, again, at_once=2).success
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    assert len(world.requests) == 4
 
 
 def test_a_whole_re_execution_of_a_finished_bounce_asks_nothing(

@@ -20,6 +20,7 @@ from samza_dagster.client.views import (
     Progress,
     ReplicaLag,
 )
+from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.placement import texts
 
@@ -60,7 +61,7 @@ class BounceWorld:
     `ends` are the ends of a processor's next restarts, SUCCEEDED without one; a time in
     `reserve_ms` etc. is how long that part of each restart takes. `slow` are actives that
     never process again, `far` processors whose lag stays above any limit, `crowded` those
-    whose place is never reserved.
+    whose place is never reserved, `mute` those that report no lag.
     """
 
     at: dict[str, str] = field(default_factory=lambda: dict(DEMO))
@@ -71,12 +72,14 @@ class BounceWorld:
     start_ms: int = 2_200
     process_ms: int = 1_500
     lag_ms: int = 4_000
+    hold_ms: int = 120_000
     deployment: str = "run-1"
     ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
     slow: set[str] = field(default_factory=set)
     far: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     never_ends: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
     crowded: set[str] = field(default_factory=set)
     others: tuple[ActionView, ...] = ()
     earlier: list[PlacementResponse] = field(default_factory=list)
@@ -85,7 +88,9 @@ class BounceWorld:
     starts: dict[str, list[int]] = field(default_factory=dict)
     calls: int = 0
     kill_at: int | None = None
+    kill_on: tuple[str, int] | None = None
     kill_after: bool = False
+    of_kind: dict[str, int] = field(default_factory=dict[str, int])
     breaks: dict[int, BaseException] = field(default_factory=dict)
     on_sleep: Callable[[BounceWorld], None] | None = None
     opened: int = 0
@@ -132,6 +137,9 @@ class BounceWorld:
             held = texts.held(self.at[r.processor], 120_000)
             if r.statuses[-1].response_message != held:
                 self._say(r, StatusCode.IN_PROGRESS, held, reserved)
+            if now >= reserved + self.hold_ms:
+                host = self.at[r.processor]
+                self._end(r, StatusCode.FAILED, texts.hold_expired(host), reserved + self.hold_ms)
             return
         if r.stop_ms is None:
             r.stop_ms = reserved
@@ -224,7 +232,7 @@ class BounceClient:
         self._killed = False
         world.opened += 1
 
-    def _called(self, effect: Callable[[BounceWorld], Any]) -> Any:
+    def _called(self, name: str, effect: Callable[[BounceWorld], Any]) -> Any:
         """One call: counted, cut off before or after its effect when it is time for that."""
         world = self._world
         if self._killed:
@@ -233,7 +241,8 @@ class BounceClient:
         broken = world.breaks.pop(world.calls, None)
         if broken is not None:
             raise broken
-        last = world.calls == world.kill_at
+        world.of_kind[name] = world.of_kind.get(name, 0) + 1
+        last = world.calls == world.kill_at or (name, world.of_kind[name]) == world.kill_on
         self._killed = last
         if last and not world.kill_after:
             raise Killed
@@ -249,10 +258,10 @@ class BounceClient:
         """Nothing to release."""
 
     def view(self) -> JobView:
-        return self._called(lambda w: w.view())
+        return self._called("view", lambda w: w.view())
 
     def plan(self, processor_id: str, destination: str) -> Plan:
-        return self._called(lambda w: make_plan(w.view(), processor_id, destination))
+        return self._called("plan", lambda w: make_plan(w.view(), processor_id, destination))
 
     def place(
         self,
@@ -277,7 +286,7 @@ class BounceClient:
                 request_expiry=None,
             )
 
-        return self._called(write)
+        return self._called("place", write)
 
     def reserve(self, processor_id: str, destination: str, **more: Any) -> Asked:
         def write(world: BounceWorld) -> Asked:
@@ -285,17 +294,20 @@ class BounceClient:
             world.ask(more["uuid"], processor_id, hold=True)
             return self._asked(world, more["uuid"])
 
-        return self._called(write)
+        return self._called("reserve", write)
 
     def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
         def write(world: BounceWorld) -> Asked:
+            world.advance()
             r = world.requests[reservation]
+            if r.ended and not r.committed_by:
+                raise Refused("commit what is held", seen=r.statuses[-1].response_message)
             assert r.committed_by in ("", uuid), "two commits of one hold"
             if not r.committed_by:
                 r.committed_by, r.stop_ms = str(uuid), world.now_ms
             return self._asked(world, reservation)
 
-        return self._called(write)
+        return self._called("commit", write)
 
     def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
         def write(world: BounceWorld) -> Asked:
@@ -307,10 +319,10 @@ class BounceClient:
             world.released.append(r.processor)
             return self._asked(world, reservation)
 
-        return self._called(write)
+        return self._called("release", write)
 
     def wait(self, uuid: str, **_: Any) -> PlacementResponse:
-        return self._called(lambda w: w.requests[uuid].statuses[-1])
+        return self._called("wait", lambda w: w.requests[uuid].statuses[-1])
 
     def request(self, uuid: str) -> PlacementRequest | None:
         return None
@@ -323,7 +335,7 @@ class BounceClient:
             r = world.requests.get(uuid)
             return self._asked(world, uuid) if r is not None and not r.taken else None
 
-        return self._called(read)
+        return self._called("own_request", read)
 
     def response(self, uuid: str) -> PlacementResponse | None:
         def read(world: BounceWorld) -> PlacementResponse | None:
@@ -331,7 +343,7 @@ class BounceClient:
             r = world.requests.get(uuid)
             return r.statuses[-1] if r is not None and r.statuses else None
 
-        return self._called(read)
+        return self._called("response", read)
 
     def history(self, processor_id: str | None = None, *, limit: int | None = None) -> Any:
         def read(world: BounceWorld) -> tuple[PlacementResponse, ...]:
@@ -339,7 +351,7 @@ class BounceClient:
             mine = [r.statuses[-1] for r in world.requests.values() if r.statuses]
             return (*world.earlier, *mine)
 
-        return self._called(read)
+        return self._called("history", read)
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
         def read(world: BounceWorld) -> Progress:
@@ -350,7 +362,7 @@ class BounceClient:
             )
             return Progress(processor_id, since_ms, done, ())
 
-        return self._called(read)
+        return self._called("processing", read)
 
     def lag(self) -> tuple[ReplicaLag, ...]:
         def read(world: BounceWorld) -> tuple[ReplicaLag, ...]:
@@ -362,14 +374,14 @@ class BounceClient:
                     ReplicaLag(
                         *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
                         *("store", "log", 0, world.at[p], 1_000, 0),
-                        0 if caught_up else 1_000,
-                        world.now_ms,
+                        None if p in world.mute else 0 if caught_up else 1_000,
+                        None if p in world.mute else world.now_ms,
                         "metrics",
                     )
                 )
             return tuple(rows)
 
-        return self._called(read)
+        return self._called("lag", read)
 
     def _asked(self, world: BounceWorld, uuid: str) -> Asked:
         r = world.requests[uuid]

@@ -336,11 +336,21 @@ def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     coordinator=st.sampled_from(["samza", "samza_dagster"]),
     at_once=st.integers(1, 3),
     canaries=st.integers(0, 1),
+    away_s=st.sampled_from([1, 200]),
 )
 def test_a_bounce_killed_at_any_call_restarts_everybody_once(
-    kill_at: int, after: bool, again: int, coordinator: CoordinatorKind, at_once: int, canaries: int
+    kill_at: int,
+    after: bool,
+    again: int,
+    coordinator: CoordinatorKind,
+    at_once: int,
+    canaries: int,
+    away_s: int,
 ) -> None:
-    """Twice killed, before or after the call got through; then it goes on to its end."""
+    """Twice killed, before or after the call got through; then it goes on to its end.
+
+    Nobody looks for so long that a hold expires: it is reserved anew.
+    """
     world, book = BounceWorld(at=many(3, 3), coordinator=coordinator), Book()
     plan = plan_of(world, at_once=at_once, canaries=canaries, bake_s=5)
     world.calls, world.kill_after = 0, after
@@ -349,11 +359,11 @@ def test_a_bounce_killed_at_any_call_restarts_everybody_once(
         try:
             result = run(world, book, plan)
         except Killed:
-            world.now_ms += 1_000
+            world.now_ms += away_s * 1_000
             continue
         assert result.end is End.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
-    assert len(world.requests) == len(world.at)
+    assert away_s > 100 or len(world.requests) == len(world.at)
 
 
 def test_a_deployment_that_is_over_takes_its_requests_with_it() -> None:
@@ -374,3 +384,20 @@ def test_a_container_that_left_the_job_is_passed_over() -> None:
     result = run(world, book, plan)
     assert result.end is End.DONE
     assert [r.processor for r in result.are(Stand.GONE)] == ["1-0"]
+
+
+def test_a_hold_that_expires_before_its_commit_fails_that_one_alone() -> None:
+    """The coordinator was faster: the commit is refused, and the next look tells why."""
+    world, book = BounceWorld(hold_ms=1), Book()
+    result = run(world, book, plan_of(world, stop_after_failures=9))
+    assert result.end is End.STOPPED
+    assert {r.processor for r in result.are(Stand.FAILED)} == {"0-0", "1-0"}
+    assert all("not committed in time" in r.why for r in result.are(Stand.FAILED))
+    assert world.restarts() == {}
+
+
+def test_a_lag_that_shrinks_fills_no_log() -> None:
+    """A line when it begins to wait for it, then the heartbeat."""
+    world, book = BounceWorld(lag_ms=100_000), Book()
+    assert run(world, book, plan_of(world, only=["0-0"])).end is End.DONE
+    assert sum("records behind" in line for line in book.lines) <= 5
