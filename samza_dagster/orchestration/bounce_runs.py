@@ -15,11 +15,10 @@ BOUNCE = "samza/bounce"
 CONTROL = "samza/bounce-control"
 PROGRESS = "samza/progress"
 ROOT = "samza/bounce-root"
-RESUMES = "samza/bounce-resumes"
 RETRY_NUMBER = "dagster/retry_number"
 
 PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
-PAUSED, ABORTED, DONE = "paused", "aborted", "done"
+PAUSED, ABORTED, STOPPED, DONE = "paused", "aborted", "stopped", "done"
 HEARD = "heard"
 _AT_WORK = (
     dg.DagsterRunStatus.STARTING,
@@ -64,6 +63,7 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
     """Marks a run as one of its chain; returns the root. Tags copied from its parent are no orders.
 
     A retry that Dagster made by itself keeps the order that its parent didn't live to hear.
+    Raises `Refused` for one of a bounce that has ended by an order or by its limits.
     """
     root = root_of(run)
     tags = {ROOT: root, BOUNCE: state}
@@ -72,7 +72,20 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
     if CONTROL in run.tags and copied and RETRY_NUMBER not in run.tags:
         tags[CONTROL] = HEARD
     instance.add_run_tags(run.run_id, tags)
+    ended = parent.tags.get(BOUNCE) if parent is not None else None
+    if RETRY_NUMBER in run.tags and ended in (ABORTED, STOPPED):
+        raise Refused(
+            "a retry by Dagster itself goes on with a bounce whose worker died",
+            seen=f"run {run.parent_run_id} was {ended}",
+            fix="resume it, or re-execute it by hand",
+        )
     return root
+
+
+def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
+    """Ended bounces of a job that are told to resume and that no run has gone on with yet."""
+    told = bounces(instance, job, ENDED, {CONTROL: BounceAction.resume.value})
+    return [run for run in told if chain(instance, root_of(run))[0].run_id == run.run_id]
 
 
 def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
@@ -142,6 +155,13 @@ def steer(
         if action is BounceAction.resume
         else not is_over or (action is BounceAction.abort and state == PAUSED)
     )
+    later = chain(instance, root_of(run))[:1]
+    if is_over and later and later[0].run_id != run.run_id:
+        raise Refused(
+            f"{action.value} bounce {run.run_id}",
+            seen=f"run {later[0].run_id} went on with it",
+            fix=f"name that run: {action.value} {later[0].run_id[:8]}",
+        )
     if not fits:
         raise Refused(
             f"{action.value} bounce {run.run_id}",
@@ -162,12 +182,12 @@ def steer(
 def _newest_for(
     instance: dg.DagsterInstance, action: BounceAction, job: str | None
 ) -> dg.DagsterRun:
-    if action is BounceAction.resume:
-        found = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
-    else:
+    found: list[dg.DagsterRun] = []
+    if action is not BounceAction.resume:
         found = bounces(instance, job, (*_AT_WORK, *_COMING))
-        if not found and action is BounceAction.abort:
-            found = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
+    if not found and action is not BounceAction.pause:
+        paused = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
+        found = [run for run in paused if chain(instance, root_of(run))[0].run_id == run.run_id]
     if not found:
         raise InvalidInput(
             f"a bounce to {action.value}",

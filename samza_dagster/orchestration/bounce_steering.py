@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from samza_dagster.orchestration import bounce_runs
-from samza_dagster.orchestration.bounce_config import BounceAction, ControlBounceConfig
+from samza_dagster.orchestration.bounce_config import ControlBounceConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.tags import JOB, job_tags
 
@@ -65,15 +65,13 @@ def bounce_resume_sensor(job: str, *, running: bool = True) -> dg.SensorDefiniti
     def bounce_resume(
         context: dg.SensorEvaluationContext,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        wanted = {bounce_runs.CONTROL: BounceAction.resume.value}
-        found = bounce_runs.bounces(context.instance, job, bounce_runs.ENDED, wanted)
+        found = bounce_runs.to_resume(context.instance, job)
         for run in found:
             yield dg.RunRequest(
                 run_key=f"resume/{run.run_id}",
                 run_config=dict(run.run_config),
                 tags={
                     bounce_runs.ROOT: bounce_runs.root_of(run),
-                    bounce_runs.RESUMES: run.run_id,
                     **{tag: run.tags[tag] for tag in _KEPT if tag in run.tags},
                 },
             )

@@ -152,12 +152,17 @@ def rolling_bounce_graph() -> None:
 def rolling_bounce_job(job: str) -> dg.JobDefinition:
     """The bounce of one Samza job; `job` is `<name>/<id>`.
 
-    Its container group is its own name: the queue runs one bounce of a job at a time.
+    Its container group is its own name: the queue runs one bounce of a job at a time. Where
+    Dagster retries runs by itself, it does so for a dead worker alone.
     """
     return rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=bounce_runs.NAME,
         executor_def=dg.in_process_executor,
-        tags={**job_tags(job, bounce_runs.NAME), GROUP: f"{job}/{bounce_runs.NAME}"},
+        tags={
+            **job_tags(job, bounce_runs.NAME),
+            GROUP: f"{job}/{bounce_runs.NAME}",
+            "dagster/retry_on_asset_or_op_failure": "false",
+        },
     )
 
 

@@ -223,14 +223,30 @@ def test_a_retry_that_dagster_made_keeps_the_budget_of_the_dead_run(
 ) -> None:
     """What failed isn't asked again: only a person may want that."""
     world.ends = {"0-0": [NOT_STARTED]}
-    first = bounce(instance, stop_after_failures=1)
+    world.kill_on, world.kill_after = ("reserve", 2), True
+    first = bounce(instance, stop_after_failures=2)
     assert not first.success
     again = dg.ReexecutionOptions.from_failure(first.run_id, instance)
     retried = bounce(instance, again, tags={"dagster/retry_number": "1"})
-    assert not retried.success
+    told = metadata(retried, "bounce")
+    assert (told["bounced"], told["failed"], told["left"]) == (2, 1, 1)
+    assert world.order() == ["0-0", "1-0", "1"]
+    by_hand = dg.ReexecutionOptions.from_failure(retried.run_id, instance)
+    assert bounce(instance, by_hand).success
+    assert world.order() == ["0-0", "1-0", "1", "0-0", "0"]
+
+
+def test_a_bounce_that_was_stopped_is_not_gone_on_with_by_dagster_itself(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Retries of runs may be on in the instance: the job's tag keeps them to dead workers."""
+    world.ends = {"0-0": [NOT_STARTED]}
+    first = bounce(instance)
+    assert tags_of(instance, first)["dagster/retry_on_asset_or_op_failure"] == "false"
+    again = dg.ReexecutionOptions.from_failure(first.run_id, instance)
+    retried = bounce(instance, again, tags={"dagster/retry_number": "1"})
+    assert f"run {first.run_id} was stopped" in metadata(retried, "bounce")["seen"]
     assert world.order() == ["0-0"]
-    again = dg.ReexecutionOptions.from_failure(retried.run_id, instance)
-    assert bounce(instance, again).success
 
 
 def test_a_run_that_is_cancelled_gives_back_what_it_only_holds(

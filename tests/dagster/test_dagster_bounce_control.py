@@ -100,6 +100,11 @@ def test_a_pause_ends_the_run_as_a_success_and_the_sensor_goes_on_with_it(
     assert tags_of(instance, second)["samza/bounce"] == "done"
     assert world.restarts() == dict.fromkeys(world.at, 1)
     assert len(world.requests) == 4
+    assert resumed(instance) == []
+    with pytest.raises(Refused, match=f"run {second.run_id} went on with it"):
+        bounce_runs.steer(instance, BounceAction.resume, first.run_id)
+    with pytest.raises(InvalidInput, match="none is paused"):
+        bounce_runs.steer(instance, BounceAction.resume)
 
 
 def test_a_re_execution_resumes_as_well_and_copied_tags_are_no_orders(
