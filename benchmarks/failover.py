@@ -10,8 +10,8 @@ the state, side by side in one sandbox, in turns:
 - `cold host`: placed on a host whose copy of the state was wiped: the peer, what a
   restore from the changelog costs.
 
-Consumers of the job have a quota: on a loopback with a fast disk a restore of this size
-would cost nothing, in a cluster the network is shared.
+Consumers of the job have a quota, above what they read at rest: on a loopback with a fast
+disk a restore of this size would cost nothing, in a cluster the network is shared.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from tests.rig.sandbox_job import SandboxJob
 
 PLANNED_P50_MS, PLANNED_P95_MS, CRASH_MORE_MS = 4_000, 6_000, 1_000
 PATIENCE_S = 240.0
+RECORD_BYTES = 1_100  # of an input, and of what it changes in the changelog
 WARM = ("planned move", "failover")
 console = Console(stderr=True)
 
@@ -57,6 +58,7 @@ class Moves:
     def __init__(self, job: SandboxJob) -> None:
         self.job = job
         self.rest = KilledJob(job, patience_s=PATIENCE_S)
+        self.partitions = partitions_of("0", job.actives)
         self.judge = Judge(job.connection.bootstrap_servers)
         self.kinds: dict[str, Callable[[Processors], set[str]]] = {
             "planned move": self._planned,
@@ -80,7 +82,7 @@ class Moves:
         verdict = self.judge.judge(deadline_s=PATIENCE_S, window_ms=window)
         if not verdict.is_good:
             raise SystemExit(f"{kind}: {verdict}")
-        return max(gap.gap_ms for gap in verdict.gaps if gap.partition in partitions_of("0"))
+        return max(gap.gap_ms for gap in verdict.gaps if gap.partition in self.partitions)
 
     def _caught_up(self) -> None:
         until(
@@ -111,8 +113,9 @@ class Moves:
     def _cold(self, before: Processors) -> set[str]:
         host = free_host(self.job, before)
         state = self.job.simulated(host).state_directory
-        for store in state.glob(f"**/{demo_job.STORE}/Partition_[02]"):
-            shutil.rmtree(store)
+        for number in self.partitions:
+            for store in state.glob(f"**/{demo_job.STORE}/Partition_{number}"):
+                shutil.rmtree(store)
         self._place(host)
         return {"0"}
 
@@ -132,16 +135,23 @@ def limit_consumers(servers: str, bytes_a_second: int) -> None:
         raise SystemExit(f"no quota: {done.stdout}{done.stderr}")
 
 
-def measure(state_mb: float, moves: int, rate: float, quota: int) -> dict[str, list[int]]:
-    """Downtimes by kind, in ms, in the order measured."""
+def measure(
+    state_mb: float, moves: int, rate: float, quota: int, actives: int
+) -> dict[str, list[int]]:
+    """Downtimes by kind, in ms, in the order measured. `rate` is of one partition."""
     found: dict[str, list[int]] = {}
+    partitions = actives * demo_job.TASKS_PER_CONTAINER
     settings = {"cluster-manager.container.retry.count": "-1"}
     with (
         tempfile.TemporaryDirectory() as root,
-        demo_sandbox(Path(root), settings, state_mb=state_mb, rate=rate) as sandbox,
+        demo_sandbox(
+            Path(root), settings, state_mb=state_mb, rate=rate * partitions, actives=actives
+        ) as sandbox,
     ):
-        limit_consumers(str(sandbox.status()["bootstrap_servers"]), quota)
-        job = SandboxJob(sandbox)
+        # What the actives read and their standbys, and what is left for a restore.
+        steady = round(2 * rate * partitions * RECORD_BYTES)
+        limit_consumers(str(sandbox.status()["bootstrap_servers"]), steady + quota)
+        job = SandboxJob(sandbox, actives=actives)
         measured = Moves(job)
         for number in range(moves):
             for kind in measured.kinds:
@@ -231,14 +241,16 @@ def main() -> int:
     parser.add_argument("--state-mb", type=float, default=16.0, help="per active, at ×1")
     parser.add_argument("--sizes", default="1,4,16", help="multiples of it")
     parser.add_argument("--rate", type=float, default=1000.0, help="messages a second a partition")
-    parser.add_argument("--quota", type=int, default=8_000_000, help="bytes a second a consumer")
+    parser.add_argument(
+        "--quota", type=int, default=8_000_000, help="bytes a second for restores, of all consumers"
+    )
+    parser.add_argument("--actives", type=int, default=1, help="each with one standby and 2 tasks")
     parser.add_argument("--json", type=Path, help="where the result is kept")
     given = parser.parse_args()
     results: dict[float, dict[str, list[int]]] = {}
     for times in given.sizes.split(","):
         size = given.state_mb * float(times)
-        partitions = 2 * demo_job.TASKS_PER_CONTAINER
-        results[size] = measure(size, given.moves, given.rate * partitions, given.quota)
+        results[size] = measure(size, given.moves, given.rate, given.quota, given.actives)
     told = report(results)
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)

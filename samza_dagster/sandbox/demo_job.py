@@ -93,6 +93,7 @@ def job_config(
         "task.checkpoint.replication.factor": "1",
         "job.container.count": str(actives),
         "job.host-affinity.enabled": "true",
+        "job.jmx.enabled": "false",
         "task.transactional.state.restore.enabled": "false",
         "job.coordinator.system": SYSTEM,
         "job.coordinator.replication.factor": "1",
@@ -105,6 +106,10 @@ def job_config(
         # Each incarnation's producer id stands in every batch, so a second owner shows.
         "systems.kafka.producer.enable.idempotence": "true",
         "systems.kafka.producer.acks": "all",
+        # Fewer and larger requests: broker, load and four containers share the cores.
+        "systems.kafka.producer.linger.ms": "20",
+        "systems.kafka.consumer.fetch.min.bytes": "16384",
+        "systems.kafka.consumer.fetch.max.wait.ms": "20",
         "systems.kafka.default.stream.replication.factor": "1",
         "systems.kafka.samza.key.serde": "string",
         "systems.kafka.samza.msg.serde": "string",

@@ -48,7 +48,8 @@ def launch_template(
     command = (
         str(java.program),
         f"-Xmx{HEAP_MB}m",
-        "-Xms32m",
+        f"-Xms{HEAP_MB}m",
+        "-XX:MetaspaceSize=96m",  # no full collection on the way to the first record
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         *given,

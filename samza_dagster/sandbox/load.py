@@ -37,7 +37,7 @@ class Sender:
         self._producer: Any = kafka_client.producer(
             bootstrap_servers,
             {
-                "linger.ms": 5,
+                "linger.ms": 20,
                 "batch.size": 512 * 1024,
                 "queue.buffering.max.messages": 100_000,
                 "queue.buffering.max.kbytes": 64 * 1024,

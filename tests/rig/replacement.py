@@ -11,9 +11,9 @@ from tests.rig.kill_points import Processors
 from tests.rig.sandbox_job import SandboxJob
 
 
-def partitions_of(processor: str) -> list[int]:
-    """Input partitions of an active."""
-    return list(range(int(processor), 4, 2))
+def partitions_of(processor: str, actives: int = 2) -> list[int]:
+    """Input partitions of an active of a demo job with so many."""
+    return list(range(int(processor), actives * demo_job.TASKS_PER_CONTAINER, actives))
 
 
 def offsets(servers: str, topic: str) -> tuple[int, ...]:
@@ -33,11 +33,11 @@ def works(job: SandboxJob, processor: str, now: Processors, ends: tuple[int, ...
     group = processor.partition("-")[0]
     if processor == group:
         written = offsets(job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
-        return all(written[p] > ends[p] for p in partitions_of(group))
+        return all(written[p] > ends[p] for p in partitions_of(group, job.actives))
     state = job.simulated(now[processor]["host"]).state_directory
     return all(
         (standby_lag.applied_offset(state, f"Partition {p}") or 0) >= ends[p] - 1
-        for p in partitions_of(group)
+        for p in partitions_of(group, job.actives)
     )
 
 

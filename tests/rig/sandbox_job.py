@@ -29,12 +29,12 @@ Processors = dict[str, dict[str, Any]]
 class SandboxJob:
     """The job of a sandbox that is up. `coordinator` is the one that leads, once one was started here."""
 
-    actives = 2
     standbys = 1
     memory_mb = HOST_MEMORY_MB
 
-    def __init__(self, sandbox: Sandbox, coordinator_module: str = "") -> None:
+    def __init__(self, sandbox: Sandbox, coordinator_module: str = "", *, actives: int = 2) -> None:
         self.sandbox = sandbox
+        self.actives = actives
         self.coordinator: Any = None
         self._module = coordinator_module
         self._nursery: Nursery | None = None
