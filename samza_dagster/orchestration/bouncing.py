@@ -34,6 +34,7 @@ from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_conf
 PLAN = "plan"
 PREVIEW = "preview"
 CHECKED = 10
+RETRIES = 5
 
 
 @dg.op(
@@ -153,7 +154,7 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
     """The bounce of one Samza job; `job` is `<name>/<id>`.
 
     Its container group is its own name: the queue runs one bounce of a job at a time. Where
-    Dagster retries runs by itself, it does so for a dead worker alone.
+    the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.
     """
     return rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=bounce_runs.NAME,
@@ -161,6 +162,7 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
         tags={
             **job_tags(job, bounce_runs.NAME),
             GROUP: f"{job}/{bounce_runs.NAME}",
+            "dagster/max_retries": str(RETRIES),
             "dagster/retry_on_asset_or_op_failure": "false",
         },
     )

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.events import RunFailureReason
+from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from fake_bounce import bounce, definitions, in_virtual_time
 
 from samza_dagster import SamzaJobComponent
@@ -154,6 +156,15 @@ def test_the_component_brings_jobs_schedule_sensor_and_asset(tmp_path: Path) -> 
     assert repository.has_schedule_def("bounce_nightly")
     assert repository.has_sensor_def("bounce_resume")
     assert dg.AssetKey("bounce_history") in repository.asset_graph.get_all_asset_keys()
-    assert repository.get_job("rolling_bounce").tags["samza/container-group"] == (
-        "demo/1/rolling_bounce"
-    )
+    tags = repository.get_job("rolling_bounce").tags
+    assert tags["samza/container-group"] == "demo/1/rolling_bounce"
+
+
+def test_a_dead_worker_s_bounce_is_gone_on_with_by_dagster_and_no_other(
+    instance: dg.DagsterInstance,
+) -> None:
+    """By Dagster's own rule, on our instance: a failure of an op is an end that somebody chose."""
+    job = definitions().get_job_def("rolling_bounce")
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags=job.tags)
+    assert auto_reexecution_should_retry_run(instance, run, RunFailureReason.RUN_EXCEPTION)
+    assert not auto_reexecution_should_retry_run(instance, run, RunFailureReason.STEP_FAILURE)
