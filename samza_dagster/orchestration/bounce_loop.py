@@ -14,6 +14,7 @@ from dataclasses import replace
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.bounce_canary import CanaryWatch
 from samza_dagster.orchestration.bounce_order import (
+    PACE_MS,
     Next,
     Phase,
     Position,
@@ -101,9 +102,10 @@ class Bounce:
             self._rows[restart.row.processor] = restart.row
 
     def _run(self) -> Result:
-        self._take_up()
         while True:
             try:
+                if not self._rows:
+                    self._rows = self._taken_up()
                 ended = self._turn()
                 self._away_since = None
             except Unreachable as error:
@@ -114,29 +116,26 @@ class Bounce:
                 return ended
             self._sleep(POLL_S)
 
-    def _take_up(self) -> None:
-        """Finds each processor where its requests say that it stands."""
+    def _taken_up(self) -> dict[str, Bounced]:
+        """Each processor where its requests say that it stands."""
         view = self._client.view()
         there = on_record(self._client, view)
-        self._rows = {p: self._plan.row(p) for p in self._plan.processors}
-        for p, row in list(self._rows.items()):
+        rows = {p: self._plan.row(p) for p in self._plan.processors}
+        for p, row in rows.items():
+            known, failed = self._known.get(p), self._failed.get(p)
             if p not in view.processors:
-                self._rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
-                continue
-            known = self._known.get(p)
-            if known is not None:
-                self._rows[p] = known
-                continue
-            asked = attempt_of(self._client, self._root, p, view.deployment_id, there)
-            self._asked[p] = asked
-            failed = self._failed.get(p)
-            if failed is not None:
-                self._rows[p] = failed
-            elif asked.destination is None:
-                self._rows[p] = replace(row, attempt=asked.attempt, uuid=asked.uuid)
+                rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
+            elif known is not None:
+                rows[p] = known
             else:
+                asked = attempt_of(self._client, self._root, p, view.deployment_id, there)
+                self._asked[p] = asked
+                rows[p] = failed or replace(row, attempt=asked.attempt, uuid=asked.uuid)
+        for p, asked in self._asked.items():
+            if asked.destination is not None and rows[p].stand is Stand.WAITING:
                 self._ledger.log(f"{p}: request {asked.uuid} was asked before: following it")
-                self._begin(p)
+                rows[p] = self._restart(p, rows[p])
+        return rows
 
     def _turn(self) -> Result | None:
         now = self._now_ms()
@@ -158,7 +157,9 @@ class Bounce:
             if verdict.passed is False:
                 todo = replace(todo, because=f"{todo.because}: {verdict.why}")
         for p in todo.ask:
-            self._begin(p)
+            # Unreachable leaves it waiting, asked or not: the same id is asked again.
+            self._rows[p] = self._restart(p, self._rows[p])
+            self._progress.changed(self._rows[p], self._rows)
         self._progress.heartbeat(todo, self._rows, now)
         if todo.phase is Phase.ENDED:
             return self._ended(order, todo.because)
@@ -177,8 +178,7 @@ class Bounce:
             halt="it is paused" if order == PAUSE else "",
         )
 
-    def _begin(self, p: str) -> None:
-        row = self._rows.get(p, self._plan.row(p))
+    def _restart(self, p: str, row: Bounced) -> Bounced:
         restart = self._restarts[p] = Restart(
             self._client,
             self._root,
@@ -189,14 +189,9 @@ class Bounce:
             coordinator=self._plan.coordinator,
         )
         now = self._now_ms()
-        try:
-            restart.begin(self._asked[p], now)
-        except Unreachable:
-            # Written or not: the same id is asked again.
-            self._rows[p] = replace(restart.row, stand=Stand.WAITING)
-            raise
+        restart.begin(self._asked[p], now)
         self._placed[restart.row.uuid] = p, now
-        self._changed(p, restart)
+        return restart.row
 
     def _step(self, now: int) -> JobView:
         """Looks at each request, and once a second at what runs; the job as it is after that."""
@@ -239,7 +234,8 @@ class Bounce:
         if not self._is_due("history", HISTORY_MS, now):
             return
         for response in self._client.history():
-            if not _PLACED_NOTHING.match(response.response_message):
+            late = now - response.timestamp < 2 * PACE_MS  # the two last of a row, at most
+            if late and not _PLACED_NOTHING.match(response.response_message):
                 self._placed[response.uuid] = response.processor_id, response.timestamp
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:

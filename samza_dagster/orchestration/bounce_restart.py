@@ -110,8 +110,10 @@ class Restart:
             why="asked",
         )
         if asked.response is not None:
+            # When it was asked isn't on record any more; its newest status is later.
             self.row = replace(self.row, asked_ms=asked.response.timestamp)
-            if self._hold:
+            begun = asked.response.response_message == texts.STOP_IN_PROGRESS
+            if self._hold and not begun and not asked.response.status_code.is_terminal:
                 self._note_hold()
             return
         if self._hold:

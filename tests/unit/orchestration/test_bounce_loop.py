@@ -287,7 +287,7 @@ def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
     for call in range(1, 60):
         world, book = BounceWorld(), Book()
         plan = plan_of(world, only=["0"])
-        world.breaks = {call + 6: Unreachable("the broker", seen="no answer")}
+        world.breaks = {call: Unreachable("the broker", seen="no answer")}
         assert run(world, book, plan).end is End.DONE
         assert world.restarts() == {"0": 1}
 
@@ -401,3 +401,18 @@ def test_a_lag_that_shrinks_fills_no_log() -> None:
     world, book = BounceWorld(lag_ms=100_000), Book()
     assert run(world, book, plan_of(world, only=["0-0"])).end is End.DONE
     assert sum("records behind" in line for line in book.lines) <= 5
+
+
+def test_samza_s_am_never_counts_a_processor_to_its_end() -> None:
+    """Its own rule, over a standby that fails each time and a person who tries on and on."""
+    world, book = BounceWorld(coordinator="samza", ends={"0-0": [NOT_STARTED] * 12}), Book()
+    plan = plan_of(world, only=["0-0"])
+    for _ in range(12):
+        assert run(world, book, plan).end is End.STOPPED
+    count, last = 0, 0
+    for request in world.requests.values():
+        assert request.stop_ms is not None
+        count = count + 1 if request.stop_ms - last < 300_000 else 1
+        last = request.stop_ms
+        assert count <= 2
+    assert len(world.requests) == 12
