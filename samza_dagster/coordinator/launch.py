@@ -18,17 +18,22 @@ from samza_dagster.coordinator.principals import Principals
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
-from samza_dagster.model.naming import store_directory
+from samza_dagster.model.naming import is_standby, store_directory
 
 
 class LaunchTemplate(BaseModel):
-    """Command and environment of every container of a job, as literal arguments."""
+    """Command and environment of every container of a job, as literal arguments.
+
+    Standbys run at `standby_niceness`, by `nice`: on a busy host an active that starts, and
+    one that catches up, goes before those that only follow.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     command: tuple[str, ...] = Field(min_length=1)
     environment: dict[str, str] = Field(default_factory=dict)
     stop_grace_s: float = Field(default=20.0, gt=0, le=3600)
+    standby_niceness: int = Field(default=0, ge=0, le=19)
 
     @classmethod
     def read(cls, path: Path) -> LaunchTemplate:
@@ -80,6 +85,12 @@ class Launcher:
         """
         return self._launch(processor_id, execution_id, self.job_model.to_json())
 
+    def _command(self, processor_id: str) -> tuple[str, ...]:
+        template = self.template
+        if template.standby_niceness == 0 or not is_standby(processor_id):
+            return template.command
+        return ("nice", "-n", str(template.standby_niceness), *template.command)
+
     def _launch(
         self, processor_id: str, execution_id: str, job_model_json: str
     ) -> ContainerLaunch | None:
@@ -102,7 +113,7 @@ class Launcher:
         return ContainerLaunch(
             execution_id=execution_id,
             processor_id=processor_id,
-            command=self.template.command,
+            command=self._command(processor_id),
             environment=tuple(sorted(environment.items())),
             job_model_json=job_model_json,
             store_directories=directories,

@@ -11,10 +11,12 @@ from pathlib import Path
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java
+from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
 
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
 HEAP_MB = 96
 STOP_GRACE_S = 20.0
+STANDBY_NICENESS = 10
 CONTAINER_MEMORY_MB = 256
 """What a container takes of its host: heap, RocksDB and the JVM itself."""
 
@@ -30,6 +32,11 @@ _LOG_LEVELS = (
 )
 
 
+def class_path(jars: tuple[Path, ...], warm_start: Path | None) -> tuple[Path, ...]:
+    """Of a container: a class archive fits this one, in this order."""
+    return jars if warm_start is None else (*jars, warm_start)
+
+
 def launch_template(
     java: Java,
     jars: tuple[Path, ...],
@@ -37,10 +44,12 @@ def launch_template(
     archive: ClassArchive | None = None,
     hosts_file: str = "{agent_dir}/hosts",
     archive_options: tuple[str, ...] | None = None,
+    warm_start: Path | None = None,
 ) -> LaunchTemplate:
     """A container with a small heap that reports its simulated host and logs what matters.
 
     `archive` is used when it exists; `archive_options` stand in its place (to write one).
+    `warm_start` is the jar of the class that warms the JVM while it is parked.
     """
     given = archive_options
     if given is None:
@@ -59,7 +68,10 @@ def launch_template(
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         *(f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in _LOG_LEVELS),
         "-cp",
-        ":".join(str(jar) for jar in jars),
+        ":".join(str(jar) for jar in class_path(jars, warm_start)),
+        *((WARM_START,) if warm_start is not None else ()),
         MAIN_CLASS,
     )
-    return LaunchTemplate(command=command, stop_grace_s=STOP_GRACE_S)
+    return LaunchTemplate(
+        command=command, stop_grace_s=STOP_GRACE_S, standby_niceness=STANDBY_NICENESS
+    )

@@ -33,7 +33,7 @@ from samza_dagster.sandbox.hosts import (
     stop_hosts,
 )
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB, launch_template
+from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
@@ -196,7 +196,7 @@ class Sandbox:
             state="starting", options=asdict(options), hosts=list(host_names(options.hosts))
         )
         with phases.phase("Java and jars") as tell:
-            java = find_java()
+            find_java()
             for name in ("kafka", "samza"):
                 jar_paths(name, progress=on_jar or every_tenth_jar(tell))
         with phases.phase("broker"):
@@ -223,10 +223,7 @@ class Sandbox:
             config = demo_job.job_config(
                 servers, actives=options.actives, standbys=options.standbys, logins=logins
             )
-            template = launch_template(
-                java, jar_paths("samza"), archive=warm_up.container_archive()
-            )
-            self.files.write(config, template)
+            self.files.write(config, warm_up.container_template())
             for host in self.hosts:
                 host.start(
                     url_file=self.files.url,

@@ -22,11 +22,12 @@ from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.home import artifacts_directory, sandboxes_directory
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.launch import launch_template
+from samza_dagster.sandbox.launch import class_path, launch_template
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.ports import LOOPBACK
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.topics import create_topics
+from samza_dagster.sandbox.warm_start import warm_start_jar
 
 _RECORDS = 200
 _EXECUTION_ID = "warm-up"
@@ -82,7 +83,30 @@ class JobModelServer:
 def container_archive(artifacts: Path | None = None) -> ClassArchive:
     """The class archive of Samza containers for the Java and jars of now."""
     root = (artifacts or artifacts_directory()).resolve()
-    return ClassArchive.of("samza-scram", find_java(), jar_paths("samza", directory=root), root)
+    jars = jar_paths("samza", directory=root)
+    java = find_java()
+    path = class_path(jars, warm_start_jar(java, jars, root))
+    return ClassArchive.of("samza-scram", java, path, root)
+
+
+def container_template(
+    artifacts: Path | None = None,
+    *,
+    hosts_file: str = "{agent_dir}/hosts",
+    archive_options: tuple[str, ...] | None = None,
+) -> LaunchTemplate:
+    """How containers are launched with the Java and jars of now."""
+    root = (artifacts or artifacts_directory()).resolve()
+    jars = jar_paths("samza", directory=root)
+    java = find_java()
+    return launch_template(
+        java,
+        jars,
+        archive=container_archive(root),
+        hosts_file=hosts_file,
+        archive_options=archive_options,
+        warm_start=warm_start_jar(java, jars, root),
+    )
 
 
 def ensure_container_archive(
@@ -107,9 +131,8 @@ def ensure_container_archive(
     try:
         broker.start()
         draft = directory / "classes.jsa"
-        template = launch_template(
-            find_java(),
-            jar_paths("samza", directory=root),
+        template = container_template(
+            root,
             hosts_file=str(directory / "hosts"),
             archive_options=archive.write_options(draft),
         )

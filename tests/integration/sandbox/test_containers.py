@@ -16,17 +16,17 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.sandbox import demo_job, kafka_client, process, standby_lag
-from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker
-from samza_dagster.sandbox.class_archive import ClassArchive
-from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.launch import launch_template
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.topics import create_topics
-from samza_dagster.sandbox.warm_up import JobModelServer, ensure_container_archive
+from samza_dagster.sandbox.warm_up import (
+    JobModelServer,
+    container_template,
+    ensure_container_archive,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +41,7 @@ class Rig:
     servers: str
     directory: Path
     server: JobModelServer
-    archive: ClassArchive
+
     running: list[ProcessRecord] = field(default_factory=list[ProcessRecord])
     starts: int = 0
 
@@ -51,7 +51,7 @@ class Rig:
         home = self.directory / host
         home.mkdir(exist_ok=True)
         (home / "hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
-        template = launch_template(find_java(), jar_paths("samza"), archive=self.archive)
+        template = container_template()
         log = self.directory / f"{self.starts}-{processor_id}.log"
         record = process.spawn(
             processor_id,
@@ -103,8 +103,8 @@ def wait_for(condition: Callable[[], bool], what: str, deadline_s: float = 60.0)
 def rig(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     create_topics(broker.bootstrap_servers, demo_job.topics(actives=1))
     server = JobModelServer(demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=1))
-    archive = ensure_container_archive(tmp_path_factory.mktemp("warm-up"))
-    made = Rig(broker.bootstrap_servers, tmp_path_factory.mktemp("hosts"), server, archive)
+    ensure_container_archive(tmp_path_factory.mktemp("warm-up"))
+    made = Rig(broker.bootstrap_servers, tmp_path_factory.mktemp("hosts"), server)
     yield made
     process.stop_all(made.running)
     server.close()

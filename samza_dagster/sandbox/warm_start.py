@@ -1,0 +1,54 @@
+"""The class that warms a container's JVM while it is parked at its JobModel, compiled once.
+
+The source is `samza_dagster/java/WarmStart.java`. It needs the `javac` of the same JDK; a
+Java without one runs containers that start colder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+import zipfile
+from importlib import resources
+from pathlib import Path
+
+from samza_dagster.sandbox.class_archive import keep_file
+from samza_dagster.sandbox.java_check import MINIMUM, Java
+
+MAIN_CLASS = "samza_dagster.WarmStart"
+_SOURCE = "WarmStart.java"
+_COMPILE_S = 120.0
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same jar each time: the class archive checks its content
+
+
+def warm_start_jar(java: Java, jars: tuple[Path, ...], directory: Path) -> Path | None:
+    """The jar below `directory`, compiled against `jars` where it isn't there; None without `javac`."""
+    source = resources.files("samza_dagster").joinpath("java", _SOURCE).read_bytes()
+    digest = hashlib.sha256(source + java.version.encode()).hexdigest()[:16]
+    target = directory / "warm-start" / f"warm-start-{digest}.jar"
+    if target.is_file():
+        return target
+    compiler = java.program.resolve().with_name("javac")
+    if not compiler.is_file():
+        return None
+    with tempfile.TemporaryDirectory() as work:
+        (Path(work) / _SOURCE).write_bytes(source)
+        classes = Path(work) / "classes"
+        command = [
+            str(compiler), "--release", str(MINIMUM), "-Xlint:-options",
+            "-cp", ":".join(map(str, jars)), "-d", str(classes), str(Path(work) / _SOURCE),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode != 0:
+            return None
+        jar = Path(work) / target.name
+        with zipfile.ZipFile(jar, "w") as archive:
+            for path in sorted(classes.rglob("*.class")):
+                entry = zipfile.ZipInfo(str(path.relative_to(classes)), _LONG_AGO)
+                archive.writestr(entry, path.read_bytes())
+        keep_file(jar, target)
+    return target
