@@ -47,8 +47,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. `hosts`, when given, are the only hosts that a standby is
-    sent to. `build_defs` puts together what the `build_*` methods give; override
-    any of them.
+    sent to. `bounces` are rolling bounces by the clock. `build_defs` puts together what
+    the `build_*` methods give; override any of them.
     """
 
     bootstrap_servers: str
