@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import dagster as dg
+from dagster.components.resolved.errors import ResolutionException
 from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce_record import bounce_history_spec
+from samza_dagster.orchestration.bounce_schedules import ScheduledBounce, bounce_schedules
+from samza_dagster.orchestration.bounce_steering import bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.config import DAY_S
 from samza_dagster.orchestration.continuation import continuations_sensor
@@ -46,8 +50,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. `hosts`, when given, are the only hosts that a standby is
-    sent to. `build_defs` puts together what the `build_*` methods give; override
-    any of them.
+    sent to. `bounces` are rolling bounces by the clock. `build_defs` puts together what
+    the `build_*` methods give; override any of them.
     """
 
     bootstrap_servers: str
@@ -57,6 +61,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
     policies: Policies = field(default_factory=Policies)
+    bounces: list[ScheduledBounce] = field(default_factory=list[ScheduledBounce])
     snapshots_path: str = ""
     spark_master: str = "local[2]"
 
@@ -84,6 +89,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             )
         try:
             return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+        except ResolutionException as error:
+            raise InvalidInput(
+                f"the attributes of the component in {path}", seen=_innermost(str(error))
+            ) from error
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
@@ -96,6 +105,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return dg.Definitions(
             assets=self.build_assets(),
             jobs=self.build_jobs(),
+            schedules=self.build_schedules(),
             sensors=self.build_sensors(),
             resources=self.build_resources(),
             executor=dg.in_process_executor,
@@ -106,17 +116,26 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return [*placement_jobs(self.job), snapshot_assets_job(self.job)]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """The sensor that records outcomes, and the one that continues runs which wait."""
+        """What records outcomes, and what goes on with runs that wait and bounces that pause."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         return [
             placement_responses_sensor(interval_s, running=running),
             continuations_sensor(waiting_jobs(self.job), interval_s, running=running),
             choices_sensor(self.job, max(30, interval_s), running=running),
+            bounce_resume_sensor(self.job, running=running),
         ]
 
+    def build_schedules(self) -> list[dg.ScheduleDefinition]:
+        """A rolling bounce by the clock for each of `bounces`."""
+        return bounce_schedules(self.job, self.bounces)
+
     def build_assets(self) -> list[Any]:
-        """Snapshots of locality and lag, and the history of placement."""
-        return [take_snapshot, placement_history_spec(self.job)]
+        """Snapshots of locality and lag, the history of placement and of bounces."""
+        return [
+            take_snapshot,
+            placement_history_spec(self.job),
+            bounce_history_spec(self.job),
+        ]
 
     def build_resources(self) -> dict[str, Any]:
         """Connection, policies and the place where snapshots are kept."""
@@ -141,3 +160,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 path=self.snapshots_path, spark_master=self.spark_master
             ),
         }
+
+
+def _innermost(text: str) -> str:
+    """What a nested attribute's own check says, without the traceback around it."""
+    _, found, said = text.rpartition("ValidationError: ")
+    lines = (said if found else text).splitlines()
+    kept = [line.strip() for line in lines if line.strip() and "further information" not in line]
+    return " ".join(kept).partition(" [type=")[0]
