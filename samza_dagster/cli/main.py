@@ -50,6 +50,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "lag": ("samza_dagster.cli.lag:lag", "Show how far each replica is behind its changelog.", ""),
     "verify": ("samza_dagster.cli.verify:verify", "Check the job's audit history.", ""),
     "gc": ("samza_dagster.cli.gc:gc", "Remove finished placement messages.", ""),
+    "bounce": ("samza_dagster.cli.bounce:bounce", "Show and steer rolling bounces.", ""),
     "doctor": (
         "samza_dagster.cli.doctor:doctor",
         "Check that the brokers allow what a job's config asks for.",

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import dagster as dg
+from dagster.components.resolved.errors import ResolutionException
 from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.acknowledging import acknowledge_job
 from samza_dagster.orchestration.auto_failover import auto_failover_sensor
+from samza_dagster.orchestration.bounce_record import bounce_history_spec
+from samza_dagster.orchestration.bounce_schedules import ScheduledBounce, bounce_schedules
+from samza_dagster.orchestration.bounce_steering import bounce_resume_sensor
 from samza_dagster.orchestration.check_sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.check_settings import Invariants, LagSlo
 from samza_dagster.orchestration.choices import choices_sensor
@@ -57,8 +61,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. `hosts`, when given, are the only hosts that a standby is
-    sent to. `build_defs` puts together what the `build_*` methods give; override
-    any of them.
+    sent to. `bounces` are rolling bounces by the clock. `build_defs` puts together what
+    the `build_*` methods give; override any of them.
     """
 
     bootstrap_servers: str
@@ -71,6 +75,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     auto_failover: AutoFailover = field(default_factory=AutoFailover)
     lag_slo: LagSlo = field(default_factory=LagSlo)
     invariants: Invariants = field(default_factory=Invariants)
+    bounces: list[ScheduledBounce] = field(default_factory=list[ScheduledBounce])
     snapshots_path: str = ""
     spark_master: str = "local[2]"
 
@@ -98,6 +103,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             )
         try:
             return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+        except ResolutionException as error:
+            raise InvalidInput(
+                f"the attributes of the component in {path}", seen=_innermost(str(error))
+            ) from error
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
@@ -110,6 +119,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return dg.Definitions(
             assets=self.build_assets(),
             jobs=self.build_jobs(),
+            schedules=self.build_schedules(),
             sensors=self.build_sensors(),
             resources=self.build_resources(),
             executor=dg.in_process_executor,
@@ -126,7 +136,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """Outcomes recorded, waits continued, choices kept, and the three that watch the job."""
+        """What records outcomes, goes on with what waits or pauses, and watches the job."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         return [
             placement_responses_sensor(
@@ -134,16 +144,22 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             ),
             continuations_sensor(waiting_jobs(self.job), interval_s, running=running),
             choices_sensor(self.job, max(30, interval_s), running=running),
+            bounce_resume_sensor(self.job, running=running),
             auto_failover_sensor(self.auto_failover),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),
         ]
 
+    def build_schedules(self) -> list[dg.ScheduleDefinition]:
+        """A rolling bounce by the clock for each of `bounces`."""
+        return bounce_schedules(self.job, self.bounces)
+
     def build_assets(self) -> list[Any]:
-        """Snapshots of locality and lag, readiness, the history of placement, and checks."""
+        """Snapshots, readiness, the history of placement and of bounces, and checks."""
         return [
             take_snapshot,
             placement_history_spec(self.job),
+            bounce_history_spec(self.job),
             standby_readiness,
             outside_checks_now(self.job, self.lag_slo.parsed(), self.invariants.standbys),
         ]
@@ -171,3 +187,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 path=self.snapshots_path, spark_master=self.spark_master
             ),
         }
+
+
+def _innermost(text: str) -> str:
+    """What a nested attribute's own check says, without the traceback around it."""
+    _, found, said = text.rpartition("ValidationError: ")
+    lines = (said if found else text).splitlines()
+    kept = [line.strip() for line in lines if line.strip() and "further information" not in line]
+    return " ".join(kept).partition(" [type=")[0]

@@ -33,6 +33,8 @@ def instance_settings(*, runs_at_once: int = 10, runs_per_job: int = 8) -> dict[
                 ],
             }
         },
+        # A job whose runs are retried when their worker dies says so by tag dagster/max_retries.
+        "run_retries": {"enabled": True, "max_retries": 0, "retry_on_asset_or_op_failure": False},
         "sensors": {"use_threads": True, "num_workers": 4},
         "run_monitoring": {
             "enabled": True,

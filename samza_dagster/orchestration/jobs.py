@@ -15,6 +15,8 @@ from samza_dagster.orchestration.acting import (
     stop,
     verify_placement,
 )
+from samza_dagster.orchestration.bounce_steering import control_bounce_job
+from samza_dagster.orchestration.bouncing import rolling_bounce_job
 from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
 from samza_dagster.orchestration.choices import choices_for
 from samza_dagster.orchestration.draining import drain_host_graph
@@ -105,7 +107,11 @@ WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
     """The placement jobs of one Samza job; `job` is `<name>/<id>`."""
-    return [_to_job(graph, job) for graph in GRAPHS]
+    return [
+        *(_to_job(graph, job) for graph in GRAPHS),
+        rolling_bounce_job(job),
+        control_bounce_job(job),
+    ]
 
 
 def waiting_jobs(job: str) -> list[dg.JobDefinition]:

@@ -220,6 +220,11 @@ class Asked(Protocol):
         ...
 
     @property
+    def deployment_id(self) -> str:
+        """The deployment that it is meant for."""
+        ...
+
+    @property
     def timestamp(self) -> int:
         """When, in ms since the epoch."""
         ...
@@ -250,6 +255,11 @@ class ReplicaLag(Protocol):
     @property
     def lag(self) -> int | None:
         """Records still to be read; None when it isn't known."""
+        ...
+
+    @property
+    def observed_at_ms(self) -> int | None:
+        """When the replica told it, ms since the epoch; None when nobody told."""
         ...
 
 
@@ -341,6 +351,12 @@ class Placement(Protocol):
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response to a request, or None."""
+        ...
+
+    def history(
+        self, processor_id: str | None = None, *, limit: int | None = None
+    ) -> Sequence[PlacementResponse]:
+        """The newest response to each request that is still on record, oldest first."""
         ...
 
     def wait(

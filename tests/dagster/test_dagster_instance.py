@@ -57,6 +57,8 @@ def test_dagster_accepts_the_settings(instance: dg.DagsterInstance) -> None:
     assert not instance.nux_enabled
     assert instance.run_monitoring_enabled
     assert instance.get_sensor_settings()["use_threads"]
+    assert instance.run_retries_enabled
+    assert instance.run_retries_max_retries == 0
 
 
 def test_a_run_is_queued_with_its_group_whoever_launched_it(instance: dg.DagsterInstance) -> None:

@@ -51,6 +51,16 @@ def test_help_of_each_command_has_an_example(commands: Any, name: str) -> None:
         assert option in text
 
 
+@pytest.mark.parametrize("name", ["status", "pause", "resume", "abort"])
+def test_help_of_each_part_of_bounce_has_an_example(commands: Any, name: str) -> None:
+    """They ask a Dagster instance, not the job's cluster."""
+    text = commands.run("bounce", name, "--help").stdout
+    assert f"samza-dagster bounce {name}" in text.split("Example", 1)[1]
+    for option in ("--json", "--dagster-home", "--job-name", "--job-id"):
+        assert option in text
+    assert "--bootstrap-servers" not in text
+
+
 def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:
     """One document on stdout, so that a script never has to read a message."""
     document = commands.json("place", "0", code=2)
@@ -65,7 +75,7 @@ def test_help_and_client_commands_import_nothing_heavy() -> None:
     program = (
         "import sys\n"
         "from samza_dagster.cli.main import cli\n"
-        "for name in ['place', 'status', 'explain', 'locality', 'lag', 'verify']:\n"
+        "for name in ['place', 'status', 'explain', 'locality', 'lag', 'verify', 'bounce']:\n"
         "    cli.get_command(None, name)\n"
         "import samza_dagster.client, samza_dagster.cli.place_container\n"
         "heavy = {'dagster', 'pyspark', 'pandas', 'confluent_kafka', 'psutil'} & set(sys.modules)\n"

@@ -1,0 +1,233 @@
+"""`samza-dagster bounce`: rolling bounces of a Dagster instance, shown and steered."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from samza_dagster.cli.options import json_option
+from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from samza_dagster.orchestration.bounce_row import Bounced
+
+_SHOWN = 10
+
+
+def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds which instance and which job; the command gets `home` and `job`."""
+
+    @functools.wraps(command)
+    def with_job(*args: Any, job_name: str | None, job_id: str | None, **rest: Any) -> Any:
+        return command(*args, job=f"{job_name}/{job_id or '1'}" if job_name else None, **rest)
+
+    wrapped = click.option(
+        "--dagster-home",
+        "home",
+        envvar="DAGSTER_HOME",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIRECTORY",
+        help="The Dagster instance [env: DAGSTER_HOME].",
+    )(with_job)
+    wrapped = click.option(
+        "--job-id",
+        envvar="SAMZA_DAGSTER_JOB_ID",
+        metavar="ID",
+        help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1].",
+    )(wrapped)
+    return click.option(
+        "--job-name",
+        envvar="SAMZA_DAGSTER_JOB_NAME",
+        metavar="NAME",
+        help="Bounces of this Samza job alone [env: SAMZA_DAGSTER_JOB_NAME; default: of all].",
+    )(wrapped)
+
+
+@click.group("bounce")
+def bounce() -> None:
+    """Show, pause, resume or abort a rolling bounce that a Dagster instance runs.
+
+    RUN is the run's id or its first characters; without it the newest that fits is taken.
+
+    \b
+    Examples:
+      samza-dagster bounce status
+      samza-dagster bounce pause
+      samza-dagster bounce resume 3f2a
+    """
+
+
+@bounce.command("status", short_help="Show the newest bounces, or one with its containers.")
+@click.argument("run", required=False, default="")
+@json_option
+@bounce_options
+def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+    """Show the newest bounces; with RUN each container of one.
+
+    \b
+    Examples:
+      samza-dagster bounce status
+      samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.stand == "failed")'
+    """
+    from samza_dagster.orchestration import bounce_record, bounce_runs
+
+    with busy("Reading the Dagster instance …"), _instance(home) as instance:
+        if run:
+            found = [bounce_runs.find(instance, run, job)]
+            root = bounce_runs.root_of(found[0])
+            chain = reversed(bounce_runs.chain(instance, root))
+            rows = {r.processor: r for r in bounce_record.recorded(instance, chain)}
+        else:
+            found, rows = bounce_runs.bounces(instance, job, limit=_SHOWN), {}
+        shown = [_run(instance, one) for one in found]
+    if as_json:
+        processors = [_plain(row) for row in rows.values()]
+        print_json({"bounce": shown[0], "processors": processors} if run else {"bounces": shown})
+        return
+    print_table(
+        "Rolling bounces",
+        ("run", "job", "status", "state", "progress", "since", "who", "why"),
+        [
+            (
+                *(one["run_id"], one["job"], one["status"], one["state"], one["progress"]),
+                *(at(one["since_ms"]), one["who"], one["why"]),
+            )
+            for one in shown
+        ],
+        spare=("why", "who", "since", "job"),
+    )
+    if run:
+        _print_rows(list(rows.values()))
+
+
+@bounce.command("pause", short_help="Finish what is in flight, then end; it can be gone on with.")
+@click.argument("run", required=False, default="")
+@json_option
+@bounce_options
+def pause(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+    """Ask nothing new: what is in flight is finished, then the run ends as paused.
+
+    \b
+    Examples:
+      samza-dagster bounce pause
+      samza-dagster bounce pause 3f2a
+    """
+    _steer("pause", run, job, home, as_json)
+
+
+@bounce.command("resume", short_help="Go on with a bounce that was paused, aborted or stopped.")
+@click.argument("run", required=False, default="")
+@json_option
+@bounce_options
+def resume(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+    """Launch a run that goes on: whoever is back isn't restarted again.
+
+    Dagster's daemon launches it (sensor bounce_resume). Without RUN the newest paused one.
+
+    \b
+    Examples:
+      samza-dagster bounce resume
+      samza-dagster bounce resume 3f2a --json
+    """
+    _steer("resume", run, job, home, as_json)
+
+
+@bounce.command("abort", short_help="Ask nothing more and give back what is only held.")
+@click.argument("run", required=False, default="")
+@json_option
+@bounce_options
+def abort(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+    """Ask nothing more; what is only held is given back, what is being stopped goes on.
+
+    \b
+    Examples:
+      samza-dagster bounce abort
+      samza-dagster bounce abort 3f2a
+    """
+    _steer("abort", run, job, home, as_json)
+
+
+def _steer(action: str, run_id: str, job: str | None, home: Path | None, as_json: bool) -> None:
+    from samza_dagster.orchestration import bounce_runs
+    from samza_dagster.orchestration.bounce_config import BounceAction
+
+    with busy("Telling the bounce …"), _instance(home) as instance:
+        run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job)
+        shown = _run(instance, run)
+    if as_json:
+        print_json({"action": action, "bounce": shown, "what_happens_now": told})
+        return
+    notice(f"{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}.")
+
+
+@contextmanager
+def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
+    """The instance of a DAGSTER_HOME; raises `InvalidInput` without one."""
+    import dagster as dg
+
+    if home is None or not home.is_dir():
+        raise InvalidInput(
+            "which Dagster instance",
+            seen=f"no directory {home}" if home else "neither --dagster-home nor DAGSTER_HOME",
+            fix="the DAGSTER_HOME that Dagster's daemon runs with",
+        )
+    os.environ.setdefault("DAGSTER_HOME", str(home))
+    with dg.DagsterInstance.from_config(str(home.resolve())) as instance:
+        yield instance
+
+
+def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
+    from samza_dagster.orchestration import bounce_runs, tags
+
+    record = instance.get_run_record_by_id(run.run_id)
+    fresh = record.dagster_run if record is not None else run
+    since = record.create_timestamp if record is not None else None
+    return {
+        "run_id": run.run_id,
+        "root_run_id": bounce_runs.root_of(fresh),
+        "job": fresh.tags.get(tags.JOB, ""),
+        "status": fresh.status.value.lower(),
+        "state": fresh.tags.get(bounce_runs.BOUNCE, ""),
+        "told": fresh.tags.get(bounce_runs.CONTROL, ""),
+        "progress": fresh.tags.get(bounce_runs.PROGRESS, ""),
+        "since_ms": _ms(since),
+        "who": fresh.tags.get(tags.WHO, ""),
+        "why": fresh.tags.get(tags.WHY, ""),
+        "ticket": fresh.tags.get(tags.TICKET, ""),
+    }
+
+
+def _ms(when: datetime | None) -> int | None:
+    if when is None:
+        return None
+    known = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return round(known.timestamp() * 1000)
+
+
+def _plain(row: Bounced) -> dict[str, Any]:
+    return {**vars(row), "stand": row.stand.value}
+
+
+def _print_rows(rows: list[Bounced]) -> None:
+    print_table(
+        "Containers that are back or have failed",
+        ("processor", "outcome", "host", "asked", "down s", "s until back", "back at", "why"),
+        [
+            (
+                *(r.processor, r.stand.value, r.now_on or r.host, at(r.asked_ms)),
+                *(r.down_s, r.seconds, at(r.back_ms), r.why),
+            )
+            for r in rows
+        ],
+        spare=("asked", "why", "back at"),
+    )

@@ -1,0 +1,110 @@
+"""Times at which nothing is to be begun: hours of weekdays, and dates. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from samza_dagster.errors import InvalidInput
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAY_MIN = 24 * 60
+_TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})")
+_FIX = {"time": "HH:MM, 00:00 to 24:00", "date": "YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """From `start` to `end` (minutes of the local day) on each of its days.
+
+    A day counts when its weekday (0 Monday; none: all) and its date (none: all) do. With
+    `end` not after `start` it goes on into the next morning, and belongs to the day on
+    which it begins.
+    """
+
+    weekdays: frozenset[int] = frozenset()
+    dates: tuple[tuple[date, date], ...] = ()
+    start: int = 0
+    end: int = DAY_MIN
+    why: str = ""
+
+    def holds(self, local: datetime) -> bool:
+        """Whether the local time is in it."""
+        minute = local.hour * 60 + local.minute
+        today = local.date()
+        if self.start < self.end:
+            return self._is_day(today) and self.start <= minute < self.end
+        yesterday = today - timedelta(days=1)
+        return (self._is_day(today) and minute >= self.start) or (
+            self._is_day(yesterday) and minute < self.end
+        )
+
+    def _is_day(self, day: date) -> bool:
+        if self.weekdays and day.weekday() not in self.weekdays:
+            return False
+        return not self.dates or any(first <= day <= last for first, last in self.dates)
+
+    def __str__(self) -> str:
+        days = ", ".join(WEEKDAYS[n] for n in sorted(self.weekdays)) or "every day"
+        dates = ", ".join(
+            f"{first}" if first == last else f"{first} to {last}" for first, last in self.dates
+        )
+        hours = f"{_clock(self.start)}–{_clock(self.end)}"
+        return " ".join(part for part in (days, hours, dates, self.why) if part)
+
+
+def window(
+    *,
+    weekdays: Iterable[str] = (),
+    dates: Iterable[str] = (),
+    start: str | int = 0,
+    end: str | int = DAY_MIN,
+    why: str = "",
+) -> Window:
+    """A window from its text; raises `InvalidInput` that names what can't be read.
+
+    Numbers are minutes: YAML reads an unquoted 22:00 as 1320.
+    """
+    names = [name.strip().lower()[:3] for name in weekdays]
+    unknown = [name for name in names if name not in WEEKDAYS]
+    if unknown:
+        raise InvalidInput("weekdays", seen=", ".join(unknown), fix=", ".join(WEEKDAYS))
+    return Window(
+        weekdays=frozenset(WEEKDAYS.index(name) for name in names),
+        dates=tuple(_dates(text) for text in dates),
+        start=_minute(start),
+        end=_minute(end),
+        why=why,
+    )
+
+
+def which(windows: Sequence[Window], local: datetime) -> Window | None:
+    """The first window that holds a local time."""
+    return next((w for w in windows if w.holds(local)), None)
+
+
+def _minute(text: str | int) -> int:
+    minute = text if isinstance(text, int) else -1
+    if isinstance(text, str) and (found := _TIME.fullmatch(text.strip())):
+        minute = int(found[1]) * 60 + int(found[2]) if int(found[2]) < 60 else -1
+    if not 0 <= minute <= DAY_MIN:
+        raise InvalidInput("a time of the day", seen=repr(text), fix=_FIX["time"])
+    return minute
+
+
+def _dates(text: str) -> tuple[date, date]:
+    first, _, last = text.partition("..")
+    try:
+        begin = date.fromisoformat(first.strip())
+        end = date.fromisoformat(last.strip()) if last else begin
+    except ValueError as error:
+        raise InvalidInput("a date", seen=repr(text), fix=_FIX["date"]) from error
+    if end < begin:
+        raise InvalidInput("a range of dates", seen=repr(text), fix="the earlier one first")
+    return begin, end
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"

@@ -1,0 +1,148 @@
+"""Config of a rolling bounce, and of the job that steers one."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import dagster as dg
+from pydantic import Field, model_validator
+
+from samza_dagster.orchestration.config import DAY_S
+
+MOST_AT_ONCE = 64
+
+
+class BounceUnit(Enum):
+    """What goes as one: each container for itself, or all containers of a host."""
+
+    containers = "containers"
+    hosts = "hosts"
+
+
+class BounceAction(Enum):
+    """What can be done with a bounce."""
+
+    pause = "pause"
+    resume = "resume"
+    abort = "abort"
+
+
+class RollingBounceConfig(dg.Config):
+    """Whom to restart, how many at once, and when to stop."""
+
+    unit: BounceUnit = Field(
+        default=BounceUnit.containers,
+        description="containers: each for itself; hosts: host after host, each with all its containers.",
+    )
+    only: list[str] = Field(
+        default_factory=list,
+        description="Processor ids or host names to bounce. Empty: all.",
+    )
+    skip: list[str] = Field(
+        default_factory=list, description="Processor ids or host names to leave alone."
+    )
+    at_once: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Containers that are down or not yet back at a time. Never two of a group.",
+    )
+    canaries: int = Field(
+        default=1,
+        ge=0,
+        le=1_000,
+        description="Units that go first, alone; then comes bake_s, then the judge. 0: none.",
+    )
+    bake_s: int = Field(
+        default=60,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that the canary is watched before the others follow.",
+    )
+    judge_asset: str = Field(
+        default="",
+        max_length=255,
+        description="Asset (parts joined by /) whose check judges the canary. Empty: the canary must "
+        "still run, process and have its lag back.",
+    )
+    judge_check: str = Field(
+        default="",
+        max_length=255,
+        description="Name of that asset's check; its first result after the bake counts.",
+    )
+    judge_timeout_s: int = Field(
+        default=600, ge=1, le=DAY_S, description="Seconds to wait for that result; none is a no."
+    )
+    stop_after_failures: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Failures after which nothing more is asked. One of the canary always stops.",
+    )
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**9,
+        description="Records that any store of a bounced container may be behind to count as back. "
+        "Empty: the policy's.",
+    )
+    lag_timeout_s: int = Field(
+        default=1_800,
+        ge=0,
+        le=DAY_S,
+        description="Seconds from check-in until its lag is back; 0 doesn't wait for lag.",
+    )
+    verify_timeout_s: int | None = Field(
+        default=None,
+        ge=0,
+        le=DAY_S,
+        description="Seconds from check-in until an active processes; 0 doesn't wait for it (for a "
+        "job without input). Empty: the policy's.",
+    )
+    timeout_s: int | None = Field(
+        default=None,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that one restart may take until check-in; also how long the bounce "
+        "waits when nobody may be touched. Empty: the policy's.",
+    )
+    request_expiry_s: int | None = Field(
+        default=None,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that the coordinator may take to reserve a container's place. "
+        "Empty: the policy's.",
+    )
+    reason: str = Field(
+        default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
+    )
+    ticket: str = Field(
+        default="", max_length=128, description="Ticket or change number; run tag samza/ticket."
+    )
+    requested_by: str = Field(
+        default="", max_length=128, description="Who asks; kept as run tag samza/who."
+    )
+    dry_run: bool = Field(
+        default=False, description="Print order, limits and expected time; write nothing."
+    )
+
+    @model_validator(mode="after")
+    def _judge_is_whole(self) -> RollingBounceConfig:
+        if bool(self.judge_asset) != bool(self.judge_check):
+            raise ValueError("judge_asset and judge_check go together")
+        return self
+
+
+class ControlBounceConfig(dg.Config):
+    """Which bounce, and what to do with it."""
+
+    action: BounceAction = Field(
+        description="pause: what is in flight is finished, then the run ends and can be resumed; "
+        "resume: a new run goes on with it; abort: nothing more is asked, holds are given back."
+    )
+    run_id: str = Field(
+        default="",
+        max_length=64,
+        description="The bounce's run, or the first characters of its id. Empty: the newest that "
+        "the action fits.",
+    )

@@ -1,0 +1,306 @@
+"""The job `rolling_bounce` in Dagster: what a run shows, records and leaves for the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from dagster import serialize_value
+from fake_bounce import bounce, in_virtual_time, metadata, tags_of
+
+from samza_dagster.model import StatusCode
+from samza_dagster.orchestration.bounce_record import KEY, recorded
+from samza_dagster.orchestration.bounce_runs import PROGRESS
+from samza_dagster.placement import texts
+from tests.rig.bounce_world import BounceWorld
+
+pytestmark = pytest.mark.dagster
+NOT_STARTED = (StatusCode.FAILED, texts.start_failed("host-1", "host-1"))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
+    """The demo job in virtual time."""
+    made = BounceWorld()
+    in_virtual_time(made, monkeypatch)
+    return made
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """One of each test's own: bounces of a job exclude each other."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def test_all_are_bounced_two_at_a_time(world: BounceWorld, instance: dg.DagsterInstance) -> None:
+    """Standbys first; the run tells who, for how long, and where all are."""
+    result = bounce(instance, at_once=2, requested_by="jo", reason="new image", ticket="C-1")
+    assert result.success
+    assert world.order() == ["0-0", "1-0", "0", "1"]
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    tags = tags_of(instance, result)
+    assert tags["samza/bounce"] == "done"
+    assert tags[PROGRESS] == "4/4"
+    assert (tags["samza/who"], tags["samza/why"], tags["samza/ticket"]) == (
+        "jo",
+        "new image",
+        "C-1",
+    )
+    told = metadata(result, "summarize_bounce")
+    rows = [r.data for r in told["processors_table"].records]
+    assert [r["processor"] for r in rows] == ["0-0", "1-0", "0", "1"]
+    assert {r["outcome"] for r in rows} == {"back"}
+    assert all(r["down_seconds"] > 0 and r["seconds"] > r["down_seconds"] for r in rows)
+    assert told["bounced"] == 4
+    assert told["end"] == "done"
+
+
+def test_each_container_is_an_event_of_bounce_history(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Its numbers are plotted over time; and earlier bounces tell how long the next may take."""
+    result = bounce(instance)
+    records = instance.fetch_observations(KEY, limit=10).records
+    first = records[-1].event_log_entry.asset_observation
+    assert first is not None
+    assert first.metadata["processor"].value == "0-0"
+    assert first.metadata["down_seconds"].value == pytest.approx(3, abs=0.5)
+    assert (first.metadata["done"].value, first.metadata["total"].value) == (1, 4)
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert [row.processor for row in recorded(instance, [run])] == ["0-0", "1-0", "0", "1"]
+    dry = bounce(instance, dry_run=True)
+    text = metadata(dry, "plan_bounce")["what"]
+    assert "active 3.0 s, standby 3.0 s (median of earlier bounces)" in text
+    assert "Expected in all: 3" in text
+
+
+def test_a_dry_run_tells_the_order_and_writes_nothing(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Whom it would ask for what, in which order; before the first bounce no time is known."""
+    result = bounce(instance, dry_run=True, canaries=1, bake_s=30, at_once=2)
+    assert result.success
+    text = metadata(result, "plan_bounce")["what"]
+    rows = [line for line in text.splitlines() if "| LAST_SEEN |" in line]
+    assert [row.split(" | ")[3] for row in rows] == ["0-0", "1-0", "0", "1"]
+    assert "not measured yet" in text
+    assert "30 s of bake" in text
+    assert world.requests == {}
+    assert [e.step_key for e in result.all_events if e.is_step_success] == ["plan_bounce"]
+    assert bounce(instance).success
+
+
+def test_a_lag_that_nobody_tells_is_noticed_before_anything_is_asked(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """A standby without reports would never count as back."""
+    world.mute = {"1-0"}
+    result = bounce(instance, dry_run=True)
+    assert "nobody tells the lag of 1-0" in metadata(result, "plan_bounce")["what"]
+
+
+def test_a_name_that_is_not_there_is_refused(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """With what there is."""
+    result = bounce(instance, skip=["7"])
+    assert metadata(result, "plan_bounce")["asked"] == "a bounce of what there is: 7"
+    assert world.requests == {}
+
+
+def test_the_budget_of_failures_ends_the_run_with_the_whole_table(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """It fails, tells who failed and who wasn't asked; re-executed by hand it tries all of them."""
+    world.ends = {"1-0": [NOT_STARTED]}
+    result = bounce(instance)
+    assert not result.success
+    told = metadata(result, "bounce")
+    assert (told["bounced"], told["failed"], told["left"]) == (1, 1, 2)
+    rows = {r.data["processor"]: r.data for r in told["processors_table"].records}
+    assert rows["1-0"]["outcome"] == "failed"
+    assert "failed to start" in rows["1-0"]["why"]
+    assert rows["0"]["outcome"] == "waiting"
+    assert tags_of(instance, result)["samza/bounce"] == "stopped"
+    again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
+    assert bounce(instance, again).success
+    assert world.order() == ["0-0", "1-0", "1-0", "0", "1"]
+
+
+def test_a_canary_s_failure_ends_it_whatever_the_budget(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Nobody else was touched."""
+    world.far = {"0-0"}
+    result = bounce(instance, canaries=1, stop_after_failures=100, lag_timeout_s=60)
+    assert not result.success
+    assert "the canary failed: 0-0" in metadata(result, "bounce")["what"]
+    assert world.order() == ["0-0"]
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_an_asset_check_judges_the_canary(
+    world: BounceWorld, instance: dg.DagsterInstance, passed: bool
+) -> None:
+    """Its newest result, if it is from after the bake: the one before it doesn't count."""
+
+    def evaluate(when: bool) -> None:
+        key = dg.AssetKey(["shop", "orders"])
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(check_name="fresh", passed=when, asset_key=key, metadata={})
+        )
+
+    world.now_ms = time.time_ns() // 1_000_000 - 60_000
+    evaluate(not passed)
+
+    told: list[int] = []
+    before = world.now_ms
+
+    def judge(world: BounceWorld) -> None:
+        if world.now_ms > before + 30_000 and not told:
+            told.append(1)
+            evaluate(passed)
+
+    world.on_sleep = judge
+    config = {"judge_asset": "shop/orders", "judge_check": "fresh", "judge_timeout_s": 500}
+    result = bounce(instance, canaries=1, bake_s=25, **config)
+    assert result.success is passed
+    assert len(world.order()) == (4 if passed else 1)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("call", "nth"),
+    [("reserve", 2), ("commit", 1), ("commit", 4), ("response", 9), ("processing", 2), ("lag", 5)],
+)
+def test_a_run_killed_between_an_ask_and_its_answer_is_gone_on_with(
+    world: BounceWorld, instance: dg.DagsterInstance, call: str, nth: int, after: bool
+) -> None:
+    """Re-executed from failure: everybody is asked once, restarted once, and seen back."""
+    world.kill_on, world.kill_after = (call, nth), after
+    result = bounce(instance, at_once=2)
+    assert not result.success
+    again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
+    assert bounce(instance, again, at_once=2).success
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    assert len(world.requests) == 4
+    assert world.released == []
+
+
+@pytest.mark.parametrize(("call", "nth"), [("place", 1), ("place", 3), ("response", 20)])
+def test_under_samza_s_am_as_well(
+    world: BounceWorld, instance: dg.DagsterInstance, call: str, nth: int
+) -> None:
+    """One request each, and no hold; the run tells what the AM can't."""
+    world.coordinator = "samza"
+    world.kill_on, world.kill_after = (call, nth), True
+    result = bounce(instance, at_once=2)
+    assert "Samza's wire has no hold" in metadata(result, "plan_bounce")["what"]
+    again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
+    assert bounce(instance, again, at_once=2).success
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    assert len(world.requests) == 4
+
+
+def test_a_whole_re_execution_of_a_finished_bounce_asks_nothing(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """A new run bounces all again."""
+    first = bounce(instance)
+    assert bounce(instance, dg.ReexecutionOptions(parent_run_id=first.run_id)).success
+    assert len(world.requests) == 4
+    world.now_ms += 1_000_000
+    assert bounce(instance).success
+    assert len(world.requests) == 8
+
+
+def test_a_retry_that_dagster_made_keeps_the_budget_of_the_dead_run(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """What failed isn't asked again: only a person may want that."""
+    world.ends = {"0-0": [NOT_STARTED]}
+    world.kill_on, world.kill_after = ("reserve", 2), True
+    first = bounce(instance, stop_after_failures=2)
+    assert not first.success
+    again = dg.ReexecutionOptions.from_failure(first.run_id, instance)
+    retried = bounce(instance, again, tags={"dagster/retry_number": "1"})
+    told = metadata(retried, "bounce")
+    assert (told["bounced"], told["failed"], told["left"]) == (2, 1, 1)
+    assert world.order() == ["0-0", "1-0", "1"]
+    by_hand = dg.ReexecutionOptions.from_failure(retried.run_id, instance)
+    assert bounce(instance, by_hand).success
+    assert world.order() == ["0-0", "1-0", "1", "0-0", "0"]
+
+
+def test_a_bounce_that_was_stopped_is_not_gone_on_with_by_dagster_itself(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Retries of runs may be on in the instance: the job's tag keeps them to dead workers."""
+    world.ends = {"0-0": [NOT_STARTED]}
+    first = bounce(instance)
+    assert tags_of(instance, first)["dagster/retry_on_asset_or_op_failure"] == "false"
+    again = dg.ReexecutionOptions.from_failure(first.run_id, instance)
+    retried = bounce(instance, again, tags={"dagster/retry_number": "1"})
+    assert f"run {first.run_id} was stopped" in metadata(retried, "bounce")["seen"]
+    assert world.order() == ["0-0"]
+
+
+def test_a_run_that_is_cancelled_gives_back_what_it_only_holds(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """And its log says who was bounced, who is in flight, who wasn't."""
+    world.crowded = {"1-0"}
+
+    def cancel(world: BounceWorld) -> None:
+        if any(r.stop_ms is not None for r in world.requests.values()):
+            raise dg.DagsterExecutionInterruptedError
+
+    world.on_sleep = cancel
+    result = bounce(instance, at_once=2)
+    assert not result.success
+    assert world.released == ["1-0"]
+    log = " ".join(e.user_message for e in instance.all_logs(result.run_id))
+    assert "bounced: nobody" in log
+    assert "not bounced: 1-0, 0, 1" in log
+    assert "in flight: 0-0: request" in log
+    world.on_sleep, world.crowded = None, set()
+    again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
+    assert bounce(instance, again).success
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+def test_two_bounces_of_a_job_are_never_at_work_at_once(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """The younger one is refused, with the progress of the older."""
+    other: list[dg.ExecuteJobResult] = []
+
+    def launch(world: BounceWorld) -> None:
+        if world.restarts() and not other:
+            world.on_sleep = None
+            other.append(bounce(instance))
+
+    world.on_sleep = launch
+    first = bounce(instance)
+    assert first.success
+    told = metadata(other[0], "plan_bounce")
+    assert told["asked"] == "one bounce of demo/1 at a time"
+    assert first.run_id in told["seen"]
+    assert len(world.requests) == 4
+
+
+def test_a_thousand_containers_fit_into_the_metadata(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Plan and failure stay under 300 kB each."""
+    world.at = {str(n): f"host-{n % 50}" for n in range(500)}
+    world.at |= {f"{n}-0": f"host-{(n + 1) % 50}" for n in range(500)}
+    world.ends = {"49-0": [NOT_STARTED]}
+    result = bounce(instance, at_once=8)
+    assert not result.success
+    for entry in instance.all_logs(result.run_id):
+        assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]

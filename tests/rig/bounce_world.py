@@ -1,0 +1,401 @@
+"""A job in virtual time behind the client's interface: restarts take the seconds that they take.
+
+Each call of a client is counted, so that its worker can be killed before or after any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from samza_dagster.client.asked import Asked
+from samza_dagster.client.plan import Plan, make_plan
+from samza_dagster.client.views import (
+    ActionView,
+    CoordinatorKind,
+    HostView,
+    JobView,
+    ProcessorView,
+    Progress,
+    ReplicaLag,
+)
+from samza_dagster.errors import Refused
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
+from samza_dagster.placement import texts
+
+BEGIN_MS = 1_700_000_000_000
+DEMO = {"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"}
+
+
+class Killed(Exception):
+    """The run's worker is gone: from then on nothing that it asks gets anywhere."""
+
+
+@dataclass
+class Restarted:
+    """One request and where it stands."""
+
+    uuid: str
+    processor: str
+    asked_ms: int
+    hold: bool
+    ends: tuple[StatusCode, str]
+    deployment: str
+    reserve_ms: int
+    statuses: list[PlacementResponse] = field(default_factory=list)
+    committed_by: str = ""
+    stop_ms: int | None = None
+    taken: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """No later status follows."""
+        return bool(self.statuses) and self.statuses[-1].status_code.is_terminal
+
+
+@dataclass
+class BounceWorld:
+    """Containers that are restarted on request. Times in virtual ms.
+
+    `ends` are the ends of a processor's next restarts, SUCCEEDED without one; a time in
+    `reserve_ms` etc. is how long that part of each restart takes. `slow` are actives that
+    never process again, `far` processors whose lag stays above any limit, `crowded` those
+    whose place is never reserved, `mute` those that report no lag.
+    """
+
+    at: dict[str, str] = field(default_factory=lambda: dict(DEMO))
+    coordinator: CoordinatorKind = "samza_dagster"
+    now_ms: int = BEGIN_MS
+    reserve_ms: int = 600
+    stop_ms: int = 800
+    start_ms: int = 2_200
+    process_ms: int = 1_500
+    lag_ms: int = 4_000
+    hold_ms: int = 120_000
+    deployment: str = "run-1"
+    ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
+    slow: set[str] = field(default_factory=set)
+    far: set[str] = field(default_factory=set)
+    crashed: set[str] = field(default_factory=set)
+    never_ends: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
+    crowded: set[str] = field(default_factory=set)
+    others: tuple[ActionView, ...] = ()
+    earlier: list[PlacementResponse] = field(default_factory=list)
+    requests: dict[str, Restarted] = field(default_factory=dict)
+    released: list[str] = field(default_factory=list)
+    starts: dict[str, list[int]] = field(default_factory=dict)
+    calls: int = 0
+    kill_at: int | None = None
+    kill_on: tuple[str, int] | None = None
+    kill_after: bool = False
+    of_kind: dict[str, int] = field(default_factory=dict[str, int])
+    breaks: dict[int, BaseException] = field(default_factory=dict)
+    on_sleep: Callable[[BounceWorld], None] | None = None
+    opened: int = 0
+
+    def clock(self) -> int:
+        """The worker's clock."""
+        return self.now_ms
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.now_ms += max(1, round(seconds * 1000))
+        if self.on_sleep is not None:
+            self.on_sleep(self)
+
+    def order(self) -> list[str]:
+        """Whom it was asked for, in order."""
+        return [r.processor for r in self.requests.values()]
+
+    def restarts(self) -> dict[str, int]:
+        """How often each was started anew."""
+        self.advance()
+        return {p: len(times) for p, times in self.starts.items()}
+
+    def advance(self) -> None:
+        """The coordinator has done what it had time for."""
+        for request in self.requests.values():
+            self._advance(request)
+
+    def _advance(self, r: Restarted) -> None:
+        now = self.now_ms
+        if r.ended or r.deployment != self.deployment:
+            return
+        reserved = r.asked_ms + r.reserve_ms
+        if not r.statuses and now >= r.asked_ms + min(300, r.reserve_ms):
+            r.taken = True
+            self._say(r, StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED, r.asked_ms + 100)
+        if now < reserved or not r.statuses:
+            return
+        status, message = r.ends
+        if status is StatusCode.BAD_REQUEST or message.startswith("failed the Container"):
+            self._end(r, status, message, reserved)
+            return
+        if r.hold and r.stop_ms is None:
+            held = texts.held(self.at[r.processor], 120_000)
+            if r.statuses[-1].response_message != held:
+                self._say(r, StatusCode.IN_PROGRESS, held, reserved)
+            if now >= reserved + self.hold_ms:
+                host = self.at[r.processor]
+                self._end(r, StatusCode.FAILED, texts.hold_expired(host), reserved + self.hold_ms)
+            return
+        if r.stop_ms is None:
+            r.stop_ms = reserved
+        if r.statuses[-1].response_message != texts.STOP_IN_PROGRESS:
+            self._say(r, StatusCode.IN_PROGRESS, texts.STOP_IN_PROGRESS, r.stop_ms)
+        up = r.stop_ms + self.stop_ms + self.start_ms
+        if now >= up and r.processor not in self.never_ends:
+            self._end(r, status, message, up)
+
+    def _say(self, r: Restarted, status: StatusCode, message: str, at_ms: int) -> None:
+        r.statuses.append(
+            PlacementResponse(
+                uuid=r.uuid,
+                deployment_id=r.deployment,
+                processor_id=r.processor,
+                destination_host="LAST_SEEN",
+                status_code=status,
+                timestamp=at_ms,
+                response_message=message,
+            )
+        )
+
+    def _end(self, r: Restarted, status: StatusCode, message: str, at_ms: int) -> None:
+        self._say(r, status, message, at_ms)
+        if status is StatusCode.SUCCEEDED:
+            self.starts.setdefault(r.processor, []).append(at_ms)
+
+    def view(self) -> JobView:
+        """As the real client shows it."""
+        self.advance()
+        ours = self.coordinator == "samza_dagster"
+        actions = [
+            ActionView(r.uuid, r.processor, "LAST_SEEN", "stopping", r.asked_ms)
+            for r in self.requests.values()
+            if r.statuses and not r.ended and r.deployment == self.deployment
+        ]
+        queued = [
+            ActionView(r.uuid, r.processor, "LAST_SEEN", "queued", r.asked_ms)
+            for r in self.requests.values()
+            if not r.statuses and r.deployment == self.deployment
+        ]
+        down = {
+            r.processor
+            for r in self.requests.values()
+            if r.stop_ms is not None and not r.ended and r.deployment == self.deployment
+        } | self.crashed
+        return JobView(
+            job_name="demo",
+            job_id="1",
+            deployment_id=self.deployment,
+            processors={
+                p: ProcessorView(
+                    p,
+                    TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
+                    ("starting" if p in down else "running") if ours else "last-seen",
+                    host,
+                    f"{p}#{len(self.starts.get(p, []))}" if ours else None,
+                    (f"Partition {p}",),
+                    host,
+                )
+                for p, host in self.at.items()
+            },
+            hosts={h: HostView(h, "alive" if ours else "last-seen") for h in self.at.values()},
+            coordinator=self.coordinator,
+            actions=(*actions, *self.others),
+            queued=tuple(queued),
+        )
+
+    def ask(self, uuid: str, processor: str, *, hold: bool) -> None:
+        """A request is written; each uuid has an effect once."""
+        if uuid not in self.requests:
+            ends = self.ends.get(processor)
+            end = ends.pop(0) if ends else (StatusCode.SUCCEEDED, texts.started("its host"))
+            reserve_ms = 10**9 if processor in self.crowded else self.reserve_ms
+            self.requests[uuid] = Restarted(
+                uuid, processor, self.now_ms, hold, end, self.deployment, reserve_ms
+            )
+
+    def in_flight(self) -> list[str]:
+        """Whose request has no end yet."""
+        self.advance()
+        return [r.processor for r in self.requests.values() if not r.ended]
+
+
+class BounceClient:
+    """`Placement` over a `BounceWorld`; what a bounce doesn't need isn't there."""
+
+    def __init__(self, world: BounceWorld) -> None:
+        self._world = world
+        self._killed = False
+        world.opened += 1
+
+    def _called(self, name: str, effect: Callable[[BounceWorld], Any]) -> Any:
+        """One call: counted, cut off before or after its effect when it is time for that."""
+        world = self._world
+        if self._killed:
+            raise Killed
+        world.calls += 1
+        broken = world.breaks.pop(world.calls, None)
+        if broken is not None:
+            raise broken
+        world.of_kind[name] = world.of_kind.get(name, 0) + 1
+        last = world.calls == world.kill_at or (name, world.of_kind[name]) == world.kill_on
+        self._killed = last
+        if last and not world.kill_after:
+            raise Killed
+        done = effect(world)
+        if last:
+            raise Killed
+        return done
+
+    def prepare(self) -> None:
+        """Nothing to get ready."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def view(self) -> JobView:
+        return self._called("view", lambda w: w.view())
+
+    def plan(self, processor_id: str, destination: str) -> Plan:
+        return self._called("plan", lambda w: make_plan(w.view(), processor_id, destination))
+
+    def place(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> PlacementRequest:
+        assert destination == "LAST_SEEN"
+        assert uuid is not None
+
+        def write(world: BounceWorld) -> PlacementRequest:
+            world.ask(uuid, processor_id, hold=False)
+            return PlacementRequest(
+                uuid=uuid,
+                deployment_id=world.deployment,
+                processor_id=processor_id,
+                destination_host=destination,
+                timestamp=world.requests[uuid].asked_ms,
+                request_expiry=None,
+            )
+
+        return self._called("place", write)
+
+    def reserve(self, processor_id: str, destination: str, **more: Any) -> Asked:
+        def write(world: BounceWorld) -> Asked:
+            assert world.coordinator == "samza_dagster"
+            world.ask(more["uuid"], processor_id, hold=True)
+            return self._asked(world, more["uuid"])
+
+        return self._called("reserve", write)
+
+    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        def write(world: BounceWorld) -> Asked:
+            world.advance()
+            r = world.requests[reservation]
+            if r.ended and not r.committed_by:
+                raise Refused("commit what is held", seen=r.statuses[-1].response_message)
+            assert r.committed_by in ("", uuid), "two commits of one hold"
+            if not r.committed_by:
+                r.committed_by, r.stop_ms = str(uuid), world.now_ms
+            return self._asked(world, reservation)
+
+        return self._called("commit", write)
+
+    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        def write(world: BounceWorld) -> Asked:
+            world.advance()
+            r = world.requests[reservation]
+            assert r.stop_ms is None, "what was stopped can't be given back"
+            r.taken = True
+            world._end(r, StatusCode.FAILED, texts.RELEASED, world.now_ms)
+            world.released.append(r.processor)
+            return self._asked(world, reservation)
+
+        return self._called("release", write)
+
+    def wait(self, uuid: str, **_: Any) -> PlacementResponse:
+        return self._called("wait", lambda w: w.requests[uuid].statuses[-1])
+
+    def request(self, uuid: str) -> PlacementRequest | None:
+        return None
+
+    def own_request(self, uuid: str) -> Asked | None:
+        """Written and not read yet; also stands for what waits on Samza's wire."""
+
+        def read(world: BounceWorld) -> Asked | None:
+            world.advance()
+            r = world.requests.get(uuid)
+            return self._asked(world, uuid) if r is not None and not r.taken else None
+
+        return self._called("own_request", read)
+
+    def response(self, uuid: str) -> PlacementResponse | None:
+        def read(world: BounceWorld) -> PlacementResponse | None:
+            world.advance()
+            r = world.requests.get(uuid)
+            return r.statuses[-1] if r is not None and r.statuses else None
+
+        return self._called("response", read)
+
+    def history(self, processor_id: str | None = None, *, limit: int | None = None) -> Any:
+        def read(world: BounceWorld) -> tuple[PlacementResponse, ...]:
+            world.advance()
+            mine = [r.statuses[-1] for r in world.requests.values() if r.statuses]
+            return (*world.earlier, *mine)
+
+        return self._called("history", read)
+
+    def processing(self, processor_id: str, since_ms: int) -> Progress:
+        def read(world: BounceWorld) -> Progress:
+            started = world.starts.get(processor_id, [BEGIN_MS])[-1]
+            done = (
+                processor_id not in world.slow
+                and world.now_ms >= max(started, since_ms) + world.process_ms
+            )
+            return Progress(processor_id, since_ms, done, ())
+
+        return self._called("processing", read)
+
+    def lag(self) -> tuple[ReplicaLag, ...]:
+        def read(world: BounceWorld) -> tuple[ReplicaLag, ...]:
+            rows: list[ReplicaLag] = []
+            for p in world.at:
+                started = world.starts.get(p, [BEGIN_MS])[-1]
+                caught_up = world.now_ms >= started + world.lag_ms and p not in world.far
+                rows.append(
+                    ReplicaLag(
+                        *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
+                        *("store", "log", 0, world.at[p], 1_000, 0),
+                        None if p in world.mute else 0 if caught_up else 1_000,
+                        None if p in world.mute else world.now_ms,
+                        "metrics",
+                    )
+                )
+            return tuple(rows)
+
+        return self._called("lag", read)
+
+    def _asked(self, world: BounceWorld, uuid: str) -> Asked:
+        r = world.requests[uuid]
+        return Asked(uuid, "place", r.processor, "LAST_SEEN", r.deployment, r.asked_ms)
+
+
+def earlier_restart(processor: str, at_ms: int, n: int = 0) -> PlacementResponse:
+    """A placement of somebody else."""
+    return PlacementResponse(
+        uuid=f"00000000-0000-0000-0000-{n:012d}",
+        deployment_id="run-1",
+        processor_id=processor,
+        destination_host="LAST_SEEN",
+        status_code=StatusCode.SUCCEEDED,
+        timestamp=at_ms,
+        response_message=texts.started("host"),
+    )

@@ -1,0 +1,418 @@
+"""A bounce in virtual time: what it asks, when it goes on, how it ends, killed or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client.views import ActionView, CoordinatorKind
+from samza_dagster.errors import Unreachable
+from samza_dagster.model import StatusCode
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.bounce_config import BounceUnit, RollingBounceConfig
+from samza_dagster.orchestration.bounce_loop import Bounce
+from samza_dagster.orchestration.bounce_order import Stand
+from samza_dagster.orchestration.bounce_plan import BouncePlan, make_plan
+from samza_dagster.orchestration.bounce_row import Bounced, End, Result
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.placement import texts
+from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, Killed, earlier_restart
+
+pytestmark = pytest.mark.unit
+NOT_STARTED = (StatusCode.FAILED, texts.start_failed("a", "b"))
+BOTH = pytest.mark.parametrize("coordinator", ["samza_dagster", "samza"])
+
+
+@dataclass
+class Book:
+    """A ledger that outlives its worker, as Dagster's does."""
+
+    rows: list[Bounced] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    order: str = ""
+    check: bool | None = None
+    asked_check_since: list[int] = field(default_factory=list)
+
+    def log(self, text: str) -> None:
+        self.lines.append(text)
+
+    def finished(self, row: Bounced, done: int, total: int) -> None:
+        self.rows.append(row)
+
+    def progress(self, text: str) -> None:
+        self.told.append(text)
+
+    def control(self) -> str:
+        return self.order
+
+    def check_passed(self, since_ms: int) -> bool | None:
+        self.asked_check_since.append(since_ms)
+        return self.check
+
+    def back(self) -> dict[str, Bounced]:
+        return {r.processor: r for r in self.rows if r.stand is Stand.BACK}
+
+
+@cache
+def policies() -> PlacementPolicies:
+    return PlacementPolicies(verify_timeout_s=60, lag_limit=100, timeout_s=300)
+
+
+def plan_of(world: BounceWorld, **config: object) -> BouncePlan:
+    made = RollingBounceConfig(**{"canaries": 0, **config})  # pyright: ignore[reportArgumentType]
+    return make_plan(world.view(), made, policies())
+
+
+def run(world: BounceWorld, book: Book, plan: BouncePlan, *, root: str = "root") -> Result:
+    holds: dict[str, str] = {}
+    made = Bounce(
+        BounceClient(world),
+        plan,
+        root,
+        book,
+        holds,
+        known=book.back(),
+        sleep=world.sleep,
+        now_ms=world.clock,
+    )
+    result = made.run()
+    assert holds == {}
+    return result
+
+
+def most_at_once(rows: list[Bounced]) -> int:
+    """Of those that were down or not yet back."""
+    spans = [(r.asked_ms, r.back_ms) for r in rows if r.asked_ms and r.back_ms]
+    return max(sum(a <= at < b for a, b in spans) for at, _ in spans)
+
+
+def many(groups: int, hosts: int) -> dict[str, str]:
+    """Actives with a standby each, which is on another host."""
+    at = {str(g): f"host-{g % hosts}" for g in range(groups)}
+    return at | {f"{g}-0": f"host-{(g + 1) % hosts}" for g in range(groups)}
+
+
+@BOTH
+def test_everybody_is_restarted_once_in_order(coordinator: CoordinatorKind) -> None:
+    """Standbys first; the next is asked when the one before is back, and not before."""
+    world, book = BounceWorld(coordinator=coordinator), Book()
+    result = run(world, book, plan_of(world))
+    assert result.end is End.DONE
+    assert world.order() == ["0-0", "1-0", "0", "1"]
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    assert most_at_once(list(result.rows)) == 1
+    assert book.told[-1] == "4/4"
+    assert any("/4, about" in text for text in book.told)
+
+
+def test_a_row_tells_how_long_it_was_down_and_when_it_was_back() -> None:
+    """Down from its stop until it checked in; its place was free when its lag was back."""
+    world, book = BounceWorld(), Book()
+    result = run(world, book, plan_of(world, only=["0", "0-0"]))
+    standby, row = result.rows
+    assert standby.why == "it runs with a lag of 0"
+    assert standby.seconds is not None
+    assert (
+        standby.seconds >= (world.reserve_ms + world.stop_ms + world.start_ms + world.lag_ms) / 1000
+    )
+    assert row.down_s == pytest.approx((world.stop_ms + world.start_ms) / 1000, abs=0.5)
+    assert row.seconds is not None
+    assert row.seconds >= (world.reserve_ms + world.stop_ms + world.start_ms + world.lag_ms) / 1000
+    assert row.why == "it runs and processes with a lag of 0"
+    assert row.execution == "0#1"
+
+
+@BOTH
+def test_two_at_once_are_never_of_one_group(coordinator: CoordinatorKind) -> None:
+    """And never three."""
+    world, book = BounceWorld(at=many(4, 3), coordinator=coordinator), Book()
+    result = run(world, book, plan_of(world, at_once=2))
+    assert result.end is End.DONE
+    rows = [r for r in result.rows if r.asked_ms and r.back_ms]
+    assert most_at_once(rows) == 2
+    for a in rows:
+        for b in rows:
+            if a is not b and group_of(a.processor) == group_of(b.processor):
+                assert a.back_ms <= b.asked_ms or b.back_ms <= a.asked_ms  # pyright: ignore[reportOptionalOperand]
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+def test_hosts_go_one_after_the_other() -> None:
+    """All of a host's containers, as many at once as allowed, before the next host's."""
+    world, book = BounceWorld(at=many(6, 3)), Book()
+    result = run(world, book, plan_of(world, unit=BounceUnit.hosts, at_once=2))
+    assert result.end is End.DONE
+    hosts = [world.at[p] for p in world.order()]
+    assert hosts == sorted(hosts, key=hosts.index)
+    assert most_at_once(list(result.rows)) == 2
+
+
+@pytest.mark.parametrize("why", ["slow", "far", "failed"])
+def test_a_canary_that_does_not_come_back_ends_it(why: str) -> None:
+    """It doesn't process, or its lag stays, or it fails: nobody else is touched."""
+    world, book = BounceWorld(), Book()
+    if why == "failed":
+        world.ends = {"0": [NOT_STARTED]}
+    else:
+        getattr(world, why).add("0")
+    plan = plan_of(world, only=["0", "1"], canaries=1, stop_after_failures=9)
+    result = run(world, book, plan)
+    assert result.end is End.STOPPED
+    assert "the canary failed: 0" in result.because
+    assert world.order() == ["0"]
+    (failed,) = result.are(Stand.FAILED)
+    assert {"slow": "no input offset grew", "far": "records behind", "failed": "FAILED"}[
+        why
+    ] in failed.why
+
+
+def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
+    """Without a check: it still runs, has committed since, and its lag is small."""
+    world, book = BounceWorld(), Book()
+    result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
+    assert result.end is End.DONE
+    first, second = result.rows
+    assert first.back_ms is not None
+    assert second.asked_ms is not None
+    assert second.asked_ms >= first.back_ms + 60_000
+    assert any("the canary runs, processes" in line for line in book.lines)
+
+
+def test_a_canary_that_dies_in_its_bake_is_a_no() -> None:
+    """It runs again, but not as the one that was seen back."""
+    world, book = BounceWorld(), Book()
+
+    def die(world: BounceWorld) -> None:
+        if book.back() and len(world.starts["0"]) == 1:
+            world.starts["0"].append(world.now_ms)
+
+    world.on_sleep = die
+    result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
+    assert result.end is End.STOPPED
+    assert "runs as 0#2: it died since" in result.because
+    assert world.order() == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("check", "end"), [(True, End.DONE), (False, End.STOPPED), (None, End.STOPPED)]
+)
+def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, end: End) -> None:
+    """None in time is a no."""
+    world, book = BounceWorld(), Book(check=check)
+    judge = {"judge_asset": "a/b", "judge_check": "c", "judge_timeout_s": 100}
+    result = run(world, book, plan_of(world, canaries=1, bake_s=30, **judge))
+    assert result.end is end
+    assert len(world.order()) == (4 if check else 1)
+    back = book.back()["0-0"].back_ms
+    assert back is not None
+    assert set(book.asked_check_since) == {back + 30_000}
+
+
+def test_after_the_budget_is_spent_what_is_in_flight_is_finished() -> None:
+    """And nothing else is asked."""
+    world, book = BounceWorld(at=many(4, 4)), Book()
+    world.ends = {"0-0": [(StatusCode.FAILED, texts.expired("no room"))]}
+    result = run(world, book, plan_of(world, at_once=2, stop_after_failures=1))
+    assert result.end is End.STOPPED
+    assert "the budget of failures is spent: 0-0" in result.because
+    assert len(result.are(Stand.BACK)) == 1
+    assert len(world.order()) == 2
+
+
+def test_within_the_budget_the_group_of_who_failed_is_left_alone() -> None:
+    """An active whose standby isn't back keeps running."""
+    world, book = BounceWorld(), Book()
+    world.ends = {"0-0": [NOT_STARTED]}
+    result = run(world, book, plan_of(world, stop_after_failures=5))
+    assert result.end is End.STOPPED
+    assert [r.processor for r in result.are(Stand.WAITING)] == ["0"]
+    assert world.order() == ["0-0", "1-0", "1"]
+
+
+def test_a_request_without_an_end_keeps_its_place_and_its_group() -> None:
+    """It may still stop its container: with one place nobody else is asked."""
+    world, book = BounceWorld(coordinator="samza", never_ends={"0-0"}), Book()
+    result = run(world, book, plan_of(world, stop_after_failures=5, timeout_s=30))
+    assert result.end is End.STOPPED
+    assert [r.processor for r in result.are(Stand.STUCK)] == ["0-0"]
+    assert world.order() == ["0-0"]
+    two = BounceWorld(coordinator="samza", never_ends={"0-0"})
+    result = run(two, Book(), plan_of(two, stop_after_failures=5, timeout_s=30, at_once=2))
+    assert [r.processor for r in result.are(Stand.WAITING)] == ["0"]
+    assert two.order() == ["0-0", "1-0", "1"]
+
+
+def test_a_hold_that_takes_too_long_is_given_back() -> None:
+    """Nothing was stopped, so its place is free; it counts as a failure."""
+    world, book = BounceWorld(crowded={"0-0"}), Book()
+    result = run(world, book, plan_of(world, timeout_s=30))
+    assert result.end is End.STOPPED
+    assert world.released == ["0-0"]
+    assert "runs on untouched" in result.are(Stand.FAILED)[0].why
+    assert world.restarts() == {}
+
+
+def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
+    """The other group is taken first; after a while nobody may be touched, and it says why."""
+    world, book = BounceWorld(others=(ActionView("x", "0", "host-9", "stopping", 0),)), Book()
+    result = run(world, book, plan_of(world, timeout_s=20))
+    assert world.order() == ["1-0", "1"]
+    assert result.end is End.STOPPED
+    assert "request x for 0 is stopping" in result.because
+    world.others = ()
+    assert run(world, book, plan_of(world)).end is End.DONE
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+def test_a_processor_placed_twice_of_late_is_asked_when_its_row_is_over() -> None:
+    """Whoever placed it: Samza's AM counts them all."""
+    world, book = BounceWorld(coordinator="samza"), Book()
+    times = (BEGIN_MS - 200_000, BEGIN_MS - 10_000)
+    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    result = run(world, book, plan_of(world))
+    assert result.end is End.DONE
+    assert world.order()[-2:] == ["0-0", "0"] or world.order()[-1] == "0-0"
+    asked = next(r.asked_ms for r in result.rows if r.processor == "0-0")
+    assert asked is not None
+    assert asked >= BEGIN_MS - 10_000 + 300_000
+
+
+def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
+    """What couldn't be asked is asked again under the same id."""
+    for call in range(1, 60):
+        world, book = BounceWorld(), Book()
+        plan = plan_of(world, only=["0"])
+        world.breaks = {call: Unreachable("the broker", seen="no answer")}
+        assert run(world, book, plan).end is End.DONE
+        assert world.restarts() == {"0": 1}
+
+
+def test_a_pause_finishes_what_is_in_flight_and_a_later_run_does_the_rest() -> None:
+    """Nobody is restarted twice."""
+    world, book = BounceWorld(at=many(3, 3)), Book()
+    plan = plan_of(world, at_once=2)
+
+    def pause(world: BounceWorld) -> None:
+        if len(world.requests) >= 3:
+            book.order = "pause"
+
+    world.on_sleep = pause
+    result = run(world, book, plan)
+    assert result.end is End.PAUSED
+    assert world.in_flight() == []
+    assert len(result.are(Stand.BACK)) == len(world.requests) < 6
+    assert not result.are(Stand.IN_FLIGHT)
+    world.on_sleep, book.order = None, ""
+    assert run(world, book, plan).end is End.DONE
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
+    """One was committed, the other wasn't."""
+    world, book = BounceWorld(crowded={"1-0"}), Book()
+
+    def abort(world: BounceWorld) -> None:
+        if any(r.stop_ms is not None for r in world.requests.values()):
+            book.order = "abort"
+
+    world.on_sleep = abort
+    result = run(world, book, plan_of(world, at_once=2))
+    assert result.end is End.ABORTED
+    assert world.released == ["1-0"]
+    assert [r.processor for r in result.are(Stand.IN_FLIGHT)] == ["0-0"]
+    assert any("0-0: request" in line and "in flight" in line for line in book.lines)
+    assert [r.processor for r in result.are(Stand.WAITING)] == ["1-0", "0", "1"]
+
+
+@given(
+    kill_at=st.integers(1, 400),
+    after=st.booleans(),
+    again=st.integers(1, 300),
+    coordinator=st.sampled_from(["samza", "samza_dagster"]),
+    at_once=st.integers(1, 3),
+    canaries=st.integers(0, 1),
+    away_s=st.sampled_from([1, 200]),
+)
+def test_a_bounce_killed_at_any_call_restarts_everybody_once(
+    kill_at: int,
+    after: bool,
+    again: int,
+    coordinator: CoordinatorKind,
+    at_once: int,
+    canaries: int,
+    away_s: int,
+) -> None:
+    """Twice killed, before or after the call got through; then it goes on to its end.
+
+    Nobody looks for so long that a hold expires: it is reserved anew.
+    """
+    world, book = BounceWorld(at=many(3, 3), coordinator=coordinator), Book()
+    plan = plan_of(world, at_once=at_once, canaries=canaries, bake_s=5)
+    world.calls, world.kill_after = 0, after
+    for kill in (kill_at, again, None):
+        world.kill_at = None if kill is None else world.calls + kill
+        try:
+            result = run(world, book, plan)
+        except Killed:
+            world.now_ms += away_s * 1_000
+            continue
+        assert result.end is End.DONE
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    assert away_s > 100 or len(world.requests) == len(world.at)
+
+
+def test_a_deployment_that_is_over_takes_its_requests_with_it() -> None:
+    """Samza's AM died: what it had begun never ends, and is asked anew of the next."""
+    world, book = BounceWorld(coordinator="samza", never_ends={"0-0"}), Book()
+    plan = plan_of(world, timeout_s=30)
+    assert run(world, book, plan).end is End.STOPPED
+    world.deployment, world.never_ends = "run-2", set()
+    assert run(world, book, plan).end is End.DONE
+    assert world.order().count("0-0") == 2
+
+
+def test_a_container_that_left_the_job_is_passed_over() -> None:
+    """A standby that was stopped for good meanwhile."""
+    world, book = BounceWorld(), Book()
+    plan = plan_of(world)
+    del world.at["1-0"]
+    result = run(world, book, plan)
+    assert result.end is End.DONE
+    assert [r.processor for r in result.are(Stand.GONE)] == ["1-0"]
+
+
+def test_a_hold_that_expires_before_its_commit_fails_that_one_alone() -> None:
+    """The coordinator was faster: the commit is refused, and the next look tells why."""
+    world, book = BounceWorld(hold_ms=1), Book()
+    result = run(world, book, plan_of(world, stop_after_failures=9))
+    assert result.end is End.STOPPED
+    assert {r.processor for r in result.are(Stand.FAILED)} == {"0-0", "1-0"}
+    assert all("not committed in time" in r.why for r in result.are(Stand.FAILED))
+    assert world.restarts() == {}
+
+
+def test_a_lag_that_shrinks_fills_no_log() -> None:
+    """A line when it begins to wait for it, then the heartbeat."""
+    world, book = BounceWorld(lag_ms=100_000), Book()
+    assert run(world, book, plan_of(world, only=["0-0"])).end is End.DONE
+    assert sum("records behind" in line for line in book.lines) <= 5
+
+
+def test_samza_s_am_never_counts_a_processor_to_its_end() -> None:
+    """Its own rule, over a standby that fails each time and a person who tries on and on."""
+    world, book = BounceWorld(coordinator="samza", ends={"0-0": [NOT_STARTED] * 12}), Book()
+    plan = plan_of(world, only=["0-0"])
+    for _ in range(12):
+        assert run(world, book, plan).end is End.STOPPED
+    count, last = 0, 0
+    for request in world.requests.values():
+        assert request.stop_ms is not None
+        count = count + 1 if request.stop_ms - last < 300_000 else 1
+        last = request.stop_ms
+        assert count <= 2
+    assert len(world.requests) == 12

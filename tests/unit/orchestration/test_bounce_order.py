@@ -1,0 +1,230 @@
+"""What may be bounced next: order, limits, canary, budget, pacing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView
+from samza_dagster.errors import Refused
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.bounce_order import (
+    CONTAINERS,
+    HOSTS,
+    PACE_MS,
+    Limits,
+    Phase,
+    Position,
+    Stand,
+    Unit,
+    busy_groups,
+    order_of,
+    ready_again_ms,
+    what_next,
+)
+
+pytestmark = pytest.mark.unit
+DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
+
+
+def job(at: dict[str, str], states: dict[str, str] | None = None, lost: str = "") -> JobView:
+    return JobView(
+        job_name="demo",
+        job_id="1",
+        deployment_id="run-1",
+        processors={
+            p: ProcessorView(
+                p,
+                TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
+                (states or {}).get(p, "running"),
+                host,
+            )
+            for p, host in at.items()
+        },
+        hosts={h: HostView(h, "lost" if h == lost else "alive") for h in at.values()},
+    )
+
+
+def names(units: tuple[Unit, ...]) -> list[str]:
+    return [unit.name for unit in units]
+
+
+def test_standbys_go_before_actives_and_hosts_with_few_containers_first() -> None:
+    """Of one host by number: 2 comes before 10."""
+    at = {"2": "b", "10": "b", "3": "a", "2-0": "a", "10-0": "c", "3-0": "c", "4-0": "c"}
+    order = order_of(job(at), CONTAINERS)
+    assert names(order) == ["2-0", "3-0", "4-0", "10-0", "3", "2", "10"]
+
+
+def test_a_host_is_one_unit_with_its_standbys_first() -> None:
+    """Hosts of standbys alone come first."""
+    at = {"0": "a", "1-0": "a", "1": "b", "2": "b", "0-0": "c", "2-0": "c"}
+    order = order_of(job(at), HOSTS)
+    assert [(u.name, u.processors) for u in order] == [
+        ("c", ("0-0", "2-0")),
+        ("a", ("1-0", "0")),
+        ("b", ("1", "2")),
+    ]
+
+
+def test_only_and_skip_name_processors_or_hosts() -> None:
+    """A name that isn't there is refused: it would be a typing error in a schedule."""
+    assert names(order_of(job(DEMO), CONTAINERS, only=["h1", "1-0"])) == ["1-0", "0"]
+    assert names(order_of(job(DEMO), CONTAINERS, skip=["h1", "1-0"])) == ["0-0", "1"]
+    with pytest.raises(Refused, match="h9"):
+        order_of(job(DEMO), CONTAINERS, skip=["h9"])
+    with pytest.raises(Refused, match="none is left"):
+        order_of(job(DEMO), CONTAINERS, only=["0"], skip=["h1"])
+
+
+def test_a_container_that_does_not_run_is_refused_and_one_that_leaves_is_left_out() -> None:
+    """The refusal says which, and how to go on without it."""
+    with pytest.raises(Refused, match=r"1 is starting.*skip 1"):
+        order_of(job(DEMO, {"1": "starting"}), CONTAINERS)
+    assert "1" not in names(order_of(job(DEMO, {"1": "leaving"}), CONTAINERS))
+    assert len(order_of(job(DEMO, dict.fromkeys(DEMO, "last-seen")), CONTAINERS)) == 4
+
+
+def test_what_somebody_else_does_keeps_a_group_from_being_touched() -> None:
+    """An action, a queued request, a member that is down, a lost host; not our own requests."""
+    view = job({**DEMO, "2": "h5", "3": "h6"}, {"0-0": "starting"}, lost="h5")
+    acting = (ActionView("a", "1", "h9", "held", 0), ActionView("b", "3", "LAST_SEEN", "held", 0))
+    view = view.__class__(**{**vars(view), "actions": acting})
+    busy = busy_groups(view, ours=["b"])
+    assert set(busy) == {"0", "1", "2"}
+    assert busy["0"] == "0-0 is starting"
+    assert busy["2"] == "host h5 is lost"
+
+
+@given(st.lists(st.integers(0, 2 * PACE_MS), max_size=30))
+def test_no_processor_is_placed_in_a_row_that_samza_would_count_to_three(waits: list[int]) -> None:
+    """Samza's rule: failures each within 300 s of the last add up, and 9 end the job."""
+    placed: list[int] = []
+    now = 0
+    for wait in waits:
+        now = max(now + wait, ready_again_ms(placed, now + wait))
+        assert ready_again_ms(placed, now) == now
+        placed.append(now)
+    gaps = [b - a < PACE_MS for a, b in pairwise(placed)]
+    assert not any(a and b for a, b in pairwise(gaps))
+
+
+def test_a_third_placement_in_a_row_waits_for_the_end_of_the_window() -> None:
+    """Two, each soon after the other, and the next comes when Samza's count begins anew."""
+    assert ready_again_ms([], 1_000) == 1_000
+    assert ready_again_ms([0], 1_000) == 1_000
+    assert ready_again_ms([0, 200_000], 300_000) == 200_000 + PACE_MS
+    assert ready_again_ms([0, 200_000], 200_000 + PACE_MS) == 200_000 + PACE_MS
+    assert ready_again_ms([0, PACE_MS], PACE_MS + 1) == PACE_MS + 1
+
+
+JOBS = st.dictionaries(
+    st.sampled_from([f"{g}{s}" for g in range(5) for s in ("", "-0", "-1")]),
+    st.sampled_from(["h1", "h2", "h3"]),
+    min_size=1,
+)
+MOVES = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["back", "fail", "stuck"])))
+
+
+@given(
+    at=JOBS,
+    unit=st.sampled_from([CONTAINERS, HOSTS]),
+    at_once=st.integers(1, 5),
+    canaries=st.integers(0, 3),
+    stop_after=st.integers(1, 4),
+    moves=MOVES,
+)
+def test_the_limits_hold_in_every_history(
+    at: dict[str, str],
+    unit: str,
+    at_once: int,
+    canaries: int,
+    stop_after: int,
+    moves: list[tuple[int, str]],
+) -> None:
+    """K at once, never two of a group, the canary alone, nothing asked after the budget is spent,
+
+    nobody asked twice; and it ends.
+    """
+    order = order_of(job(at), unit)
+    limits = Limits(unit, at_once, min(canaries, len(order)), 10, stop_after)
+    canary = {p for u in order[: limits.canaries] for p in u.processors}
+    stands = {p: Stand.WAITING for u in order for p in u.processors}
+    back: dict[str, int] = {}
+    judged: bool | None = None
+    now = 0
+    told = list(moves)
+    for _ in range(1_000):
+        todo = what_next(order, limits, Position(stands, back, judged), now)
+        if todo.phase is Phase.ENDED:
+            break
+        bad = [p for p, s in stands.items() if s in (Stand.FAILED, Stand.STUCK)]
+        if todo.ask:
+            assert len(bad) < stop_after
+            assert not canary & set(bad)
+            assert all(stands[p] is Stand.WAITING for p in todo.ask)
+            assert not {group_of(p) for p in todo.ask} & {group_of(p) for p in bad}
+        if set(todo.ask) - canary and canary:
+            assert all(stands[p] is Stand.BACK for p in canary)
+            assert judged
+        for p in todo.ask:
+            stands[p] = Stand.IN_FLIGHT
+        places = [p for p, s in stands.items() if s in (Stand.IN_FLIGHT, Stand.STUCK)]
+        assert len(places) <= at_once
+        assert len({group_of(p) for p in places}) == len(places)
+        if unit == HOSTS:
+            assert len({at[p] for p in places if stands[p] is Stand.IN_FLIGHT}) <= 1
+        if todo.phase is Phase.JUDGING:
+            assert now >= max(back[p] for p in canary) + 10
+            judged = True
+        flying = [p for p, s in stands.items() if s is Stand.IN_FLIGHT]
+        if flying:
+            index, how = told.pop(0) if told else (0, "back")
+            p = flying[index % len(flying)]
+            stands[p] = {"back": Stand.BACK, "fail": Stand.FAILED, "stuck": Stand.STUCK}[how]
+            if how == "back":
+                back[p] = now
+        now += 7
+    else:
+        raise AssertionError("it never ends")
+    if not any(s in (Stand.FAILED, Stand.STUCK) for s in stands.values()):
+        assert set(stands.values()) == {Stand.BACK}
+
+
+def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:
+    """What is in flight is finished."""
+    order = order_of(job(DEMO), CONTAINERS)
+    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.IN_FLIGHT}
+    todo = what_next(order, Limits(at_once=4), Position(stands, halt="paused"), 0)
+    assert (todo.phase, todo.ask) == (Phase.FINISHING, ())
+    stands["0-0"] = Stand.BACK
+    todo = what_next(order, Limits(at_once=4), Position(stands, halt="paused"), 0)
+    assert (todo.phase, todo.because) == (Phase.ENDED, "paused")
+
+
+def test_the_others_wait_for_bake_and_judge() -> None:
+    """A judge's no ends it, whatever the budget."""
+    order = order_of(job(DEMO), CONTAINERS)
+    limits = Limits(at_once=2, canaries=1, bake_ms=60_000, stop_after=9)
+    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.BACK}
+    at = Position(stands, {"0-0": 1_000})
+    todo = what_next(order, limits, at, 2_000)
+    assert (todo.phase, todo.until_ms) == (Phase.BAKING, 61_000)
+    assert what_next(order, limits, at, 61_000).phase is Phase.JUDGING
+    no = Position(stands, {"0-0": 1_000}, judged=False)
+    assert what_next(order, limits, no, 61_000).phase is Phase.ENDED
+    yes = Position(stands, {"0-0": 1_000}, judged=True)
+    assert what_next(order, limits, yes, 61_000).ask == ("1-0", "0")
+
+
+def test_places_that_stay_taken_end_it() -> None:
+    """A request without an end may still stop its container: its place isn't given away."""
+    order = order_of(job(DEMO), CONTAINERS)
+    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.STUCK}
+    todo = what_next(order, Limits(at_once=1, stop_after=5), Position(stands), 0)
+    assert todo.phase is Phase.ENDED
+    assert "without an end" in todo.because
