@@ -136,10 +136,11 @@ def test_build_methods_can_be_overridden() -> None:
     assert definitions.get_job_def("move_container").tags["samza/job"] == "demo/1"
 
 
-def test_definitions_load_within_half_a_second_of_dagster_and_import_nothing_heavy() -> None:
-    """Every run's start pays for what `definitions.py` imports: at most 0.5 s on top of Dagster.
+def test_definitions_load_in_a_third_of_dagsters_time_and_import_nothing_heavy() -> None:
+    """Every run's start pays for what `definitions.py` imports: a third on top of Dagster's own.
 
-    Processor time, which what else the machine does hardly changes; the better of two.
+    Processor time of both in one process, so that the machine's speed doesn't count; the
+    better of two.
     """
     runs = [
         json.loads(
@@ -154,7 +155,7 @@ def test_definitions_load_within_half_a_second_of_dagster_and_import_nothing_hea
         for _ in range(2)
     ]
     assert [run["heavy"] for run in runs] == [[], []]
-    assert min(run["ours"] for run in runs) <= 0.5, runs
+    assert min(run["ours"] / run["dagster"] for run in runs) <= 1 / 3, runs
 
 
 def test_importing_the_package_imports_no_dagster() -> None:
