@@ -10,7 +10,7 @@ FAULTS ?= 12
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real absences chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real absences test-dagster chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -62,6 +62,9 @@ absences: $(STAMP) java ## coordinator and broker away for a minute each, in eve
 
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json
+
+test-dagster: $(STAMP) ## Dagster in process: kills at every boundary, and sizes that `make test` has no time for
+	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
 
 simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds under every judge
 	@mkdir -p benchmarks/results

@@ -72,7 +72,11 @@ LEVELS = (
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level("contract", 180, (_pytest("contract and not longcontract", "contract", workers=4),)),
     Level("kill points", 150, (_pytest("killpoints", "contract", workers=2),)),
-    Level("dagster", 60, (_pytest("dagster"),)),
+    Level(
+        "dagster",
+        60,
+        (_pytest("dagster and not longdagster", "dagster", workers=2, share="worksteal"),),
+    ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
     Level("spark", 75, (_pytest("spark"),)),
     Level(

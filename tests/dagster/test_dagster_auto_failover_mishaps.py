@@ -136,6 +136,7 @@ STEP = st.tuples(
 )
 
 
+@pytest.mark.longdagster
 @settings(max_examples=250)
 @given(
     steps=st.lists(STEP, min_size=1, max_size=14),

@@ -172,6 +172,7 @@ def test_an_asset_check_judges_the_canary(
     assert len(world.order()) == (4 if passed else 1)
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
     ("call", "nth"),
@@ -191,6 +192,7 @@ def test_a_run_killed_between_an_ask_and_its_answer_is_gone_on_with(
     assert world.released == []
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(("call", "nth"), [("place", 1), ("place", 3), ("response", 20)])
 def test_under_samza_s_am_as_well(
     world: BounceWorld, instance: dg.DagsterInstance, call: str, nth: int
@@ -293,6 +295,7 @@ def test_two_bounces_of_a_job_are_never_at_work_at_once(
     assert len(world.requests) == 4
 
 
+@pytest.mark.longdagster
 def test_a_thousand_containers_fit_into_the_metadata(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:

@@ -317,6 +317,7 @@ def test_kafka_that_does_not_answer_skips_the_tick_and_keeps_the_cursor(
     assert "no answer" in str(result.skip_message)
 
 
+@pytest.mark.longdagster
 def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
     world: World, instance: dg.DagsterInstance
 ) -> None:

@@ -224,6 +224,7 @@ def test_under_samza_s_am_it_is_drained_by_placements_alone(
     assert on(world) == []
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     "where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS, "lag"]
 )

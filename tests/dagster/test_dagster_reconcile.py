@@ -147,6 +147,7 @@ def test_under_samza_s_am_it_moves_and_starts_nothing(
     assert "no standby on request" in shown["findings"].records[0].data["seen"]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS])
 @pytest.mark.parametrize("times", range(4))
 def test_killed_at_any_boundary_it_goes_on_where_it_stood(

@@ -202,6 +202,7 @@ def test_a_cursor_from_before_own_requests_starts_with_them_from_now(stream: Str
     assert stream.tick() == [3]
 
 
+@pytest.mark.longdagster
 def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(stream: Stream) -> None:
     """A burst is spread over ticks, in order, and nothing is dropped."""
     stream.tick()
@@ -262,6 +263,7 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert list(known) == [str(UUID(int=2))]
 
 
+@pytest.mark.longdagster
 def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream) -> None:
     """A thousand that never end: the cursor stays small and the outcomes all come."""
     stream.tick()

@@ -154,6 +154,7 @@ def test_a_cancelled_wait_hands_back_as_configured(
     assert world.at["0"] == "host-1"
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     "where",
     [

@@ -96,6 +96,7 @@ def test_a_lease_bounds_the_absence_of_a_coordinator(job_of: Callable[..., Job])
     assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
 
 
+@pytest.mark.longcontract
 def test_a_broker_that_goes_away_in_mid_move_delays_it_and_kills_nobody(tmp_path: Path) -> None:
     """SIGKILL of the broker as the request is taken; back on its port, the move ends once."""
     broker = start_broker(tmp_path / "broker")
