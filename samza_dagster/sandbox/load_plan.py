@@ -5,6 +5,12 @@ its keys. One visit of a key sends all parts of one epoch, seconds apart, so tha
 time many keys wait for a part and a task that lost its state is found out. The visits go
 round over all keys; a key's next epoch begins only after its last part was sent, or the
 Joiner would throw.
+
+It must begin well after. A new epoch is a delete and a put in the Joiner's changelog; a
+process that is killed between the two leaves the key without state, and if its successor
+reads the last epoch's last part again without the first, the next epoch finds parts
+missing: the Joiner throws, at each start. So the rest of a round is at least as long as
+the time between two parts.
 """
 
 from __future__ import annotations
@@ -70,9 +76,9 @@ class LoadPlan:
 
     @property
     def lag(self) -> int:
-        """Visits between two parts of one visit; small enough that a round is longer."""
+        """Visits between two parts of one visit, and at least as many to the next epoch."""
         visits = round(self.spread_s * self.rate / self.parts / max(1, self.parts - 1))
-        return max(1, min(visits, (self.keys - 1) // max(1, self.parts - 1)))
+        return max(1, min(visits, self.keys // self.parts))
 
     def partition_of(self, key: int) -> int:
         """The partition of a key, the same in every epoch."""

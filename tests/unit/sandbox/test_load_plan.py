@@ -18,13 +18,16 @@ pytestmark = pytest.mark.unit
 class Joiner:
     """Samza's Joiner, as far as it refuses: an epoch that begins with parts missing."""
 
-    def __init__(self, parts: int) -> None:
+    def __init__(self, parts: int, *, replays: bool = False) -> None:
         self._parts = parts
+        self._replays = replays
         self.state: dict[int, tuple[int, frozenset[int]]] = {}
         self.completed: list[tuple[int, int]] = []
 
     def process(self, key: int, epoch: int, part: int) -> None:
         current, seen = self.state.get(key, (epoch, frozenset()))
+        if epoch < current and self._replays:
+            return
         assert epoch >= current, "an older epoch would be ignored: its completion is lost"
         if epoch > current:
             assert len(seen) == self._parts, "the Joiner throws here"
@@ -76,6 +79,31 @@ def test_parts_of_an_epoch_lie_seconds_apart() -> None:
     sent = list(itertools.islice(plan.steady(), 402))
     assert sent[399] == ((399, 1, 0),)
     assert sent[401] == ((401, 1, 0), (1, 1, 1))
+
+
+@given(plan=plans, killed_at=st.integers(1, 200), back=st.integers(0, 200))
+def test_a_joiner_killed_between_the_delete_and_the_put_of_a_new_epoch_goes_on(
+    plan: LoadPlan, killed_at: int, back: int
+) -> None:
+    """The key's state is gone, and what is read again is shorter than a round's rest.
+
+    Such a Joiner threw at each of its starts: a round of 16 s with its parts 12 s apart,
+    and a checkpoint 4.9 s old.
+    """
+    sent = [(part,) for part in plan.fill()] + list(itertools.islice(plan.steady(), 300))
+    visits = [parts for parts in sent if parts]
+    killed_at += plan.keys * plan.parts
+    checkpoint = max(0, killed_at - min(back, plan.lag - 1))
+    joiner = Joiner(plan.parts, replays=True)
+    for parts in visits[:killed_at]:
+        for part in parts:
+            joiner.process(*part)
+    for key, epoch, part in visits[killed_at]:
+        if part == 0 and epoch:
+            joiner.state.pop(key, None)
+    for parts in visits[checkpoint:]:
+        for part in parts:
+            joiner.process(*part)
 
 
 def test_one_seed_one_load() -> None:
