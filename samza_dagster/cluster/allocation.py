@@ -13,6 +13,7 @@ class ResourceAsk:
     """What is asked; `host` None is any host not excluded. Memory in MiB.
 
     `launch` is parked where the resource is held; `ahead`: its readiness is waited for.
+    `urgent`: `host` is asked whatever it seems to have free, and may refuse once.
     """
 
     request_id: str
@@ -23,6 +24,7 @@ class ResourceAsk:
     expires_in_s: float
     launch: ContainerLaunch | None = field(default=None, repr=False)
     ahead: bool = False
+    urgent: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def choose_host(ask: ResourceAsk, hosts: Iterable[HostView]) -> str | None:
     fitting = [
         view
         for view in hosts
-        if view.fits(ask)
+        if (view.fits(ask) or (ask.urgent and view.lost_for_s is None))
         and view.host not in ask.excluded_hosts
         and (ask.host is None or ask.host == view.host)
     ]
@@ -65,8 +67,9 @@ def explain(ask: ResourceAsk, hosts: Mapping[str, HostView], refusals: Mapping[s
     names = sorted(hosts) if ask.host is None else [ask.host]
     seen = [f"{name}: {_seen(ask, name, hosts.get(name), refusals.get(name))}" for name in names]
     return (
-        f"no host could hold {ask.memory_mb} MiB and {ask.cores} cores within "
-        f"{ask.expires_in_s:g} s; " + ("; ".join(seen) or "no host is registered")
+        f"no host could hold {ask.memory_mb} MiB and {ask.cores} cores "
+        + ("at once; " if ask.urgent else f"within {ask.expires_in_s:g} s; ")
+        + ("; ".join(seen) or "no host is registered")
     )
 
 
@@ -77,10 +80,10 @@ def _seen(ask: ResourceAsk, name: str, view: HostView | None, refusal: str | Non
         return "not registered"
     if view.lost_for_s is not None:
         return f"lost, no word for {view.lost_for_s:.1f} s"
+    if refusal and (ask.urgent or view.fits(ask)):
+        return f"refused: {refusal}"
     if view.fits(ask):
-        return (
-            f"refused: {refusal}" if refusal else "has room, but its agent did not answer in time"
-        )
+        return "has room, but its agent did not answer in time"
     return (
         f"full, {view.free_memory_mb} MiB and {view.free_cores} cores free, "
         f"{ask.memory_mb} MiB and {ask.cores} cores needed"

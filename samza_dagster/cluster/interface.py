@@ -131,12 +131,14 @@ class ClusterResourceManager(Protocol):
         expires_in_s: float,
         launch: ContainerLaunch | None = None,
         ahead: bool = False,
+        urgent: bool = False,
     ) -> None:
         """Holds memory and cores on `host`, or with None on the freest host not excluded.
 
         With `launch` its process may be launched at once and kept waiting for its start,
         which alone brings the JobModel; `ahead` says that there is time to wait for it, so
-        that `on_resource_allocated` comes once it is ready, or can't be soon.
+        that `on_resource_allocated` comes once it is ready, or can't be soon. An `urgent`
+        one is asked of `host` at once, and its refusal is the request's end.
         """
         ...
 

@@ -132,10 +132,19 @@ class LocalCluster:
         expires_in_s: float,
         launch: ContainerLaunch | None = None,
         ahead: bool = False,
+        urgent: bool = False,
     ) -> None:
         """Asks the chosen host's agent to hold it; a full one again until the time is up."""
         ask = ResourceAsk(
-            request_id, host, excluded_hosts, memory_mb, cores, expires_in_s, launch, ahead
+            request_id,
+            host,
+            excluded_hosts,
+            memory_mb,
+            cores,
+            expires_in_s,
+            launch,
+            ahead=ahead,
+            urgent=urgent,
         )
         with self._changed:
             self._requests.request(ask)

@@ -114,6 +114,8 @@ class ResourceRequests:
             pending.asked_of = None
             pending.refusals[host] = why
             pending.again_at[host] = self._clock() + _ASK_AGAIN_S
+            if pending.ask.urgent:
+                self._expire(request_id, pending)
 
     def reconcile(self, book: HostBook) -> None:
         """Takes up unused reservations that an earlier leader made, gives back what has ended."""
@@ -166,12 +168,7 @@ class ResourceRequests:
                 if pending.ready_by <= now:
                     self._hold(request_id, pending.asked_of)
             elif pending.deadline <= now:
-                self._pending.pop(request_id, None)
-                self._ended.add(request_id)
-                why = explain(pending.ask, self._views(now), pending.refusals)
-                if pending.asked_of is not None:
-                    self._send(pending.asked_of, "release", request_id=request_id)
-                self._notify(_expired(request_id, why))
+                self._expire(request_id, pending)
 
     def host_lost(self, host: str) -> None:
         """Asks anew, elsewhere, for what was asked of it."""
@@ -187,6 +184,14 @@ class ResourceRequests:
             yield from (at for at in pending.again_at.values() if at > now)
         if self._pending and self._gathered_at > now:
             yield self._gathered_at
+
+    def _expire(self, request_id: str, pending: _Pending) -> None:
+        self._pending.pop(request_id, None)
+        self._ended.add(request_id)
+        why = explain(pending.ask, self._views(self._clock()), pending.refusals)
+        if pending.asked_of is not None:
+            self._send(pending.asked_of, "release", request_id=request_id)
+        self._notify(_expired(request_id, why))
 
     def _views(self, now: float) -> dict[str, HostView]:
         return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}

@@ -85,6 +85,7 @@ class EffectRunner:
                     expires_in_s=min(effect.expires_in_ms / 1000, LONGEST_EXPIRY_S),
                     launch=self._launcher().ahead(effect.processor_id, effect.execution_id),
                     ahead=effect.ahead,
+                    urgent=effect.urgent,
                 )
             case commands.ReleaseResource():
                 self._cluster.release_resource(effect.request_id)

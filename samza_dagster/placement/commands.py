@@ -16,6 +16,7 @@ class RequestResource:
 
     `execution_id` is the incarnation that will start on it, so that its process may be
     launched meanwhile; `ahead`: the processor runs, so there is time to wait for that.
+    `urgent`: the refusal of `host` ends the request, before its time.
     """
 
     request_id: str
@@ -27,6 +28,7 @@ class RequestResource:
     expires_in_ms: int
     execution_id: str = ""
     ahead: bool = False
+    urgent: bool = False
 
 
 @record

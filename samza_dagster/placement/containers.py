@@ -33,7 +33,13 @@ STOP_RETRY_MS = 30_000
 
 
 def new_request(
-    draft: Draft, processor_id: str, host: str | None, excluded: set[str], expiry_ms: int
+    draft: Draft,
+    processor_id: str,
+    host: str | None,
+    excluded: set[str],
+    expiry_ms: int,
+    *,
+    urgent: bool = False,
 ) -> ResourceRequest:
     """Asks the cluster for a resource; the heart expires it a margin after the cluster should."""
     request = ResourceRequest(
@@ -41,6 +47,7 @@ def new_request(
         host,
         tuple(sorted(excluded)) if host is None else (),
         draft.now_ms + expiry_ms + REQUEST_MARGIN_MS,
+        urgent=urgent,
     )
     draft.emit(request_command(draft, processor_id, request))
     return request
@@ -60,12 +67,16 @@ def request_command(draft: Draft, processor_id: str, request: ResourceRequest) -
         expires_in_ms=max(1, request.deadline_ms - REQUEST_MARGIN_MS - draft.now_ms),
         execution_id=draft.execution_id(processor_id, request.request_id),
         ahead=processor is not None and processor.phase is Phase.RUNNING,
+        urgent=request.urgent,
     )
 
 
-def request_host(draft: Draft, group_id: str, processor_id: str, host: str) -> None:
+def request_host(
+    draft: Draft, group_id: str, processor_id: str, host: str, *, urgent: bool = False
+) -> None:
     """Requests a resource on one host, by name."""
-    request = new_request(draft, processor_id, host, set(), draft.limits.request_timeout_ms)
+    timeout_ms = draft.limits.request_timeout_ms
+    request = new_request(draft, processor_id, host, set(), timeout_ms, urgent=urgent)
     draft.emit(CountMetric("preferred-host-requests"))
     put_request(draft, group_id, processor_id, request)
 

@@ -40,7 +40,8 @@ def after_end(draft: Draft, group_id: str, before: Processor, *, lost: bool) -> 
     failing_over = group.failover
     if failing_over is not None and failing_over.active_id == processor_id:
         draft.put_failover(group_id, None)
-    by_itself(draft, group_id, before)
+    gave_way = not lost and failover.waits_for(group, before)
+    by_itself(draft, group_id, before, pause_ms=failover.ACTIVE_FIRST_MS if gave_way else 0)
     if displacing is not None:
         swaps.standby_lost(draft, group_id, displacing)
     elif lost and failover.waits_for(group, before):
@@ -48,10 +49,11 @@ def after_end(draft: Draft, group_id: str, before: Processor, *, lost: bool) -> 
         failover.abandon(draft, group_id, why)
 
 
-def by_itself(draft: Draft, group_id: str, before: Processor) -> None:
+def by_itself(draft: Draft, group_id: str, before: Processor, *, pause_ms: int = 0) -> None:
     """An end that no action asked for: the way back begins.
 
-    One that ran goes on at once. Others take a turn to start.
+    One that ran goes on at once. Others take a turn to start, `pause_ms` from now at the
+    soonest.
     """
     processor_id = before.processor_id
     if not before.wanted:
@@ -64,8 +66,8 @@ def by_itself(draft: Draft, group_id: str, before: Processor) -> None:
     if before.phase is Phase.STARTING:
         failures.count_failed_start(draft, group_id, before)
     processor = draft.processor(group_id, processor_id)
-    pause = failures.pause_ms(processor, draft.now_ms, draft.limits)
-    containers.wait(draft, group_id, processor_id, not_before_ms=draft.now_ms + pause)
+    pause_ms = max(pause_ms, failures.pause_ms(processor, draft.now_ms, draft.limits))
+    containers.wait(draft, group_id, processor_id, not_before_ms=draft.now_ms + pause_ms)
 
 
 def _subject_ended(

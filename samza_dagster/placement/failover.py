@@ -20,6 +20,9 @@ from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Failover, Group, Phase, Processor, Role
 from samza_dagster.readiness.choice import Candidate, soonest_ready
 
+ACTIVE_FIRST_MS = 4_000
+"""A standby that gave way starts this much later: until then its active restores and starts."""
+
 
 def recover(draft: Draft, group_id: str, processor_id: str, why: str) -> None:
     """A processor that ran has no process any more: begins its way back.
@@ -38,12 +41,18 @@ def recover(draft: Draft, group_id: str, processor_id: str, why: str) -> None:
 def go(
     draft: Draft, group_id: str, processor_id: str, preferred: str | None, why: str = ""
 ) -> None:
-    """Requests `preferred` when it is legal now; else the next rung."""
+    """Requests `preferred` when it is legal now; else the next rung.
+
+    Room there is waited for only if no standby could take over at once.
+    """
     group = draft.group(group_id)
     if preferred is None or rules.violation(group, draft.hosts, processor_id, preferred):
         next_rung(draft, group_id, processor_id, why or f"{preferred or 'no host'} was not legal")
         return
-    containers.request_host(draft, group_id, processor_id, preferred)
+    urgent = draft.processor(group_id, processor_id).role is Role.ACTIVE and bool(
+        candidates(draft, group, processor_id)
+    )
+    containers.request_host(draft, group_id, processor_id, preferred, urgent=urgent)
 
 
 def next_rung(

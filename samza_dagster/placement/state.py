@@ -77,7 +77,8 @@ class ResourceRequest(Evolving):
     """A resource asked of the cluster; `host` None is any host not excluded.
 
     One that is allocated isn't `confirmed` from when its host, or the coordinator, begins
-    anew until the cluster says again that it is held.
+    anew until the cluster says again that it is held. An `urgent` one ends with its host's
+    first refusal: a standby is ready, so nobody waits for room.
     """
 
     request_id: str
@@ -86,6 +87,7 @@ class ResourceRequest(Evolving):
     deadline_ms: int
     allocated_host: str | None = None
     confirmed: bool = True
+    urgent: bool = False
 
 
 @record

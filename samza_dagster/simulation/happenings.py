@@ -173,6 +173,8 @@ def take(world: World, host: VirtualHost, report: Report) -> None:
         case Saying.RESERVED | Saying.REFUSED:
             if requests.answered(now, ident, name, ok=said is Saying.RESERVED):
                 event = ev.ResourceAllocated(now, ident, name)
+            elif said is Saying.REFUSED and requests.gives_up(ident):
+                event = ev.RequestExpired(now, ident, f"{name} has no room")
         case Saying.HELD:
             if requests.found(ident, name, send):
                 event = ev.ResourceAllocated(now, ident, name)

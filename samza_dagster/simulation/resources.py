@@ -81,6 +81,15 @@ class Requests:
             pending.again_at[host] = now_ms + ASK_AGAIN_MS
         return ok
 
+    def gives_up(self, request_id: str) -> bool:
+        """Ends an urgent request that was refused; True when it was one."""
+        pending = self.pending.get(request_id)
+        if pending is None or not pending.ask.urgent or not pending.again_at:
+            return False
+        del self.pending[request_id]
+        self.ended.add(request_id)
+        return True
+
     def found(self, request_id: str, host: str, send: Send) -> bool:
         """A host holds it for nobody; True when the heart is to be told."""
         pending = self.pending.get(request_id)
@@ -159,7 +168,7 @@ def _choose(now_ms: int, pending: Pending, hosts: Iterable[VirtualHost]) -> str 
             if type(command) is Reserve and command.request_id not in host.ledger:
                 memory -= command.memory_mb
                 cores -= command.cores
-        if memory < ask.memory_mb or cores < ask.cores:
+        if not ask.urgent and (memory < ask.memory_mb or cores < ask.cores):
             continue
         offer = (-memory, sum(entry.alive for entry in host.books.values()), name)
         if best is None or offer < best:

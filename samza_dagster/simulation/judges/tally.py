@@ -18,6 +18,7 @@ from samza_dagster.simulation.judges.violation import TALLIES
 _DOWN = (Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
 _LONGEST_PAUSE_MS = 30_000
 _PAUSE_MS = 500
+_ACTIVE_FIRST_MS = 4_000
 
 
 def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
@@ -203,13 +204,25 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     gave_way = old is not None and old.standby_id == both.processor_id
     gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
     if both.ended is not None and not ours and not gave_way:
-        expected += pause_ms(now, taken.after)
+        expected += max(pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
         if was.phase is Phase.RUNNING and expected == now_ms:
             raise taken.broken(TALLIES, f"{now} ran, and waits without a pause")
     elif _no_place(taken, both) and was.request is not None:
         expected = was.request.deadline_ms
     if now.not_before_ms != expected:
         raise taken.broken(TALLIES, f"{now} by count waits until {expected}")
+
+
+def _makes_room(both: Both) -> bool:
+    """Whether a standby was seen dead whose place its active, which is down, is to have."""
+    old, ended = both.old, both.ended
+    if old is None or old.failover is None or ended is None or both.group is None:
+        return False
+    place = (old.failover.standby_id, old.failover.host)
+    active = old.processors.get(old.failover.active_id)
+    unseen = [ghost.incarnation for ghost in both.group.ghosts]
+    down = active is not None and active.incarnation is None
+    return down and place == (both.processor_id, ended.host) and ended not in unseen
 
 
 def _hear_of_ends(chronicle: Chronicle, taken: Taken) -> None:

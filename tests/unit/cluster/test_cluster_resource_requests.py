@@ -67,8 +67,11 @@ class Cluster:
         self.requests.reconcile(book)
         self.requests.place()
 
-    def ask(self, request_id: str, host: str | None = None, *excluded: str) -> None:
-        self.requests.request(ResourceAsk(request_id, host, excluded, 400, 1, 10.0))
+    def ask(
+        self, request_id: str, host: str | None = None, *excluded: str, urgent: bool = False
+    ) -> None:
+        ask = ResourceAsk(request_id, host, excluded, 400, 1, 10.0, urgent=urgent)
+        self.requests.request(ask)
 
 
 @pytest.fixture
@@ -101,6 +104,39 @@ def test_a_refusal_leads_elsewhere_and_the_same_host_is_asked_again_later(cluste
     cluster.now = 1.0
     cluster.requests.place()
     assert [host for host, _, _ in cluster.sent] == ["a", "b", "a"]
+
+
+def test_an_urgent_request_ends_with_the_refusal_of_its_host(cluster: Cluster) -> None:
+    """The host is asked though it looks full, since its agent knows best, and only once."""
+    cluster.report("a", free=100)
+    cluster.ask("r", "a", urgent=True)
+    assert cluster.sent == [("a", "reserve", "r")]
+    cluster.requests.answered("a", "r", ok=False, why="100 MiB free")
+    ((what, (request_id, why)),) = cluster.told
+    assert (what, request_id) == ("on_request_expired", "r")
+    assert "at once" in why
+    assert "a: refused: 100 MiB free" in why
+    cluster.now = 60.0
+    cluster.requests.place()
+    cluster.requests.expire()
+    assert len(cluster.sent) == len(cluster.told) == 1
+
+
+def test_an_urgent_request_is_held_where_there_is_room(cluster: Cluster) -> None:
+    """Also by a host that looked full: what it used is free by the time that it is asked."""
+    cluster.report("a", free=100)
+    cluster.ask("r", "a", urgent=True)
+    cluster.requests.answered("a", "r", ok=True, why="")
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+
+
+def test_an_urgent_request_waits_for_a_host_that_is_silent(cluster: Cluster) -> None:
+    """Until its time is up, as any other: nobody has refused."""
+    cluster.ask("r", "a", urgent=True)
+    assert (cluster.sent, cluster.told) == ([], [])
+    cluster.now = 10.0
+    cluster.requests.expire()
+    assert [what for what, _ in cluster.told] == ["on_request_expired"]
 
 
 def test_an_answer_after_the_expiry_allocates_nothing_and_is_given_back(cluster: Cluster) -> None:

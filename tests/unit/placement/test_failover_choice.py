@@ -51,7 +51,7 @@ def test_the_certificate_names_standby_reason_and_lag() -> None:
     world.lag("0-0", 700, 2_000)
     world.until_all_run()
     record = world.certificate("0")
-    assert record.why == "failover to the host of 0-0: no host has room"
+    assert record.why == "failover to the host of 0-0: host-1 has no room"
     assert (record.lag_records, record.ready_in_ms) == (700, 2_000)
 
 

@@ -55,7 +55,7 @@ def test_with_a_fence_each_principal_is_refused_and_nobody_waits() -> None:
     world = crowded_host_lost(limits)
     lost_at = world.now_ms
     assert [fence.processor_id for fence in world.sent(cmd.FencePrincipal)] == ["0", "1-0", "2"]
-    world.until_all_run()
+    world.until(lambda: world.phases()["0"] is world.phases()["2"] is Phase.RUNNING)
     assert world.now_ms == lost_at
     assert world.how_replaced("0") == world.how_replaced("2") == Ended.FENCED
 

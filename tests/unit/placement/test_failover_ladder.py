@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import failover
 from samza_dagster.placement.state import Ended, Limits, Phase
 from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.moves import Move
 from tests.unit.placement.scenes import HOSTS, running
 
 pytestmark = pytest.mark.unit
@@ -25,18 +27,28 @@ def test_an_active_that_dies_starts_on_its_own_host_again() -> None:
     assert world.how_replaced("0") == Ended.DEAD
 
 
-def test_the_standby_is_not_touched_before_the_own_hosts_time_is_up() -> None:
+def test_a_full_host_isnt_waited_for_when_a_standby_is_ready() -> None:
+    """Its refusal ends the first rung: the active is down, and its standby warm."""
+    world = running()
+    world.evict("0")
+    began = world.now_ms
+    world.until(lambda: world.group().failover is not None)
+    assert world.now_ms == began
+
+
+def test_a_host_that_doesnt_answer_has_its_time() -> None:
     """`cluster-manager.container.request.timeout.ms` is what the first rung may take."""
     world = running()
     world.evict("0")
+    assert world.do(Move("cut", ("host-1", "both")))
     began = world.now_ms
     world.until(lambda: world.group().failover is not None)
     assert world.now_ms == began + world.state.limits.request_timeout_ms
 
 
-def test_room_that_comes_within_the_time_saves_the_failover() -> None:
-    """The other job left: the active is home, nothing was stopped."""
-    world = running()
+def test_without_a_standby_room_is_waited_for_within_the_time() -> None:
+    """The other job left: the active is home, where its state is."""
+    world = running({"0": "host-1"}, groups={"0": ("0",)})
     world.evict("0")
     world.wait(3_000)
     world.make_room("host-1")
@@ -55,6 +67,17 @@ def test_when_its_host_is_not_to_be_had_it_takes_its_standbys_place() -> None:
     world.until_all_run()
     assert world.placed("0") == "host-2"
     assert world.placed("0-0") in ("host-3", "host-4")
+
+
+def test_the_standby_that_gave_way_starts_after_its_active() -> None:
+    """Seconds later, by time alone: it competes for nothing while its active is down."""
+    world = running()
+    world.evict("0")
+    world.until(lambda: world.phases()["0"] is Phase.RUNNING)
+    assert world.phases()["0-0"] is Phase.WAITING
+    began = world.now_ms
+    world.until_all_run()
+    assert world.now_ms == began + failover.ACTIVE_FIRST_MS
 
 
 def test_localities_stop_and_request_are_one_step() -> None:

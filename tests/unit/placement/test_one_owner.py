@@ -69,7 +69,7 @@ def test_a_fence_lets_the_successor_start_when_the_brokers_have_answered() -> No
     world = running(limits=FENCED)
     world.lose("host-1")
     began = world.now_ms
-    world.until_all_run()
+    world.until(lambda: world.phases()["0"] is Phase.RUNNING)
     assert (world.how_replaced("0"), world.now_ms) == (Ended.FENCED, began)
 
 
