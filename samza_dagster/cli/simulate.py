@@ -13,6 +13,7 @@ import click
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.reporting import Reporting
+from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ AT_LEAST = 100
     metavar="N",
     help="With --small-world: distinct states of each kind of trouble.",
 )
+@click.option(
+    "--trouble",
+    "troubles",
+    multiple=True,
+    metavar="NAME",
+    help="With --small-world: only this kind, as 'all of it'; may be repeated.",
+)
 @json_option
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def simulate(
@@ -92,6 +100,7 @@ def simulate(
     log_file: Path | None,
     small: bool,
     states: int,
+    troubles: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -107,6 +116,7 @@ def simulate(
       samza-dagster simulate --replay broken-7.json
       samza-dagster simulate --log events.jsonl
       samza-dagster simulate --small-world --states 1000000 --workers 2
+      samza-dagster simulate --small-world --states 1000000 --trouble 'all of it'
     """
     if script_file is not None and log_file is not None:
         raise InvalidInput(
@@ -121,7 +131,7 @@ def simulate(
     if small:
         from samza_dagster.cli.small_world import explore_small_world
 
-        return explore_small_world(states, workers, as_json, quiet)
+        return explore_small_world(states, workers, troubles, as_json, quiet)
     return _search(seed, events, workers, laws_every, as_json, quiet)
 
 
@@ -151,6 +161,7 @@ def _search(
         laws_every=laws_every,
         progress=progress,
         clock=time.monotonic,
+        begins=end_with_parent,
     )
     if shows:
         click.echo(err=True)

@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.cli.output import notice, print_json, print_table
+from samza_dagster.cli.worker_end import end_with_parent
+from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.explorer import Exploration
@@ -14,16 +16,35 @@ DEADLINE_S = 3_600.0
 """For each kind of trouble."""
 
 
-def explore_small_world(states: int, workers: int, as_json: bool, quiet: bool) -> int:
-    """Returns 1 when a rule broke; the fewest moves that lead there are told."""
+def explore_small_world(
+    states: int, workers: int, troubles: tuple[str, ...], as_json: bool, quiet: bool
+) -> int:
+    """Returns 1 when a rule broke; the fewest moves that lead there are told.
+
+    `troubles` are names of the ladder's rungs; none of them: each rung. Raises
+    `InvalidInput` for another name.
+    """
     from samza_dagster.simulation.explorer import climb
+    from samza_dagster.simulation.small_world import LADDER
+
+    names = [rung.name for rung in LADDER]
+    for trouble in troubles:
+        if trouble not in names:
+            known = ", ".join(f"'{name}'" for name in names)
+            raise InvalidInput("--trouble", seen=trouble, fix=f"one of {known}")
 
     def told(name: str, seen: Exploration) -> None:
         if not quiet:
             notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
 
     found = climb(
-        max_states=states, deadline_s=DEADLINE_S, workers=workers, told=told, clock=time.monotonic
+        [rung for rung in LADDER if not troubles or rung.name in troubles],
+        max_states=states,
+        deadline_s=DEADLINE_S,
+        workers=workers,
+        told=told,
+        clock=time.monotonic,
+        begins=end_with_parent,
     )
     if as_json:
         print_json(

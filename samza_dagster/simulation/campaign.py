@@ -119,12 +119,14 @@ def run(
     laws_every: int = 1,
     progress: Callable[[Result], None] | None = None,
     clock: Callable[[], float],
+    begins: Callable[[], None] | None = None,
 ) -> Result:
     """Histories from `first_seed` on until `events` were taken, or too many are broken.
 
     The laws judge every `laws_every`th history, the invariants each: laws in all of them
     would take three quarters of the time. `clock` measures how long it took, in seconds.
-    With several workers the seeds are the same, only their order of ending differs.
+    With several workers the seeds are the same, only their order of ending differs; `begins`
+    is the first that each of them calls.
     """
     result = Result(first_seed)
     began = clock()
@@ -146,7 +148,7 @@ def run(
             take(_turn(task))
         return result
     # Each process begins anew: nothing of a parent's threads or clients is inherited.
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+    with multiprocessing.get_context("spawn").Pool(workers, begins) as pool:
         under_way: list[Any] = []
         source = tasks()
         while True:

@@ -128,10 +128,14 @@ def climb(
     workers: int = 2,
     told: Callable[[str, Exploration], None] = lambda _name, _seen: None,
     clock: Callable[[], float] = standing_still,
+    begins: Callable[[], None] | None = None,
 ) -> dict[str, Exploration]:
-    """Every rung within the bounds; then: is every end that a crash led to one without it?"""
+    """Every rung within the bounds; then: is every end that a crash led to one without it?
+
+    `begins` is the first that each worker calls.
+    """
     found: dict[str, Exploration] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begins) as pool:
         begun = {
             pool.submit(explore, rung.world, max_states, deadline_s, clock): rung.name
             for rung in ladder

@@ -84,3 +84,13 @@ def test_one_thing_is_replayed_at_a_time(runner: CliRunner, tmp_path: Path) -> N
     path.write_text("", encoding="utf-8")
     result = runner.invoke(cli, ["simulate", "--replay", str(path), "--log", str(path)])
     assert result.exit_code == 2
+
+
+def test_one_kind_of_trouble_may_be_named(runner: CliRunner) -> None:
+    """Of the small world's ladder; another name is refused with those that there are."""
+    small = ["simulate", "--small-world", "--states", "50"]
+    result = runner.invoke(cli, [*small, "--trouble", "a duplicate", "--json"])
+    assert list(json.loads(result.stdout)["small_worlds"]) == ["a duplicate"]
+    refused = runner.invoke(cli, [*small, "--trouble", "bad weather"])
+    assert refused.exit_code == 2
+    assert "'a lost host'" in refused.stderr
