@@ -7,6 +7,11 @@ from samza_dagster.metadata.connection import Connection
 
 def records_of(connection: Connection, topic: str) -> list[tuple[bytes, bytes | None]]:
     """All committed records of a topic of one partition, in order."""
+    return [(key, value) for _, key, value in timed_records_of(connection, topic)]
+
+
+def timed_records_of(connection: Connection, topic: str) -> list[tuple[int, bytes, bytes | None]]:
+    """The same, each with its time in ms since the epoch, as the topic has it."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -20,10 +25,10 @@ def records_of(connection: Connection, topic: str) -> list[tuple[bytes, bytes | 
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[tuple[bytes, bytes | None]] = []
+    found: list[tuple[int, bytes, bytes | None]] = []
     try:
         while (message := consumer.poll(10)) is not None and message.error() is None:
-            found.append((message.key(), message.value()))
+            found.append((message.timestamp()[1], message.key(), message.value()))
     finally:
         consumer.close()
     return found
