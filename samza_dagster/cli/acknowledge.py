@@ -49,7 +49,7 @@ def acknowledge(
     """
     import dagster as dg
 
-    from samza_dagster.orchestration.failover_log import acknowledgement
+    from samza_dagster.orchestration.failover.log import acknowledgement
 
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"

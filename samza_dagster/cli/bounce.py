@@ -19,7 +19,7 @@ from samza_dagster.errors import InvalidInput
 if TYPE_CHECKING:
     import dagster as dg
 
-    from samza_dagster.orchestration.bounce_row import Bounced
+    from samza_dagster.orchestration.bounce.row import Bounced
 
 _SHOWN = 10
 
@@ -79,7 +79,8 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
       samza-dagster bounce status
       samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.stand == "failed")'
     """
-    from samza_dagster.orchestration import bounce_record, bounce_runs
+    from samza_dagster.orchestration.bounce import record as bounce_record
+    from samza_dagster.orchestration.bounce import runs as bounce_runs
 
     with busy("Reading the Dagster instance …"), _instance(home) as instance:
         if run:
@@ -158,8 +159,8 @@ def abort(*, run: str, job: str | None, home: Path | None, as_json: bool) -> Non
 
 
 def _steer(action: str, run_id: str, job: str | None, home: Path | None, as_json: bool) -> None:
-    from samza_dagster.orchestration import bounce_runs
-    from samza_dagster.orchestration.bounce_config import BounceAction
+    from samza_dagster.orchestration.bounce import runs as bounce_runs
+    from samza_dagster.orchestration.bounce.config import BounceAction
 
     with busy("Telling the bounce …"), _instance(home) as instance:
         run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job)
@@ -187,7 +188,8 @@ def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
 
 
 def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
-    from samza_dagster.orchestration import bounce_runs, tags
+    from samza_dagster.orchestration import tags
+    from samza_dagster.orchestration.bounce import runs as bounce_runs
 
     record = instance.get_run_record_by_id(run.run_id)
     fresh = record.dagster_run if record is not None else run

@@ -51,6 +51,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "verify": ("samza_dagster.cli.verify:verify", "Check the job's audit history.", ""),
     "gc": ("samza_dagster.cli.gc:gc", "Remove finished placement messages.", ""),
     "bounce": ("samza_dagster.cli.bounce:bounce", "Show and steer rolling bounces.", ""),
+    "instance": (
+        "samza_dagster.cli.instance:instance",
+        "Write the dagster.yaml of a Dagster instance.",
+        "",
+    ),
     "doctor": (
         "samza_dagster.cli.doctor:doctor",
         "Check that the brokers allow what a job's config asks for.",

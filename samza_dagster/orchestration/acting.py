@@ -15,7 +15,7 @@ from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.ports import Placement, ProcessorView
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import phase_seconds, timeline_markdown, timeline_table
+from samza_dagster.orchestration.tables import phase_seconds, timeline_shown, timeline_table
 
 POLL_S = 0.5
 
@@ -97,9 +97,9 @@ def verify_placement(
     seconds = {k: v for outcome in outcomes for k, v in phase_seconds(outcome).items()}
     context.add_output_metadata(
         {
+            "timeline": timeline_shown(moments),
             **map_metadata(plan.before, after),
             "timeline_table": timeline_table(moments),
-            "timeline": dg.MetadataValue.md(timeline_markdown(moments)),
             **seconds,
             "verify_seconds": round(time.monotonic() - started, 3),
             "verified": verified,

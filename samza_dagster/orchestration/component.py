@@ -2,7 +2,9 @@
 
 # No `from __future__ import annotations`: Dagster reads a component's annotations as types.
 
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -11,33 +13,36 @@ from dagster.components.resolved.errors import ResolutionException
 from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.acknowledging import acknowledge_job
-from samza_dagster.orchestration.auto_failover import auto_failover_sensor
-from samza_dagster.orchestration.bounce_record import bounce_history_spec
-from samza_dagster.orchestration.bounce_schedules import ScheduledBounce, bounce_schedules
-from samza_dagster.orchestration.bounce_steering import bounce_resume_sensor
-from samza_dagster.orchestration.check_sensors import invariants_sensor, lag_slo_sensor
-from samza_dagster.orchestration.check_settings import Invariants, LagSlo
-from samza_dagster.orchestration.choices import choices_sensor
-from samza_dagster.orchestration.config import DAY_S
-from samza_dagster.orchestration.continuation import continuations_sensor
-from samza_dagster.orchestration.following_runs import audit_job
-from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
-from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.sensor_settings import AutoFailover
-from samza_dagster.orchestration.sensors import placement_responses_sensor
-from samza_dagster.orchestration.snapshot_assets import (
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
+from samza_dagster.orchestration.assets.snapshots import (
     placement_history_spec,
+    snapshot_assets,
     snapshot_assets_job,
-    take_snapshot,
 )
-from samza_dagster.orchestration.snapshot_store import SnapshotStore
-from samza_dagster.orchestration.standby_readiness import (
+from samza_dagster.orchestration.assets.standby_readiness import (
     outside_checks_now,
     readiness_job,
     standby_readiness,
 )
+from samza_dagster.orchestration.bounce.record import bounce_history_spec
+from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
+from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.choices import choices_sensor
+from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
+from samza_dagster.orchestration.failover.audit import audit_job
+from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
+from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
+from samza_dagster.orchestration.names import PREFIX_PATTERN
+from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIONS
+from samza_dagster.orchestration.waits.continuation import continuations_sensor
 
 TYPE = "samza_dagster.SamzaJobComponent"
 
@@ -60,7 +65,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
-    variable that holds each. `hosts`, when given, are the only hosts that a standby is
+    variable that holds each. `prefix` goes before the names of jobs, sensors and schedules
+    and is the first part of asset keys: of several jobs in one code location, all but one
+    need a prefix of their own. `hosts`, when given, are the only hosts that a standby is
     sent to. `bounces` are rolling bounces by the clock. `build_defs` puts together what
     the `build_*` methods give; override any of them.
     """
@@ -78,6 +85,16 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     bounces: list[ScheduledBounce] = field(default_factory=list[ScheduledBounce])
     snapshots_path: str = ""
     spark_master: str = "local[2]"
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidInput` for a prefix that Dagster's names can't begin with."""
+        if not re.match(PREFIX_PATTERN, self.prefix):
+            raise InvalidInput(
+                f"prefix {self.prefix!r}",
+                seen="Dagster's names have letters, digits and underscores",
+                fix="a letter, then at most 39 of these",
+            )
 
     @property
     def job(self) -> str:
@@ -115,53 +132,80 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             ) from error
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """All definitions of the job."""
+        """All definitions of the job.
+
+        Under a prefix every job, sensor and asset has the resources bound to it: in a code
+        location a resource's name can be given once.
+        """
         return dg.Definitions(
             assets=self.build_assets(),
             jobs=self.build_jobs(),
             schedules=self.build_schedules(),
             sensors=self.build_sensors(),
-            resources=self.build_resources(),
+            resources={} if self.prefix else self.build_resources(),
             executor=dg.in_process_executor,
         )
 
     def build_jobs(self) -> list[Any]:
         """Placement jobs, those behind the sensors, and the job that takes a snapshot."""
+        placing = [*placement_jobs(self.job), audit_job(self.job), acknowledge_job(self.job)]
         return [
-            *placement_jobs(self.job),
-            audit_job(self.job),
-            acknowledge_job(self.job),
-            snapshot_assets_job(self.job),
-            readiness_job(self.job),
+            *self._under(placing),
+            snapshot_assets_job(self.job, self.prefix),
+            readiness_job(self.job, self.prefix),
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
         """What records outcomes, goes on with what waits or pauses, and watches the job."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
-        return [
+        waiting = self._under(waiting_jobs(self.job))
+        sensors = [
             placement_responses_sensor(
                 interval_s, running=running, no_end_s=self.policies.timeout_s
             ),
-            continuations_sensor(waiting_jobs(self.job), interval_s, running=running),
+            continuations_sensor(waiting, interval_s, running=running),
             choices_sensor(self.job, max(30, interval_s), running=running),
             bounce_resume_sensor(self.job, running=running),
             auto_failover_sensor(self.auto_failover),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),
         ]
+        if not self.prefix:
+            return sensors
+        resources = self.build_resources()
+        return [
+            sensor_under(self.prefix, one, resources, waiting if one.name == CONTINUATIONS else ())
+            for one in sensors
+        ]
+
+    def _under(self, jobs: list[dg.JobDefinition]) -> list[dg.JobDefinition]:
+        """The jobs under the prefix; each made once, as a sensor launches the very definition."""
+        if not self.prefix:
+            return jobs
+        for job in jobs:
+            if job.name not in self._made:
+                self._made[job.name] = job_under(self.prefix, job, self.build_resources())
+        return [self._made[job.name] for job in jobs]
+
+    @cached_property
+    def _made(self) -> dict[str, dg.JobDefinition]:
+        return {}
 
     def build_schedules(self) -> list[dg.ScheduleDefinition]:
         """A rolling bounce by the clock for each of `bounces`."""
-        return bounce_schedules(self.job, self.bounces)
+        return bounce_schedules(self.job, self.bounces, self.prefix)
 
     def build_assets(self) -> list[Any]:
         """Snapshots, readiness, the history of placement and of bounces, and checks."""
+        given = self.build_resources() if self.prefix else None
         return [
-            take_snapshot,
-            placement_history_spec(self.job),
-            bounce_history_spec(self.job),
-            standby_readiness,
-            outside_checks_now(self.job, self.lag_slo.parsed(), self.invariants.standbys),
+            snapshot_assets(self.prefix, given),
+            placement_history_spec(self.job, self.prefix),
+            bounce_history_spec(self.job, self.prefix),
+            standby_readiness(self.prefix, given),
+            outside_checks_now(
+                self.job, self.lag_slo.parsed(), self.invariants.standbys, self.prefix, given
+            ),
         ]
 
     def build_resources(self) -> dict[str, Any]:
@@ -172,6 +216,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             job_id=str(self.app_id),
             client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
+            prefix=self.prefix,
         )
         return {
             "samza": samza,

@@ -11,10 +11,10 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
-    map_markdown,
+    map_shown,
     map_table,
     phase_seconds,
-    timeline_markdown,
+    timeline_shown,
     timeline_table,
 )
 
@@ -80,7 +80,7 @@ def failed(
         **request_metadata(outcome.uuid, outcome.timeline),
         "status": outcome.status,
         "message": outcome.message,
-        "hosts_and_containers": dg.MetadataValue.md(map_markdown(before, after)),
+        "hosts_and_containers": map_shown(before, after),
     }
     if outcome.hold:
         told["fix"] = (
@@ -97,8 +97,8 @@ def request_metadata(uuid: str, moments: Sequence[Moment]) -> Metadata:
     """What every step shows of its request."""
     return {
         "request": uuid,
-        "timeline_table": timeline_table(moments),  # tables are shown at once, Markdown on a click
-        "timeline": dg.MetadataValue.md(timeline_markdown(moments)),
+        "timeline": timeline_shown(moments),  # a line: what is below a table is folded away
+        "timeline_table": timeline_table(moments),
     }
 
 
@@ -118,6 +118,6 @@ def outcome_metadata(outcome: Outcome, role: str) -> Metadata:
 def map_metadata(before: Sequence[HostRow], after: Sequence[HostRow]) -> Metadata:
     """The map of hosts and containers before and after."""
     return {
+        "hosts_and_containers": map_shown(before, after),
         "hosts_and_containers_table": map_table(before, after),
-        "hosts_and_containers": dg.MetadataValue.md(map_markdown(before, after)),
     }

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samza_dagster.orchestration.tags import GROUP, JOB
 
 FILE = "dagster.yaml"
+POSTGRES_URL = "DAGSTER_POSTGRES_URL"
+Storage = Literal["sqlite", "postgres"]
+# Dagster's default is SQLite files below its home, so nothing names it.
+_STORAGE: dict[Storage, dict[str, Any]] = {
+    "sqlite": {},
+    "postgres": {"storage": {"postgres": {"postgres_url": {"env": POSTGRES_URL}}}},
+}
 
 
-def instance_settings(*, runs_at_once: int = 10, runs_per_job: int = 8) -> dict[str, Any]:
-    """Settings of an instance on SQLite whose queue keeps one run per container group.
+def instance_settings(
+    *, storage: Storage = "sqlite", runs_at_once: int = 10, runs_per_job: int = 8
+) -> dict[str, Any]:
+    """Settings of an instance whose queue keeps one run per container group.
 
-    `runs_per_job` bounds the runs of one Samza job, `runs_at_once` all runs. The limits
+    On `postgres` the variable `DAGSTER_POSTGRES_URL` holds the address with its password:
+    `postgresql+psycopg2://user:password@host:5432/database`. The driver must be named:
+    without it SQLAlchemy takes one that isn't installed. `runs_per_job` bounds the runs of one Samza job, `runs_at_once` all runs. The limits
     stand under `concurrency`: beside limits under `run_coordinator` Dagster refuses to
     start. The queue is looked at every second, which is its finest step.
     """
-    per_value = {"applyLimitPerUniqueValue": True}
+
+    def limit(tag: str, at_once: int) -> dict[str, Any]:
+        return {"key": tag, "value": {"applyLimitPerUniqueValue": True}, "limit": at_once}
+
     return {
+        **_STORAGE[storage],
         "run_coordinator": {
             "module": "samza_dagster.orchestration.run_coordinator",
             "class": "ContainerGroupRunCoordinator",
             "config": {"dequeue_interval_seconds": 1},
         },
+        "run_launcher": {
+            "module": "samza_dagster.orchestration.run_launcher",
+            "class": "WatchedRunLauncher",
+        },
         "concurrency": {
             "runs": {
                 "max_concurrent_runs": runs_at_once,
-                "tag_concurrency_limits": [
-                    {"key": GROUP, "value": per_value, "limit": 1},
-                    {"key": JOB, "value": per_value, "limit": runs_per_job},
-                ],
+                "tag_concurrency_limits": [limit(GROUP, 1), limit(JOB, runs_per_job)],
             }
         },
         # A job whose runs are retried when their worker dies says so by tag dagster/max_retries.
@@ -46,10 +62,19 @@ def instance_settings(*, runs_at_once: int = 10, runs_per_job: int = 8) -> dict[
     }
 
 
-def prepare_storage(home: Path) -> None:
-    """Creates the instance's SQLite databases, so that processes which start together find them.
+def names_storage(home: Path) -> bool:
+    """Whether the `dagster.yaml` in `home` says where runs and events are kept."""
+    import yaml
 
-    Created by several at once, they end with two heads of their schema and can't be opened.
+    settings: object = yaml.safe_load((home / FILE).read_text(encoding="utf-8"))
+    return isinstance(settings, dict) and "storage" in settings
+
+
+def prepare_storage(home: Path) -> None:
+    """Creates the instance's databases, so that processes which start together find them.
+
+    Created by several at once, they may end with two heads of their schema: SQLite's can't be
+    opened then, PostgreSQL's can't be migrated. `dagster instance migrate` does the same.
     """
     import dagster as dg
 
@@ -57,14 +82,16 @@ def prepare_storage(home: Path) -> None:
         pass
 
 
-def write_instance(home: Path) -> Path:
-    """Writes `dagster.yaml` into `home` (a DAGSTER_HOME, made if it isn't there); its path.
-
-    Storage isn't named: Dagster's default is SQLite files below `home`.
-    """
+def instance_text(storage: Storage = "sqlite") -> str:
+    """The content of `dagster.yaml`."""
     import yaml
 
+    return yaml.safe_dump(instance_settings(storage=storage), sort_keys=False)
+
+
+def write_instance(home: Path, *, storage: Storage = "sqlite") -> Path:
+    """Writes `dagster.yaml` into `home` (a DAGSTER_HOME, made if it isn't there); its path."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / FILE
-    path.write_text(yaml.safe_dump(instance_settings(), sort_keys=False), encoding="utf-8")
+    path.write_text(instance_text(storage), encoding="utf-8")
     return path

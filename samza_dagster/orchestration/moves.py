@@ -17,6 +17,8 @@ from samza_dagster.orchestration.ports import HostView, JobView, ProcessorView
 
 LOST = "lost"
 RUNNING = "running"
+LAST_SEEN_STATE = "last-seen"
+"""Of a container under Samza's own AM: where it reported last; whether it runs isn't told."""
 OURS = "samza_dagster"
 PLACE = "place"
 FAIL_OVER = "fail-over"

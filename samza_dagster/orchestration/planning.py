@@ -32,7 +32,7 @@ from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan,
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import map_markdown
+from samza_dagster.orchestration.tables import map_shown
 from samza_dagster.orchestration.tags import tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
 
@@ -114,7 +114,7 @@ def _told(
     context.log.info(text)
     metadata: Metadata = {
         "what": dg.MetadataValue.md(text),
-        "hosts_and_containers": dg.MetadataValue.md(map_markdown(plan.before)),
+        "hosts_and_containers": map_shown(plan.before),
         "processor": plan.processor,
         "source_host": plan.source_host or "-",
         "destination": plan.destination,

@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.holds import release
+from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
 from samza_dagster.orchestration.ports import Placement
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         description="librdkafka setting → environment variable that holds its (secret) value.",
     )
 
+    prefix: str = Field(
+        default="",
+        pattern=PREFIX_PATTERN,
+        description="Prefix of the job's asset keys, where a code location has several jobs.",
+    )
+
     _client: Placement | None = PrivateAttr(default=None)
     _holds: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
 
@@ -72,6 +79,10 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     def job(self) -> str:
         """`<name>/<id>`."""
         return f"{self.job_name}/{self.job_id}"
+
+    def asset_key(self, asset: str) -> dg.AssetKey:
+        """The key of one of the job's assets."""
+        return asset_key(self.prefix, asset)
 
     def settings(self) -> dict[str, str]:
         """librdkafka settings beside the bootstrap servers; secrets from the environment."""

@@ -11,10 +11,8 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.acting import carry_out
-from samza_dagster.orchestration.continuation import seen_before, suspend
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
-from samza_dagster.orchestration.heartbeat import Heartbeat
 from samza_dagster.orchestration.moves import CatchUp, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -23,7 +21,9 @@ from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import host_of_started, note_spin_up, started_standby
 from samza_dagster.orchestration.tables import table
-from samza_dagster.orchestration.waiting import Met, Wait, lags_by_processor
+from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor
+from samza_dagster.orchestration.waits.continuation import seen_before, suspend
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
 
 SAMPLE_S = 2.0

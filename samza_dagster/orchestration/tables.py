@@ -7,7 +7,9 @@ from typing import Any
 
 import dagster as dg
 
+from samza_dagster.orchestration.map_picture import cells_of, shown_map, shown_maps
 from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.pictures import MOST_BYTES, picture, timeline_svg
 from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
 
 Scalar = str | int | float | bool | None
@@ -42,6 +44,21 @@ def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMe
         for host in sorted({*was, *now})
     ]
     return table(rows, ("host", "before", "after", "changed"))
+
+
+def map_shown(
+    before: Sequence[HostRow], after: Sequence[HostRow] | None = None
+) -> dg.MarkdownMetadataValue:
+    """Pictures of the map, and the Markdown table where both have room in one entry."""
+    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after)
+    both = f"{drawn}\n\n{map_markdown(before, after)}"
+    return dg.MetadataValue.md(both if len(both.encode()) < MOST_BYTES else drawn)
+
+
+def timeline_shown(moments: Sequence[Moment]) -> dg.MarkdownMetadataValue:
+    """A picture of every status that was read, and the Markdown table."""
+    drawn = picture(timeline_svg([(m.stage, m.status, m.at_ms) for m in moments]), "timeline")
+    return dg.MetadataValue.md(f"{drawn}\n\n{timeline_markdown(moments)}")
 
 
 def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:

@@ -18,6 +18,8 @@ ACTION = "samza/action"
 WHO = "samza/who"
 WHY = "samza/why"
 TICKET = "samza/ticket"
+EVENT = "samza/event"
+"""Of an asset's observation: what kind of event it is."""
 
 PARTITION = "dagster/partition"
 BY_HOST = frozenset({"drain_host"})  # their partitions are hosts, all others' processors

@@ -32,6 +32,10 @@ from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
 
 RECORD = "stack.json"
 _POLL_S = 0.2
+_ROLES = ("code-server", "webserver", "daemon")
+_ANSWER_S = "180"
+"""The code server answers a launch when the run's worker has imported everything: where the
+machine is busy that takes longer than Dagster's 60 s, and the run is failed meanwhile."""
 _NOT_PASSED_ON = frozenset({"DAGSTER_HOME", "PYTHONHOME"})
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
@@ -39,7 +43,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 class DagsterStack:
     """A running Dagster on one DAGSTER_HOME.
 
-    `home` gets a `dagster.yaml` if it has none. `workspace` is a `workspace.yaml` with
+    `home` gets a `dagster.yaml` on SQLite if it has none. `workspace` is a `workspace.yaml` with
     one `python_file`, or the Python file itself. `env` is added to this process's
     environment for all three and so for the runs.
     """
@@ -57,6 +61,7 @@ class DagsterStack:
         self.port = port or free_ports(1, host)[0]
         self._definitions, self.location = read_workspace(workspace.resolve())
         self._env = dict(env or {})
+        self._code_port = free_ports(1, host)[0]
         self._processes: list[ProcessRecord] = []
         self._stopped = threading.Event()
         self.runs = DagsterRuns(self.url, self.location)
@@ -81,81 +86,122 @@ class DagsterStack:
         """
         self._refuse_second()
         self.home.mkdir(parents=True, exist_ok=True)
-        code_port = free_ports(1, self.host)[0]
-        workspace = self.home / "workspace.yaml"
-        workspace.write_text(
-            json.dumps(
-                {
-                    "load_from": [
-                        {
-                            "grpc_server": {
-                                "host": self.host,
-                                "port": code_port,
-                                "location_name": self.location,
-                            }
-                        }
-                    ]
-                }
-            ),
-            encoding="utf-8",
+        server = {"host": self.host, "port": self._code_port, "location_name": self.location}
+        self._workspace.write_text(
+            json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8"
         )
-        self._prepare_instance()  # before any of the three: each of them opens the databases
+        self._prepare_instance(
+            timeout_s
+        )  # before any of the three: each of them opens the databases
         try:
-            self._start_processes(code_port, workspace)
-            self._wait_ready(timeout_s)
+            for name in _ROLES:
+                self._spawn(name)
+            self.wait_ready(timeout_s)
         except BaseException:
             self.stop()
             raise
 
-    def _start_processes(self, code_port: int, workspace: Path) -> None:
-        definitions = str(self._definitions)
-        commands = {
-            "code-server": [
+    def record(self, name: str) -> ProcessRecord:
+        """One of the three, by its name."""
+        return next(each for each in reversed(self._processes) if each.role == name)
+
+    def restart(self, name: str) -> None:
+        """Starts one of the three anew after its end, where it was; `wait_ready` comes after it.
+
+        Raises `InvalidInput` while the former one runs.
+        """
+        former = self.record(name)
+        if former.is_alive:
+            raise InvalidInput(f"restart the {name}", seen=f"process {former.pid} runs")
+        self._spawn(name)  # the former stays on record: a run outlives its code server
+
+    @property
+    def _workspace(self) -> Path:
+        return self.home / "workspace.yaml"
+
+    def _command(self, name: str) -> list[str]:
+        workspace = str(self._workspace)
+        if name == "code-server":
+            return [
                 *("dagster", "api", "grpc"),
-                *("-f", definitions, "-d", str(self._definitions.parent)),
-                *("--host", self.host, "--port", str(code_port)),
+                *("-f", str(self._definitions), "-d", str(self._definitions.parent)),
+                *("--host", self.host, "--port", str(self._code_port)),
                 *("--location-name", self.location),
-            ],
-            "webserver": [
-                *("dagster-webserver", "-w", str(workspace)),
-                *("-h", self.host, "-p", str(self.port)),
-            ],
-            "daemon": ["dagster-daemon", "run", "-w", str(workspace)],
-        }
-        environment = {k: v for k, v in os.environ.items() if k not in _NOT_PASSED_ON}
-        environment |= self._env
-        environment |= {
+            ]
+        if name == "webserver":
+            where = ("-h", self.host, "-p", str(self.port))
+            return ["dagster-webserver", "-w", workspace, *where]
+        return ["dagster-daemon", "run", "-w", workspace]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        inherited = {"DAGSTER_GRPC_TIMEOUT_SECONDS": _ANSWER_S}
+        inherited |= {k: v for k, v in os.environ.items() if k not in _NOT_PASSED_ON}
+        own = {
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
             "PYTHONUNBUFFERED": "1",
         }
-        for name, command in commands.items():
-            self._refuse_if_stopped()
-            started = process.spawn_with_default_signals(
-                name,
-                [str(binary(command[0])), *command[1:]],
-                log=self._log(name),
-                environment=environment,
-            )
-            self._processes.append(started)
-            self._record()
+        return {"DAGSTER_GRPC_TIMEOUT_SECONDS": _ANSWER_S} | inherited | self._env | own
+
+    def _spawn(self, name: str) -> None:
+        self._refuse_if_stopped()
+        command = self._command(name)
+        started = process.spawn_with_default_signals(
+            name,
+            [str(binary(command[0])), *command[1:]],
+            log=self._log(name),
+            environment=self._environment,
+        )
+        self._processes.append(started)
+        self._record()
 
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
 
-    def _prepare_instance(self) -> None:
-        from samza_dagster.orchestration.instance import FILE, prepare_storage, write_instance
+    def _prepare_instance(self, timeout_s: float) -> None:
+        from samza_dagster.orchestration.instance import (
+            FILE,
+            names_storage,
+            prepare_storage,
+            write_instance,
+        )
 
         if not (self.home / FILE).exists():
             write_instance(self.home)
-        prepare_storage(self.home)
+        if names_storage(self.home):
+            self._migrate(timeout_s)
+        else:
+            prepare_storage(self.home)
 
-    def _wait_ready(self, timeout_s: float) -> None:
+    def _migrate(self, timeout_s: float) -> None:
+        """As a process: the database's address may be in the environment of the three alone."""
+        log = self._log("migration")
+        migration = process.spawn_with_default_signals(
+            "migration",
+            [str(binary("dagster")), "instance", "migrate"],
+            log=log,
+            environment=self._environment,
+        )
+        try:
+            ended = migration.wait(timeout_s)
+        finally:
+            migration.stop(grace_s=1)
+        status = process.exit_status(migration)
+        if not ended or status != 0:
+            raise ActionFailed(
+                "prepare Dagster's storage",
+                seen=f"dagster instance migrate ended with {status}\n{logged_errors(log)}",
+                fix=f"the cause is in {log}",
+            )
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Waits until the three are ready; raises as `start` does."""
         deadline = time.monotonic() + timeout_s
         missing = "no answer yet"
         while time.monotonic() < deadline:
             self._refuse_if_stopped()
-            for each in self._processes:
+            for each in map(self.record, _ROLES):
                 status = process.exit_status(each)
                 if status is not None:
                     log = self._log(each.role)

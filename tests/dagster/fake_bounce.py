@@ -8,10 +8,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration import bounce_record, bouncing
-from samza_dagster.orchestration.bounce_loop import Bounce
-from samza_dagster.orchestration.bounce_steering import control_bounce_job
-from samza_dagster.orchestration.bouncing import rolling_bounce_job
+from samza_dagster.orchestration.bounce import job as bouncing
+from samza_dagster.orchestration.bounce import record as bounce_record
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.bounce_world import BounceClient, BounceWorld

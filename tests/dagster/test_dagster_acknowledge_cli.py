@@ -13,7 +13,7 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
-from samza_dagster.orchestration.failover_log import InstanceEvents, acknowledged
+from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged
 
 pytestmark = pytest.mark.dagster
 
@@ -38,6 +38,7 @@ def acknowledge(home: Path, processor: str, *more: str) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
+@pytest.mark.longdagster
 def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
     """A dry run and a refusal first: they write nothing."""
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
@@ -54,4 +55,6 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
     )
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         kept = acknowledged(InstanceEvents(instance).observations(), "j/1")
+        prefixed = InstanceEvents(instance, dg.AssetKey(["orders", "placement_history"]))
+        assert acknowledged(prefixed.observations(), "j/1") == kept
     assert set(kept) == {"1"}

@@ -11,12 +11,12 @@ from fake_placement import Killed
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration import auto_failover as module
-from samza_dagster.orchestration.acknowledging import acknowledge_job
-from samza_dagster.orchestration.auto_failover import auto_failover_sensor
-from samza_dagster.orchestration.failover_log import InstanceEvents, acknowledged
-from samza_dagster.orchestration.following_runs import audit_job
-from samza_dagster.orchestration.sensor_settings import AutoFailover
+from samza_dagster.orchestration.failover import sensor as module
+from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
+from samza_dagster.orchestration.failover.audit import audit_job
+from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged
+from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
+from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.tags import GROUP
 
 pytestmark = pytest.mark.dagster
@@ -35,7 +35,7 @@ class Stage:
     def tick(self, mode: str = "act") -> list[dg.RunRequest]:
         self.world.now_ms += 5_000
         self.world.alive()
-        sensor = auto_failover_sensor(AutoFailover.model_validate({"mode": mode}))
+        sensor = auto_failover_sensor(AutoFailover.model_validate({"mode": mode, "look_for_s": 0}))
         samza = FakeWatch(bootstrap_servers="here", job_name="demo")
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.auto_failover import Tick
-from samza_dagster.orchestration.failover_log import acknowledged, acknowledgement
-from samza_dagster.orchestration.failover_policy import HOUR_MS, Mode, Rules
-from samza_dagster.orchestration.failover_signals import Limits
+from samza_dagster.orchestration.failover.log import acknowledged, acknowledgement
+from samza_dagster.orchestration.failover.policy import HOUR_MS, Mode, Rules
+from samza_dagster.orchestration.failover.sensor import Tick
+from samza_dagster.orchestration.failover.signals import Limits
 
 pytestmark = pytest.mark.dagster
 HOSTS = [f"host-{n}" for n in range(4)]
@@ -55,7 +55,7 @@ class Story:
         if mishap == "killed before":
             return
         for _ in range(2 if mishap == "twice" else 1):
-            tick = Tick(LookoutClient(world), self.events, self.rules, world.now_ms)
+            tick = Tick(LookoutClient(world), self.events, self.rules, lambda: world.now_ms)
             if mishap == "killed after it asked":
                 world.after_ask = self._die
             try:

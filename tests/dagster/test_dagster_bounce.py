@@ -11,8 +11,8 @@ from dagster import serialize_value
 from fake_bounce import bounce, in_virtual_time, metadata, tags_of
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce_record import KEY, recorded
-from samza_dagster.orchestration.bounce_runs import PROGRESS
+from samza_dagster.orchestration.bounce.record import KEY, recorded
+from samza_dagster.orchestration.bounce.runs import PROGRESS
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BounceWorld
 

@@ -14,9 +14,9 @@ from fake_bounce import bounce, control, in_virtual_time, metadata, tags_of
 
 from samza_dagster.cli.main import cli
 from samza_dagster.errors import InvalidInput, Refused
-from samza_dagster.orchestration import bounce_runs
-from samza_dagster.orchestration.bounce_config import BounceAction
-from samza_dagster.orchestration.bounce_steering import bounce_resume_sensor
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.instance import write_instance
 from tests.rig.bounce_world import BounceWorld
 

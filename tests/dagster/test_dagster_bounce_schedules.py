@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from fake_bounce import bounce, definitions, in_virtual_time
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration import bounce_runs
+from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.instance import write_instance
 from tests.rig.bounce_world import BounceWorld
 
@@ -168,3 +169,20 @@ def test_a_dead_worker_s_bounce_is_gone_on_with_by_dagster_and_no_other(
     run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags=job.tags)
     assert auto_reexecution_should_retry_run(instance, run, RunFailureReason.RUN_EXCEPTION)
     assert not auto_reexecution_should_retry_run(instance, run, RunFailureReason.STEP_FAILURE)
+
+
+def test_a_tick_between_a_worker_s_death_and_its_retry_is_skipped(
+    schedule: dg.ScheduleDefinition,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No run is under way for these seconds, and the bounce isn't over; a retry that never comes
+    doesn't keep the clock away for ever.
+    """
+    job = definitions().get_job_def("rolling_bounce")
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=job.tags)
+    instance.report_run_failed(run)  # as the code server does for a worker that is gone
+    assert "about to retry it" in str(tick(schedule, instance, THURSDAY))
+    later = time.time() + 3_600
+    monkeypatch.setattr(bounce_runs.time, "time", lambda: later)
+    assert isinstance(tick(schedule, instance, THURSDAY), dg.RunRequest)

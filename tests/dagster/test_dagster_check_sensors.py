@@ -9,24 +9,24 @@ import dagster as dg
 import pytest
 from fake_lookout import LOOKOUTS, FakeWatch, ListEvents, Lookout, LookoutClient
 
-from samza_dagster.orchestration import check_sensors
-from samza_dagster.orchestration.auto_failover import Tick
-from samza_dagster.orchestration.check_events import InstanceChecks
-from samza_dagster.orchestration.check_sensors import (
+from samza_dagster.orchestration.assets.standby_readiness import (
+    ReadinessConfig,
+    outside_checks_now,
+    standby_readiness,
+)
+from samza_dagster.orchestration.checks import sensors as check_sensors
+from samza_dagster.orchestration.checks.events import InstanceChecks
+from samza_dagster.orchestration.checks.lag_objectives import OBJECTIVE
+from samza_dagster.orchestration.checks.sensors import (
     invariants_sensor,
     invariants_tick,
     lag_slo_sensor,
     lag_slo_tick,
 )
-from samza_dagster.orchestration.check_settings import Invariants, LagSlo
-from samza_dagster.orchestration.failover_policy import Mode, Rules
-from samza_dagster.orchestration.lag_objectives import OBJECTIVE
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.failover.policy import Mode, Rules
+from samza_dagster.orchestration.failover.sensor import Tick
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.standby_readiness import (
-    ReadinessConfig,
-    outside_checks_now,
-    standby_readiness,
-)
 
 pytestmark = pytest.mark.dagster
 Evaluation = dg.AssetCheckEvaluation
@@ -176,7 +176,7 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     world = stage.world
     world.behind = {"0-0": None, "1-0": 0, "2-0": 5_000}
     result = dg.materialize(
-        [standby_readiness],
+        [standby_readiness()],
         instance=stage.instance,
         resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
         run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=2, every_s=0)}),
@@ -215,7 +215,7 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
 
         def auto(cursor: str | None) -> str:
             rules = Rules(Mode.ACT, cap_per_hour=100)
-            return Tick(client, events, rules, world.now_ms).run(cursor).to_text()
+            return Tick(client, events, rules, lambda: world.now_ms).run(cursor).to_text()
 
         def invariants(cursor: str | None) -> str:
             tick = invariants_tick(client, Invariants(), 100)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 import yaml
+from fake_placement import WORLDS, FakeSamza, World
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.naming_jobs import sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 
@@ -123,6 +128,140 @@ def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> Non
     assert {"move_with_standby", "snapshot_assets"} <= names
 
 
+def test_a_defs_folder_holds_several_jobs(tmp_path: Path) -> None:
+    """A folder for each job, in Dagster's own project layout."""
+    package = tmp_path / "two_jobs"
+    for job in ("orders", "billing"):
+        (package / "defs" / job).mkdir(parents=True)
+        text = YAML.replace("app_name: wordcount", f"app_name: {job}\n  prefix: {job}")
+        (package / "defs" / job / "defs.yaml").write_text(text)
+    for directory in (package, package / "defs"):
+        (directory / "__init__.py").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "two_jobs"\n'
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        definitions = dg.load_from_defs_folder(path_within_project=package / "defs")
+        names = {job.name for job in definitions.get_repository_def().get_all_jobs()}
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert {"orders_rolling_bounce", "billing_rolling_bounce"} <= names
+    assert "rolling_bounce" not in names
+
+
+class Placed(SamzaJobComponent):
+    """The component over a world of the cluster's name."""
+
+    def build_resources(self) -> dict[str, Any]:
+        made = super().build_resources()
+        fake = FakeSamza(
+            bootstrap_servers=self.bootstrap_servers,
+            job_name=str(self.app_name),
+            prefix=self.prefix,
+        )
+        return {**made, "samza": fake}
+
+
+@pytest.fixture
+def three_jobs() -> Iterator[dg.RepositoryDefinition]:
+    """Three jobs on three clusters in one code location; one of them has no prefix."""
+    WORLDS.update({name: World.demo() for name in ("east:9092", "west:9092", "north:9092")})
+    made = dg.Definitions.merge(
+        *(
+            dg.build_defs_for_component(
+                Placed(
+                    bootstrap_servers=cluster,
+                    app_name=name,
+                    prefix=prefix,
+                    bounces=[ScheduledBounce(name="nightly", cron="0 2 * * *")],
+                )
+            )
+            for cluster, name, prefix in (
+                ("east:9092", "orders", "orders"),
+                ("west:9092", "billing", "billing"),
+                ("north:9092", "wordcount", ""),
+            )
+        )
+    )
+    yield made.get_repository_def()
+    WORLDS.clear()
+
+
+def test_several_jobs_live_in_one_code_location(three_jobs: dg.RepositoryDefinition) -> None:
+    """Every name is there three times: plain and behind each prefix."""
+    for names in (
+        {job.name for job in three_jobs.get_all_jobs()} - {"__ASSET_JOB"},
+        {sensor.name for sensor in three_jobs.sensor_defs},
+        {schedule.name for schedule in three_jobs.schedule_defs},
+    ):
+        plain = {name for name in names if not name.startswith(("orders_", "billing_"))}
+        assert plain
+        assert names == plain | {f"{p}_{name}" for p in ("orders", "billing") for name in plain}
+    keys = {key.to_user_string() for key in three_jobs.asset_graph.get_all_asset_keys()}
+    assert {"placement_history", "orders/placement_history", "billing/changelog_lag"} <= keys
+    launched = {t.job_name for s in three_jobs.sensor_defs for t in s.targets}
+    assert {"rolling_bounce", "orders_rolling_bounce", "billing_drain_host"} <= launched
+    schedule = three_jobs.get_schedule_def("orders_bounce_nightly")
+    assert schedule.job_name == "orders_rolling_bounce"
+
+
+def test_each_of_several_jobs_acts_on_its_own_cluster(three_jobs: dg.RepositoryDefinition) -> None:
+    """Resources, tags and choices are the job's own."""
+    for cluster, job, prefix in (
+        ("east:9092", "orders", "orders_"),
+        ("west:9092", "billing", "billing_"),
+        ("north:9092", "wordcount", ""),
+    ):
+        config = {"processor": "0", "destination": "host-2"}
+        move = three_jobs.get_job(f"{prefix}move_container")
+        assert move.tags["samza/job"] == f"{job}/1"
+        assert move.tags["samza/action"] == "move_container"
+        untouched = {name: list(w.asked) for name, w in WORLDS.items() if name != cluster}
+        done = move.execute_in_process(
+            run_config={"ops": {"plan_move_container": {"config": config}}}
+        )
+        assert done.success
+        assert WORLDS[cluster].asked == [("0", "host-2")]
+        assert untouched == {n: w.asked for n, w in WORLDS.items() if n != cluster}
+
+
+def test_the_sensor_of_a_prefixed_job_reads_its_own_cluster(
+    three_jobs: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """`orders_choices` offers what runs on that job's cluster."""
+    WORLDS["east:9092"].at = {"41": "host-1"}
+    sensor = three_jobs.get_sensor_def("orders_choices")
+    ticked = sensor.evaluate_tick(
+        dg.build_sensor_context(instance=instance, repository_def=three_jobs)
+    )
+    offered = {r.partitions_def_name: r.partition_keys for r in ticked.dynamic_partitions_requests}
+    assert offered["orders_1_processors"] == ["41"]
+
+
+def test_what_a_sensor_launches_by_name_is_its_own_job(instance: dg.DagsterInstance) -> None:
+    """A run request of `auto_failover` names `audit_failover`; under a prefix, that one."""
+
+    @dg.sensor(job_name="audit_failover")
+    def plain(_context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        return dg.SensorResult(
+            run_requests=[dg.RunRequest(run_key="1", job_name="audit_failover")], cursor="7"
+        )
+
+    made = sensor_under("orders", plain, {})
+    result = made(dg.build_sensor_context(instance=instance))
+    assert isinstance(result, dg.SensorResult)
+    assert [r.job_name for r in result.run_requests or []] == ["orders_audit_failover"]
+    assert result.cursor == "7"
+
+
+def test_a_prefix_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    """Dagster's names have letters, digits and underscores."""
+    text = YAML.replace("app_name: wordcount", "app_name: wordcount\n  prefix: a-b")
+    with pytest.raises(InvalidInput, match=r"prefix.*letters, digits and underscores"):
+        component(tmp_path, text)
+
+
 def test_build_methods_can_be_overridden() -> None:
     """A subclass changes one part and keeps the rest."""
 
@@ -136,6 +275,7 @@ def test_build_methods_can_be_overridden() -> None:
     assert definitions.get_job_def("move_container").tags["samza/job"] == "demo/1"
 
 
+@pytest.mark.longdagster
 def test_definitions_load_in_a_third_of_dagsters_time_and_import_nothing_heavy() -> None:
     """Every run's start pays for what `definitions.py` imports: a third on top of Dagster's own.
 

@@ -10,7 +10,11 @@ import dagster as dg
 import pytest
 from fake_placement import FakeSamza, World, fake_definitions, fake_job, fake_move_via_waiting
 
-from samza_dagster.orchestration.continuation import (
+from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.jobs import waiting_jobs
+from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.waits.conditions import Wait, read_met, read_wait
+from samza_dagster.orchestration.waits.continuation import (
     CANCELLED,
     CONTINUED,
     CONTINUES,
@@ -23,10 +27,6 @@ from samza_dagster.orchestration.continuation import (
     Cursor,
     continuations_sensor,
 )
-from samza_dagster.orchestration.follow import ROOT
-from samza_dagster.orchestration.jobs import waiting_jobs
-from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waiting import Wait, read_met, read_wait
 
 pytestmark = pytest.mark.dagster
 VIA = "move_via_new_standby"
@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sensor's clock, in ms; the ops have their own."""
     now = [time.time_ns() // 1_000_000]
     monkeypatch.setattr(
-        "samza_dagster.orchestration.continuation.time.time_ns", lambda: now[0] * 1_000_000
+        "samza_dagster.orchestration.waits.continuation.time.time_ns", lambda: now[0] * 1_000_000
     )
     return now
 

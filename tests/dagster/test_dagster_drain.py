@@ -36,7 +36,7 @@ HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 @pytest.fixture(autouse=True)
 def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
-    monkeypatch.setattr("samza_dagster.orchestration.carrying.POLL_S", 0.01)
+    monkeypatch.setattr("samza_dagster.orchestration.units.carry.POLL_S", 0.01)
     world.hosts = {h: HostView(h, "alive", free_memory_mb=900) for h in HOSTS}
     world.container_memory_mb = 300
     world.at = {

@@ -8,8 +8,16 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
+from click.testing import CliRunner
 
-from samza_dagster.orchestration.instance import write_instance
+from samza_dagster.cli.main import cli
+from samza_dagster.orchestration.instance import (
+    POSTGRES_URL,
+    instance_settings,
+    names_storage,
+    write_instance,
+)
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.run_coordinator import ContainerGroupRunCoordinator
 from samza_dagster.orchestration.tags import job_tags
@@ -87,3 +95,27 @@ def test_a_tag_by_hand_does_not_hide_the_container(instance: dg.DagsterInstance)
 def test_an_existing_home_is_made_where_needed(tmp_path: Path) -> None:
     """The first start has no directory yet."""
     assert write_instance(tmp_path / "a" / "b").is_file()
+
+
+def test_the_command_writes_an_instance_on_postgres(tmp_path: Path) -> None:
+    """The address stays in the environment; everything else is as on SQLite."""
+    home = tmp_path / "home"
+    assert CliRunner().invoke(cli, ["instance", str(home)]).exit_code == 0
+    written = yaml.safe_load((home / "dagster.yaml").read_text())
+    assert written.pop("storage") == {"postgres": {"postgres_url": {"env": POSTGRES_URL}}}
+    assert written == instance_settings()
+    assert names_storage(home)
+
+
+def test_the_command_keeps_what_somebody_has_changed(tmp_path: Path) -> None:
+    """Its own file it writes again; another one only when told."""
+    arguments = ["instance", str(tmp_path), "--storage", "sqlite"]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: true}\n")
+    refused = CliRunner().invoke(cli, arguments)
+    assert refused.exit_code == 2
+    assert "--force" in refused.output
+    assert not names_storage(tmp_path)
+    assert CliRunner().invoke(cli, [*arguments, "--force"]).exit_code == 0
+    assert yaml.safe_load((tmp_path / "dagster.yaml").read_text()) == instance_settings()

@@ -18,9 +18,9 @@ from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.history import KEY, MOST_IN_A_TICK
+from samza_dagster.orchestration.history.events import KEY, MOST_IN_A_TICK
+from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.sensors import placement_responses_sensor
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
@@ -294,3 +294,21 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     assert stream.tick() == []
     stream.respond(5)
     assert stream.tick() == [5]
+
+
+def test_under_a_prefix_the_history_is_the_job_s_own(instance: dg.DagsterInstance) -> None:
+    """Two jobs of one code location don't write into one asset."""
+    STORES["prefixed"] = MemoryMetadataStore()
+    stream = ContainerPlacementMetadataStore(STORES["prefixed"])
+    samza = MemorySamza(bootstrap_servers="prefixed", job_name="demo", prefix="orders")
+    sensor, cursor, keys = placement_responses_sensor(), None, []
+    for _ in range(2):
+        with dg.build_sensor_context(
+            instance=instance, cursor=cursor, resources={"samza": samza}
+        ) as context:
+            result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        cursor = result.cursor
+        keys += [event.asset_key.to_user_string() for event in result.asset_events or []]
+        stream.write_response(response(1, StatusCode.SUCCEEDED))
+    assert keys == ["orders/placement_history"]

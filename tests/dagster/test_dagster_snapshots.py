@@ -9,10 +9,14 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
+from samza_dagster.orchestration.assets.snapshots import (
+    DATASETS,
+    snapshot_assets,
+    snapshot_assets_job,
+)
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.snapshot_assets import DATASETS, snapshot_assets_job, take_snapshot
-from samza_dagster.orchestration.snapshot_store import SnapshotStore, TakenSnapshot
 from samza_dagster.snapshots.class_archive import archive_path
 
 pytestmark = pytest.mark.dagster
@@ -50,7 +54,7 @@ class FixedStore(SnapshotStore):
 
 def materialize(*lags: str) -> dg.ExecuteInProcessResult:
     definitions = dg.Definitions(
-        assets=[take_snapshot],
+        assets=[snapshot_assets()],
         jobs=[snapshot_assets_job("demo/1")],
         resources={
             "samza": SamzaClientResource(bootstrap_servers="here:9092", job_name="demo"),

@@ -47,6 +47,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterStack]:
     made.stop()
 
 
+def test_what_runs_isnt_started_again(stack: DagsterStack) -> None:
+    """A second daemon would take the first one's runs."""
+    before = stack.pids
+    for name in before:
+        with pytest.raises(InvalidInput, match="runs"):
+            stack.restart(name)
+    assert stack.pids == before
+
+
 def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
     """GraphQL in, events out, and the queue saw the container group."""
     seen: list[str] = []
@@ -118,6 +127,27 @@ def test_the_databases_are_whole_before_the_first_process_starts(
     with pytest.raises(InvalidInput, match="starts none"):
         DagsterStack(home, file).start()
     assert revisions == [(1,)] * 3
+
+
+def test_a_worker_that_is_slow_to_start_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine takes longer than Dagster's 60 s to import everything; the environment rules."""
+    seen: list[str] = []
+
+    def no_process(*_: object, environment: dict[str, str], **__: object) -> process.ProcessRecord:
+        seen.append(environment["DAGSTER_GRPC_TIMEOUT_SECONDS"])
+        raise InvalidInput("start a process", seen="this test starts none")
+
+    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
+    monkeypatch.delenv("DAGSTER_GRPC_TIMEOUT_SECONDS", raising=False)
+    (tmp_path / "greetings.py").write_text(DEFINITIONS)
+    for home, named in (("one", None), ("two", "61")):
+        if named is not None:
+            monkeypatch.setenv("DAGSTER_GRPC_TIMEOUT_SECONDS", named)
+        with pytest.raises(InvalidInput, match="starts none"):
+            DagsterStack(tmp_path / home, tmp_path / "greetings.py").start()
+    assert seen == ["180", "61"]
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])

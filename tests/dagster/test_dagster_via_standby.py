@@ -125,6 +125,7 @@ def test_a_failed_move_leaves_the_active_where_it_was_and_says_what_is_left(
     assert world.at["0"] == "host-1"
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, fate: str

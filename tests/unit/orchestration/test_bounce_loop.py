@@ -13,11 +13,11 @@ from samza_dagster.client.views import ActionView, CoordinatorKind
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.bounce_config import BounceUnit, RollingBounceConfig
-from samza_dagster.orchestration.bounce_loop import Bounce
-from samza_dagster.orchestration.bounce_order import Stand
-from samza_dagster.orchestration.bounce_plan import BouncePlan, make_plan
-from samza_dagster.orchestration.bounce_row import Bounced, End, Result
+from samza_dagster.orchestration.bounce.config import BounceUnit, RollingBounceConfig
+from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.plan import BouncePlan, make_plan
+from samza_dagster.orchestration.bounce.row import Bounced, End, Result
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, Killed, earlier_restart

@@ -12,7 +12,7 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.bounce_order import (
+from samza_dagster.orchestration.bounce.order import (
     CONTAINERS,
     HOSTS,
     PACE_MS,

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from samza_dagster.orchestration.failover_memory import (
+from samza_dagster.orchestration.failover.memory import (
     MOST_SUSPECTS,
     MOST_TRENDS,
     Acted,
     Memory,
 )
-from samza_dagster.orchestration.failover_policy import (
+from samza_dagster.orchestration.failover.policy import (
     HOUR_MS,
     Decision,
     Mode,
@@ -23,8 +23,8 @@ from samza_dagster.orchestration.failover_policy import (
     remembered,
     request_uuid,
 )
-from samza_dagster.orchestration.failover_signals import Limits, judge
-from samza_dagster.orchestration.sights import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.failover.signals import Limits, judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.lag_objectives import (
+from samza_dagster.orchestration.checks.lag_objectives import (
     MOST_FOLLOWED,
     SAMPLES,
     Objective,

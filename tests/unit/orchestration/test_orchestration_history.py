@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.history import Cursor, next_batch
+from samza_dagster.orchestration.history.events import Cursor, next_batch
 
 pytestmark = pytest.mark.unit
 STATUSES = list(StatusCode)

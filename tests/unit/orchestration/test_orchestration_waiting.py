@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.waiting import (
+from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
     Watched,

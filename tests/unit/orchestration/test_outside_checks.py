@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration import outside_checks
-from samza_dagster.orchestration.findings import (
+from samza_dagster.orchestration.checks import outside as outside_checks
+from samza_dagster.orchestration.checks.findings import (
     MOST_OF_A_CHECK,
     Board,
     Finding,

@@ -9,18 +9,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import (
+from samza_dagster.orchestration.map_picture import (
     HEIGHT,
-    MOST_BYTES,
     WIDTH,
     HostCell,
     cells_of,
-    lag_svg,
     map_svg,
-    picture,
-    timeline_svg,
+    shown_map,
+    shown_maps,
 )
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.pictures import MOST_BYTES, lag_svg, picture, timeline_svg
 
 pytestmark = pytest.mark.unit
 SVG = "{http://www.w3.org/2000/svg}"
@@ -41,7 +40,10 @@ def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hos
     cells = fleet(hosts)
     svg = map_svg(cells, "demo/1")
     root = ET.fromstring(svg)
-    assert root.get("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
+    left, top, wide, high = map(int, root.get("viewBox", "").split())
+    assert (left, top) == (0, 0)
+    assert wide <= WIDTH
+    assert high <= HEIGHT
     texts = [
         (t.text or "", float(t.get("x", 0)), float(t.get("y", 0))) for t in root.iter(f"{SVG}text")
     ]
@@ -50,8 +52,8 @@ def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hos
         assert names.count(cell.host) == 1
         for ident, _, _ in cell.containers:
             assert names.count(ident) == 1
-    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for _, x, y in texts)
-    assert len(picture(svg)) < MOST_BYTES
+    assert all(0 <= x <= wide and 0 <= y <= high for _, x, y in texts)
+    assert len(shown_map(cells)) < MOST_BYTES
     font = re.search(r'<g font-size="(\d+)">', svg)
     assert font is not None
     assert int(font[1]) >= 9
@@ -68,7 +70,7 @@ def test_more_than_fits_makes_the_picture_higher_and_loses_nothing() -> None:
     """A viewer scales it."""
     svg = map_svg(fleet(400, 8_000))
     root = ET.fromstring(svg)
-    assert int(root.get("height", 0)) > HEIGHT
+    assert int(root.get("viewBox", "").split()[3]) > HEIGHT
     assert len(list(root.iter(f"{SVG}text"))) >= 8_400
 
 
@@ -119,3 +121,37 @@ def test_a_run_s_map_is_drawn_as_it_is_told() -> None:
     assert cells_of(rows) == [
         HostCell("h1", "alive", (("0", True, "running"), ("1-0", False, "starting")))
     ]
+
+
+def test_a_large_map_is_as_wide_as_its_dialog_and_a_small_one_as_it_is() -> None:
+    """The UI's dialog cuts off what is wider; what has no width fills the line of the text below."""
+    assert "width" not in ET.fromstring(map_svg(fleet(50))).attrib
+    small = ET.fromstring(map_svg(fleet(4, 8)))
+    assert int(small.get("width", 0)) <= 1_000
+    assert len({r.get("y") for r in small.iter(f"{SVG}rect") if r.get("class") == "p"}) == 1
+    assert int(small.get("height", 0)) <= 300
+    few = shown_map(fleet(4, 8))
+    assert ET.fromstring(base64.b64decode(few.split("base64,")[1].split(")")[0])).get("width")
+
+
+def test_every_container_is_found_by_text_below_its_picture() -> None:
+    """A search in the page doesn't look into a picture."""
+    _, _, caption = shown_map(fleet(50)).partition(")\n\n")
+    found = re.split(r"[:,·\s]+", caption)
+    assert all(found.count(str(n)) == found.count(f"{n}-0") == 1 for n in range(500))
+
+
+def test_who_moved_is_outlined_in_the_map_after() -> None:
+    """Before has no outline; both are told while they have room."""
+    before = (HostRow("h1", "alive", ("0 active running",)), HostRow("h2", "alive", ()))
+    after = (HostRow("h1", "alive", ()), HostRow("h2", "alive", ("0 active running",)))
+    told = shown_maps(before, after)
+    drawn = [base64.b64decode(d).decode() for d in re.findall(r"base64,([^)]*)", told)]
+    assert [svg.count('path class="c"') for svg in drawn] == [0, 1]
+    assert "moved" in drawn[1]
+
+
+def test_a_single_sample_is_seen() -> None:
+    """One point has no line: it is a dot."""
+    (dots, *_) = re.findall(r'stroke-linecap="round" d="([^"]*)"', lag_svg({"a": [(0, 1.0)]}))
+    assert dots.count("h0") == 1

@@ -1,0 +1,45 @@
+"""`samza-dagster instance`: the `dagster.yaml` of a Dagster instance for placement jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import click
+
+from samza_dagster.cli.output import notice
+from samza_dagster.errors import InvalidInput
+
+
+@click.command(short_help="Write the dagster.yaml of a Dagster instance.")
+@click.argument("home", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--storage",
+    type=click.Choice(["sqlite", "postgres"]),
+    default="postgres",
+    show_default=True,
+    help="Where runs, events and schedules are kept.",
+)
+@click.option("--force", is_flag=True, help="Replace one that says something else.")
+def instance(*, home: Path, storage: str, force: bool) -> None:
+    """Write dagster.yaml into HOME (a DAGSTER_HOME, made if it isn't there).
+
+    Its queue runs one placement at a time per container group. On PostgreSQL the
+    environment variable DAGSTER_POSTGRES_URL holds the database's address.
+
+    \b
+    Examples:
+      samza-dagster instance /var/lib/samza-dagster
+    """
+    from samza_dagster.orchestration.instance import FILE, Storage, instance_text, write_instance
+
+    chosen = cast("Storage", storage)
+    path = home / FILE
+    if path.exists() and path.read_text(encoding="utf-8") != instance_text(chosen) and not force:
+        raise InvalidInput(
+            f"write {path}",
+            seen="it is there and says something else",
+            fix="keep it, or replace it with --force",
+        )
+    write_instance(home, storage=chosen)
+    notice(f"wrote {path}")

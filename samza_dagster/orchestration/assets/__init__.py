@@ -1,0 +1,1 @@
+"""Assets computed from Kafka by Spark: localities, lag, readiness of standbys."""

@@ -1,0 +1,200 @@
+"""Assets of group `samza`: where containers and tasks run, how far replicas are behind."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.orchestration.assets.snapshot_pictures import lag_picture, map_metadata_of_rows
+from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.history.events import GROUP, HISTORY
+from samza_dagster.orchestration.names import asset_key, asset_path, named
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.tags import job_tags
+
+CHANGELOG_LAG = "changelog_lag"
+_KEPT = (
+    "\n\nA Parquet table with a partition for each snapshot: `snapshot_time` in ms since the epoch."
+)
+DATASETS: Mapping[str, str] = {
+    "container_locality": f"Where each container runs, as the coordinator stream tells it.{_KEPT}",
+    "task_locality": f"Where each task runs, by the processor it is assigned to.{_KEPT}",
+    CHANGELOG_LAG: f"How many records each replica of a store is behind its changelog.{_KEPT}",
+}
+LAG_CHECK = "standby_lag_within_limit"
+SHOWN_ROWS = 200
+# The asset's page has room for some ten columns; the Parquet table has them all.
+_SHOWN: Mapping[str, Sequence[str]] = {
+    "container_locality": ("processor_id", "host", "mode", "tasks", "reported_at_ms"),
+    "task_locality": ("task_name", "processor_id", "host", "mode", "changelog_partition"),
+    CHANGELOG_LAG: (
+        *("processor_id", "mode", "host", "store", "partition", "lag_records"),
+        *("unknown_because", "applied_offset", "end_offset", "applied_source"),
+    ),
+}
+
+
+def snapshot_assets(
+    prefix: str = "", given: Mapping[str, Any] | None = None
+) -> dg.AssetsDefinition:
+    """The three assets of a job, taken by one op.
+
+    `given` are its resources where the code location's are another job's.
+    """
+
+    def with_own(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
+        own = given or {}
+        yield from _take_snapshot(
+            context, own["samza"], own["samza_policies"], own["snapshot_store"]
+        )
+
+    return dg.multi_asset(
+        name=named(prefix, "take_snapshot"),
+        specs=[
+            dg.AssetSpec(
+                asset_key(prefix, name),
+                group_name=GROUP,
+                description=text,
+                kinds={"pyspark", "kafka"},
+            )
+            for name, text in DATASETS.items()
+        ],
+        check_specs=[
+            dg.AssetCheckSpec(
+                LAG_CHECK,
+                asset=asset_key(prefix, CHANGELOG_LAG),
+                description="Every standby's lag is known and within lag_limit.",
+            )
+        ],
+    )(_take_snapshot if given is None else with_own)
+
+
+def _take_snapshot(
+    context: dg.AssetExecutionContext,
+    samza: SamzaClientResource,
+    samza_policies: PlacementPolicies,
+    snapshot_store: SnapshotStore,
+) -> Iterator[dg.MaterializeResult[Any]]:
+    """Takes the three at one time: none of them is ever newer than the others."""
+    with errors_as_failures():
+        taken = snapshot_store.take(samza)
+    for dataset in DATASETS:
+        context.log.info(f"{dataset}: {len(taken.rows[dataset])} rows in {taken.paths[dataset]}")
+        yield dg.MaterializeResult(
+            asset_key=samza.asset_key(dataset),
+            metadata={
+                **snapshot_metadata(taken, dataset),
+                **snapshot_pictures(
+                    context.instance, taken, dataset, samza_policies.lag_limit, samza.prefix
+                ),
+            },
+            check_results=[lag_check(taken.rows[dataset], samza_policies.lag_limit, samza.prefix)]
+            if dataset == CHANGELOG_LAG
+            else [],
+        )
+
+
+def snapshot_metadata(taken: TakenSnapshot, dataset: str) -> dict[str, Any]:
+    """What the UI shows of a dataset; its numbers are plotted over time."""
+    rows = taken.rows[dataset]
+    lag: dict[str, Any] = {}
+    if dataset == CHANGELOG_LAG:
+        lag = {
+            "max_standby_lag_records": max(_lags(rows, "Standby"), default=0),
+            "max_lag_records": max(_lags(rows), default=0),
+            "unknown_lags": sum(row["lag_records"] is None for row in rows),
+        }
+    return {
+        **lag,
+        "rows": table(rows[:SHOWN_ROWS], _SHOWN[dataset], told_columns(dataset)),
+        "snapshot_time": dg.MetadataValue.timestamp(taken.snapshot_ms / 1000),
+        "path": dg.PathMetadataValue(taken.paths[dataset]),
+        "seconds": dict(taken.seconds),
+        "unreadable_records": taken.unreadable_records,
+        "dagster/row_count": len(rows),
+    }
+
+
+def snapshot_pictures(
+    instance: dg.DagsterInstance,
+    taken: TakenSnapshot,
+    dataset: str,
+    lag_limit: int,
+    prefix: str = "",
+) -> dict[str, Any]:
+    """The map of hosts and containers, or lag over the last snapshots."""
+    rows = taken.rows[dataset]
+    if dataset == "container_locality":
+        return map_metadata_of_rows(rows)
+    if dataset == CHANGELOG_LAG:
+        now = max(_lags(rows, "Standby"), default=0)
+        return lag_picture(
+            instance, asset_path(prefix, dataset), (taken.snapshot_ms, now), lag_limit
+        )
+    return {}
+
+
+def told_columns(dataset: str) -> Mapping[str, str]:
+    """What each column of a dataset's table holds and in which unit."""
+    from samza_dagster.snapshots.schemas import DATASETS as TABLES
+
+    return {column.name: column.doc for column in TABLES[dataset]}
+
+
+def lag_check(rows: Rows, limit: int, prefix: str = "") -> dg.AssetCheckResult:
+    """Passes when every standby's lag is known and at most `limit` records."""
+    standbys = [row for row in rows if row["mode"] == "Standby"]
+    behind = [row for row in standbys if row["lag_records"] is None or row["lag_records"] > limit]
+    return dg.AssetCheckResult(
+        asset_key=asset_key(prefix, CHANGELOG_LAG),
+        check_name=LAG_CHECK,
+        passed=not behind,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "lag_limit": limit,
+            "max_standby_lag_records": max(_lags(rows, "Standby"), default=0),
+            "behind_or_unknown": table(
+                behind,
+                ("processor_id", "task_name", "store", "host", "lag_records", "unknown_because"),
+            ),
+        },
+    )
+
+
+def _lags(rows: Sequence[Mapping[str, Any]], mode: str | None = None) -> list[int]:
+    return [
+        int(row["lag_records"])
+        for row in rows
+        if row["lag_records"] is not None and (mode is None or row["mode"] == mode)
+    ]
+
+
+def placement_history_spec(job: str, prefix: str = "") -> dg.AssetSpec:
+    """The asset whose events the sensor `placement_responses` writes."""
+    return dg.AssetSpec(
+        asset_key(prefix, HISTORY),
+        group_name=GROUP,
+        description=f"Every outcome of a placement request of {job}, whoever asked.",
+        kinds={"kafka"},
+    )
+
+
+def snapshot_assets_job(job: str, prefix: str = "") -> Any:
+    """`snapshot_assets`: the three in one run, with one Spark session and one snapshot time."""
+    taken = [asset_key(prefix, name) for name in DATASETS]
+    lag = dg.AssetCheckKey(asset_key(prefix, CHANGELOG_LAG), LAG_CHECK)
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
+        named(prefix, "snapshot_assets"),
+        # The checks that a look at the job decides have a run and sensors of their own.
+        selection=dg.AssetSelection.assets(*taken) - dg.AssetSelection.checks_for_assets(*taken)
+        | dg.AssetSelection.checks(lag),
+        executor_def=dg.in_process_executor,
+        tags=job_tags(job, "snapshot_assets"),
+        description="Takes one snapshot with Spark: where each container and task runs, and how"
+        " far each replica is behind its changelog. Changes nothing in the Samza job.",
+    )

@@ -1,0 +1,98 @@
+"""The judge of a bounce's canary: an asset check, or what can be seen of it after the bake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from samza_dagster.model.naming import is_standby
+from samza_dagster.orchestration.bounce.plan import BouncePlan
+from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
+from samza_dagster.orchestration.ports import JobView, Placement
+
+LOOK_MS = 1_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Yes, no, or None: not yet; and why."""
+
+    passed: bool | None
+    why: str
+
+
+class CanaryWatch:
+    """Judges once; `passed` is its word from then on.
+
+    `check_passed` says what the plan's asset check found since a moment (ms).
+    """
+
+    def __init__(
+        self,
+        client: Placement,
+        plan: BouncePlan,
+        check_passed: Callable[[int], bool | None],
+    ) -> None:
+        self.passed: bool | None = None
+        self._client = client
+        self._plan = plan
+        self._check_passed = check_passed
+        self._began_ms: int | None = None
+        self._looked_ms = 0
+
+    def judge(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> Verdict:
+        """The word on the canary after its bake, at most a look a second."""
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        elif now_ms - self._looked_ms < LOOK_MS:
+            return Verdict(None, "the canary is judged")
+        self._looked_ms = now_ms
+        units = self._plan.units[: self._plan.limits.canaries]
+        canary = [rows[p] for unit in units for p in unit.processors if rows[p].back_ms is not None]
+        since = max((row.back_ms or 0 for row in canary), default=0)
+        verdict = self._ask_check(since) if self._plan.judge else self._look(view, canary, since)
+        if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
+            verdict = Verdict(False, f"{verdict.why} within {self._patience_s():g} s of the bake")
+        self.passed = verdict.passed
+        return verdict
+
+    def _patience_s(self) -> float:
+        judge, patience = self._plan.judge, self._plan.patience
+        return judge.timeout_s if judge else max(patience.verify_s, patience.lag_s, 1.0)
+
+    def _ask_check(self, since_ms: int) -> Verdict:
+        judge = self._plan.judge
+        assert judge is not None
+        name = f"check {judge.check} of {judge.asset}"
+        # A result from before the bake's end says nothing of the bake.
+        said = self._check_passed(since_ms + self._plan.limits.bake_ms)
+        if said is None:
+            return Verdict(None, f"no result of {name} since the bake")
+        return Verdict(said, f"{name} {'passed' if said else 'failed'}")
+
+    def _look(self, view: JobView, canary: list[Bounced], since_ms: int) -> Verdict:
+        """A crash is a no at once; a commit or a lag may take its time."""
+        for row in canary:
+            found = view.processors.get(row.processor)
+            if found is None or found.state not in (RUNNING, LAST_SEEN_STATE):
+                return Verdict(False, f"{row.processor} is {found.state if found else 'gone'}")
+            if row.execution and found.execution_id != row.execution:
+                return Verdict(
+                    False, f"{row.processor} runs as {found.execution_id}: it died since"
+                )
+        patience = self._plan.patience
+        for row in canary:
+            if (
+                patience.verify_s
+                and not is_standby(row.processor)
+                and not self._client.processing(row.processor, since_ms).processing
+            ):
+                return Verdict(None, f"{row.processor} hasn't committed progress since it was back")
+        mine = {row.processor for row in canary}
+        for replica in self._client.lag() if patience.lag_s else ():
+            if replica.processor_id in mine and (
+                replica.lag is None or replica.lag > patience.lag_limit
+            ):
+                return Verdict(None, f"{replica.processor_id} is {replica.lag} records behind")
+        return Verdict(True, "the canary runs, processes and has its lag back")

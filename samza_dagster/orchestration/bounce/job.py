@@ -1,0 +1,190 @@
+"""The job `rolling_bounce`: plan, bounce, summarize; in process, as all placement jobs are."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.bounce.order import natural
+from samza_dagster.orchestration.bounce.plan import BouncePlan, asked, describe, make_plan
+from samza_dagster.orchestration.bounce.record import (
+    RunLedger,
+    failed_before,
+    former_plan,
+    known_back,
+    measured,
+)
+from samza_dagster.orchestration.bounce.row import End, Result
+from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
+from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tables import map_shown
+from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+
+PLAN = "plan"
+PREVIEW = "preview"
+CHECKED = 10
+RETRIES = 5
+
+
+@dg.op(
+    out={
+        PLAN: dg.Out(BouncePlan, is_required=False, description="Order, limits, patience."),
+        PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
+    },
+)
+def plan_bounce(
+    context: dg.OpExecutionContext,
+    config: RollingBounceConfig,
+    samza: SamzaClientResource,
+    samza_policies: PlacementPolicies,
+) -> Iterator[dg.Output[Any]]:
+    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom."""
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        state = bounce_runs.DRY_RUN if config.dry_run else bounce_runs.PLANNED
+        root = bounce_runs.begin(instance, run, state)
+        instance.add_run_tags(run.run_id, tags_from_run_config(run.run_config, run.tags))
+        if not config.dry_run:
+            bounce_runs.check_alone(instance, run)
+        client = samza.client
+        view = client.view()
+        former = None if config.dry_run else former_plan(instance, root, asked(config))
+        plan = make_plan(
+            view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
+        )
+        notices = _check_first(client, plan)
+    text = describe(plan)
+    if former is not None:
+        text += (
+            "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
+        )
+    text += "".join(f"\n- {notice}" for notice in notices)
+    context.log.info(text)
+    metadata: Metadata = {
+        "what": dg.MetadataValue.md(text),
+        "containers": len(plan.processors),
+        "coordinator": plan.coordinator,
+    }
+    if config.dry_run:
+        metadata["hosts_and_containers"] = map_shown(plan.before)
+        yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
+        return
+    record = {"asked": asked(config), "plan": plan.record()}
+    yield dg.Output(plan, PLAN, metadata={**metadata, "plan_record": dg.MetadataValue.json(record)})
+
+
+@dg.op(out=dg.Out(Result, description="What became of each container."))
+def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource) -> Result:
+    """Restarts one container after the other, and goes on only when it is back.
+
+    Run tag `samza/bounce-control` = `pause` or `abort` is heard within a second.
+    """
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        root = bounce_runs.begin(instance, run, bounce_runs.RUNNING)
+        bounce_runs.check_alone(instance, run)
+        rolling = Bounce(
+            samza.client,
+            plan,
+            root,
+            RunLedger(context, plan, samza.prefix),
+            samza.holds,
+            known=known_back(instance, root),
+            failed=failed_before(instance, run),
+        )
+        try:
+            result = rolling.run()
+        except BaseException as error:
+            if isinstance(error, dg.DagsterExecutionInterruptedError):
+                instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: bounce_runs.ABORTED})
+            ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
+            context.log.warning(summary(plan, ended))
+            raise
+        after = host_map(samza.client.view())
+    instance.add_run_tags(
+        run.run_id,
+        {bounce_runs.BOUNCE: result.end.value, bounce_runs.CONTROL: bounce_runs.HEARD},
+    )
+    metadata = summary_metadata(plan, result, after)
+    if result.end in (End.ABORTED, End.STOPPED):
+        raise dg.Failure(
+            description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
+        )
+    context.add_output_metadata(metadata)
+    return result
+
+
+@dg.op(out=dg.Out(str, description="How the bounce ended, in some lines."))
+def summarize_bounce(
+    context: dg.OpExecutionContext,
+    plan: BouncePlan,
+    result: Result,
+    samza: SamzaClientResource,
+) -> str:
+    """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
+    text = summary(plan, result)
+    with errors_as_failures():
+        after = host_map(samza.client.view())
+    context.log.info(text)
+    context.add_output_metadata(summary_metadata(plan, result, after))
+    return text
+
+
+@dg.graph(name=bounce_runs.NAME)
+def rolling_bounce_graph() -> None:
+    """Restarts the job's containers where they are: standbys first, a few at a time.
+
+    A canary goes first; each must run, process and have its lag back before its place is
+    free again; a budget of failures stops it. It can be paused, resumed and aborted.
+    """
+    plan = getattr(plan_bounce(), PLAN)
+    summarize_bounce(plan, bounce(plan))
+
+
+def rolling_bounce_job(job: str) -> dg.JobDefinition:
+    """The bounce of one Samza job; `job` is `<name>/<id>`.
+
+    Its container group is its own name: the queue runs one bounce of a job at a time. Where
+    the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.
+    """
+    return rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=bounce_runs.NAME,
+        executor_def=dg.in_process_executor,
+        tags={
+            **job_tags(job, bounce_runs.NAME),
+            GROUP: f"{job}/{bounce_runs.NAME}",
+            "dagster/max_retries": str(RETRIES),
+            "dagster/retry_on_asset_or_op_failure": "false",
+        },
+    )
+
+
+def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
+    """What is to be known before; raises `Refused` when one of the first would be refused now."""
+    notices: dict[str, None] = {}
+    there = client.view().processors
+    for processor in [p for p in plan.processors if p in there][:CHECKED]:
+        ruled = client.plan(processor, LAST_SEEN)
+        if ruled.refusal is not None:
+            raise Refused(f"bounce of {processor}: {ruled.refusal}")
+        notices.update(dict.fromkeys(ruled.notices))
+    mine = set(plan.processors)
+    lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
+    unknown = sorted({r.processor_id for r in lags if r.lag is None}, key=natural)
+    if unknown:
+        notices[
+            f"nobody tells the lag of {', '.join(unknown[:20])}: without a metrics reporter they don't"
+            " count as back; lag_timeout_s 0 doesn't wait for lag"
+        ] = None
+    return list(notices)

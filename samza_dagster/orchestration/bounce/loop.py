@@ -1,0 +1,282 @@
+"""A rolling bounce as it goes: looks, decides, asks, until nothing is left or it is told to end.
+
+All that it does is asked under ids of its root, so a killed bounce is begun again from
+what the requests and the record of those that are back tell.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.bounce.canary import CanaryWatch
+from samza_dagster.orchestration.bounce.order import (
+    PACE_MS,
+    Next,
+    Phase,
+    Position,
+    Stand,
+    busy_groups,
+    what_next,
+)
+from samza_dagster.orchestration.bounce.plan import BouncePlan
+from samza_dagster.orchestration.bounce.progress import Ledger, Progress
+from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
+from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
+from samza_dagster.orchestration.ports import JobView, Placement, ReplicaLag
+from samza_dagster.orchestration.requests import Asked
+
+POLL_S = 0.25
+LOOK_MS = 1_000
+LAG_MS = 2_000
+HISTORY_MS = 30_000
+PAUSE, ABORT = "pause", "abort"
+_PLACED_NOTHING = re.compile(r"BAD_REQUEST|Request [0-9a-f-]{36} |.*runs on untouched")
+
+
+class Bounce:
+    """One run's part of a bounce.
+
+    `known` are those that an earlier run of the chain saw back, `failed` those whose
+    failure this run isn't to try again.
+    """
+
+    def __init__(
+        self,
+        client: Placement,
+        plan: BouncePlan,
+        root: str,
+        ledger: Ledger,
+        holds: dict[str, str],
+        *,
+        known: Mapping[str, Bounced] | None = None,
+        failed: Mapping[str, Bounced] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._client = client
+        self._plan = plan
+        self._root = root
+        self._ledger = ledger
+        self._holds = holds
+        self._known = known or {}
+        self._failed = failed or {}
+        self._sleep = sleep
+        self._now_ms = now_ms
+        self._rows: dict[str, Bounced] = {}
+        self._asked: dict[str, Asked] = {}
+        self._restarts: dict[str, Restart] = {}
+        self._lags: Lags | None = None
+        self._view: JobView | None = None
+        self._placed: dict[str, tuple[str, int]] = {}
+        self._progress = Progress(ledger, plan)
+        self._due: dict[str, int] = {}
+        self._canary = CanaryWatch(client, plan, ledger.check_passed)
+        self._idle_since: int | None = None
+        self._away_since: int | None = None
+
+    def run(self) -> Result:
+        """Goes on until the end; what is only held is given back however that comes."""
+        try:
+            return self._run()
+        except BaseException:
+            self.give_back()
+            raise
+
+    def result(self, end: End, because: str) -> Result:
+        """All rows in the order of the plan, as they are now."""
+        return Result(
+            end, because, tuple(self._rows.get(p, self._plan.row(p)) for p in self._plan.processors)
+        )
+
+    def give_back(self) -> None:
+        """Releases what was asked and hasn't stopped anything."""
+        held = [r for r in self._restarts.values() if r.is_held_only]
+        mine = {r.row.uuid: self._holds.pop(r.row.uuid) for r in held}
+        for restart in held:
+            self._holds[restart.row.uuid] = mine[restart.row.uuid]
+            self._ledger.log(f"{restart.row.processor}: {restart.give_back()}")
+            self._rows[restart.row.processor] = restart.row
+
+    def _run(self) -> Result:
+        while True:
+            try:
+                if not self._rows:
+                    self._rows = self._taken_up()
+                ended = self._turn()
+                self._away_since = None
+            except Unreachable as error:
+                ended = None
+                self._away(error)
+            if ended is not None:
+                self._progress.tell(self._rows)
+                return ended
+            self._sleep(POLL_S)
+
+    def _taken_up(self) -> dict[str, Bounced]:
+        """Each processor where its requests say that it stands."""
+        view = self._client.view()
+        there = on_record(self._client, view)
+        rows = {p: self._plan.row(p) for p in self._plan.processors}
+        for p, row in rows.items():
+            known, failed = self._known.get(p), self._failed.get(p)
+            if p not in view.processors:
+                rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
+            elif known is not None:
+                rows[p] = known
+            else:
+                asked = attempt_of(self._client, self._root, p, view.deployment_id, there)
+                self._asked[p] = asked
+                rows[p] = failed or replace(row, attempt=asked.attempt, uuid=asked.uuid)
+        for p, asked in self._asked.items():
+            if asked.destination is not None and rows[p].stand is Stand.WAITING:
+                self._ledger.log(f"{p}: request {asked.uuid} was asked before: following it")
+                rows[p] = self._restart(p, rows[p])
+        return rows
+
+    def _turn(self) -> Result | None:
+        now = self._now_ms()
+        order = self._ledger.control()
+        if order == ABORT:
+            return self._abort()
+        view = self._step(now)
+        self._read_history(now)
+        position = self._position(view, order)
+        todo = what_next(self._plan.units, self._plan.limits, position, now)
+        if todo.phase is Phase.JUDGING:
+            verdict = self._canary.judge(view, self._rows, now)
+            if verdict.passed is not None:
+                self._ledger.log(f"canary: {verdict.why}")
+            todo = replace(todo, because=verdict.why)
+            position = replace(position, judged=verdict.passed)
+            if verdict.passed is not None:
+                todo = what_next(self._plan.units, self._plan.limits, position, now)
+            if verdict.passed is False:
+                todo = replace(todo, because=f"{todo.because}: {verdict.why}")
+        for p in todo.ask:
+            # Unreachable leaves it waiting, asked or not: the same id is asked again.
+            self._rows[p] = self._restart(p, self._rows[p])
+            self._progress.changed(self._rows[p], self._rows)
+        self._progress.heartbeat(todo, self._rows, now)
+        if todo.phase is Phase.ENDED:
+            return self._ended(order, todo.because)
+        return self._too_idle(todo, now)
+
+    def _position(self, view: JobView, order: str) -> Position:
+        placed: dict[str, list[int]] = {}
+        for processor, at in self._placed.values():
+            placed.setdefault(processor, []).append(at)
+        return Position(
+            stands={p: self._rows[p].stand for p in self._plan.processors},
+            back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
+            judged=self._canary.passed,
+            busy=busy_groups(view, {row.uuid for row in self._rows.values()}),
+            placed_at_ms=placed,
+            halt="it is paused" if order == PAUSE else "",
+        )
+
+    def _restart(self, p: str, row: Bounced) -> Bounced:
+        restart = self._restarts[p] = Restart(
+            self._client,
+            self._root,
+            row,
+            self._plan.patience,
+            self._holds,
+            former=self._plan.executions.get(p),
+            coordinator=self._plan.coordinator,
+        )
+        now = self._now_ms()
+        restart.begin(self._asked[p], now)
+        self._placed[restart.row.uuid] = p, now
+        return restart.row
+
+    def _step(self, now: int) -> JobView:
+        """Looks at each request, and once a second at what runs; the job as it is after that."""
+        look = self._is_due("look", LOOK_MS, now)
+        if look or self._view is None:
+            self._view = self._client.view()
+        view, changed = self._view, False
+        for p, restart in self._restarts.items():
+            row = restart.row
+            if row.stand not in (Stand.IN_FLIGHT, Stand.STUCK):
+                continue
+            if p not in view.processors:
+                restart.row = replace(row, stand=Stand.GONE, why="it is no longer in the job")
+                self._changed(p, restart)
+                continue
+            if row.in_ms is not None:
+                if not look:
+                    continue
+                self._read_lags(now)
+            if restart.step(view, self._lags, now):
+                self._changed(p, restart)
+                changed = changed or restart.row.stand is not row.stand
+        if changed:  # a place is free: what is decided now goes by the job as it is now
+            view = self._view = self._client.view()
+        return view
+
+    def _changed(self, p: str, restart: Restart) -> None:
+        self._rows[p] = restart.row
+        self._progress.changed(restart.row, self._rows)
+
+    def _read_lags(self, now: int) -> None:
+        if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now):
+            return
+        of: dict[str, list[ReplicaLag]] = {}
+        for replica in self._client.lag():
+            of.setdefault(replica.processor_id, []).append(replica)
+        self._lags = Lags(now, of)
+
+    def _read_history(self, now: int) -> None:
+        if not self._is_due("history", HISTORY_MS, now):
+            return
+        for response in self._client.history():
+            late = now - response.timestamp < 2 * PACE_MS  # the two last of a row, at most
+            if late and not _PLACED_NOTHING.match(response.response_message):
+                self._placed[response.uuid] = response.processor_id, response.timestamp
+
+    def _is_due(self, what: str, every_ms: int, now: int) -> bool:
+        if now < self._due.get(what, 0):
+            return False
+        self._due[what] = now + every_ms
+        return True
+
+    def _abort(self) -> Result:
+        self.give_back()
+        for row in self._rows.values():
+            if row.stand in (Stand.IN_FLIGHT, Stand.STUCK):
+                self._ledger.log(
+                    f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
+                )
+        return self.result(End.ABORTED, "it was aborted")
+
+    def _ended(self, order: str, because: str) -> Result:
+        rest = [r for r in self._rows.values() if r.stand not in (Stand.BACK, Stand.GONE)]
+        if not rest:
+            return self.result(End.DONE, "all are back")
+        if order == PAUSE:
+            return self.result(End.PAUSED, "it was paused")
+        return self.result(End.STOPPED, because)
+
+    def _too_idle(self, todo: Next, now: int) -> Result | None:
+        """The end of a bounce that may touch nobody for too long."""
+        flying = any(row.stand is Stand.IN_FLIGHT for row in self._rows.values())
+        if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
+            self._idle_since = None
+            return None
+        self._idle_since = self._idle_since or now
+        limit = self._plan.patience.request_s
+        if now - self._idle_since <= limit * 1000:
+            return None
+        return self.result(End.STOPPED, f"nobody may be touched for {limit:g} s: {todo.because}")
+
+    def _away(self, error: Unreachable) -> None:
+        now = self._now_ms()
+        if self._away_since is None:
+            self._away_since = now
+            self._ledger.log(f"waiting for who doesn't answer: {error}")
+        if now - self._away_since > self._plan.patience.request_s * 1000:
+            raise error

@@ -1,0 +1,266 @@
+"""What a rolling bounce may restart next: its order, its limits, its canary. Pure.
+
+The rule of pacing comes from Samza's AM, which counts placement stops as failures: it
+ends the job when a processor has failed more than 8 times, each time within 300 s of
+the one before. A bounce places a processor twice at most in such a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
+from samza_dagster.orchestration.ports import JobView, ProcessorView
+
+CONTAINERS = "containers"
+HOSTS = "hosts"
+LEAVING = "leaving"
+PACE_MS = 360_000
+"""Samza's window and a minute: what is told of a placement is its end, its stop came before."""
+MOST_IN_A_ROW = 2
+
+
+class Stand(StrEnum):
+    """How far one processor's bounce is."""
+
+    WAITING = "waiting"
+    IN_FLIGHT = "in flight"
+    STUCK = "stuck"
+    """Asked, stopped perhaps, and without an end in time: it keeps its place."""
+    BACK = "back"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+class Phase(StrEnum):
+    """What the bounce is at."""
+
+    BOUNCING = "bouncing"
+    BAKING = "baking"
+    JUDGING = "judging"
+    FINISHING = "finishing"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A container, or a host with all its containers, in the order in which they go."""
+
+    name: str
+    processors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`at_once` containers; `canaries` units alone, then `bake_ms`; `stop_after` failures."""
+
+    unit: str = CONTAINERS
+    at_once: int = 1
+    canaries: int = 0
+    bake_ms: int = 0
+    stop_after: int = 1
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a bounce stands.
+
+    `back_at_ms` is known of those that are BACK. `judged` is the judge's word on the
+    canary, None before it. `busy` says of a group why it isn't to be touched now.
+    `placed_at_ms` are a processor's placements of late, by anybody. `halt`: somebody
+    wants nothing more to be asked.
+    """
+
+    stands: Mapping[str, Stand]
+    back_at_ms: Mapping[str, int] = field(default_factory=dict[str, int])
+    judged: bool | None = None
+    busy: Mapping[str, str] = field(default_factory=dict[str, str])
+    placed_at_ms: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    halt: str = ""
+
+    def are(self, *stands: Stand) -> list[str]:
+        """The processors that stand so."""
+        return [p for p, stand in self.stands.items() if stand in stands]
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to do now: whom to ask, the phase, and why nobody (else) is asked."""
+
+    phase: Phase
+    ask: tuple[str, ...] = ()
+    because: str = ""
+    until_ms: int | None = None
+
+
+def order_of(
+    view: JobView, unit: str, only: Collection[str] = (), skip: Collection[str] = ()
+) -> tuple[Unit, ...]:
+    """The units in their order: standbys before actives, hosts with few containers first.
+
+    A host with an active on it comes after all that have none. `only` and `skip` name
+    processors or hosts. Raises `Refused` for a name that isn't there, when nothing is
+    left, and for a processor that doesn't run: it would be lost among the others.
+    """
+    known = {*view.processors, *view.hosts, *(p.host for p in view.processors.values() if p.host)}
+    unknown = sorted({*only, *skip} - known)
+    if unknown:
+        raise Refused(
+            f"a bounce of what there is: {', '.join(unknown)}",
+            seen=f"processors {', '.join(sorted(view.processors, key=natural))}",
+            fix="processor ids or host names of the job",
+        )
+    load: dict[str, int] = {}
+    for processor in view.processors.values():
+        load[processor.host or ""] = load.get(processor.host or "", 0) + 1
+    wanted = [
+        p
+        for p in view.processors.values()
+        if p.state != LEAVING
+        and (not only or p.processor_id in only or p.host in only)
+        and p.processor_id not in skip
+        and p.host not in skip
+    ]
+    _check(wanted)
+    if unit == CONTAINERS:
+        wanted.sort(
+            key=lambda p: (
+                not is_standby(p.processor_id),
+                load[p.host or ""],
+                p.host or "",
+                natural(p.processor_id),
+            )
+        )
+        return tuple(Unit(p.processor_id, (p.processor_id,)) for p in wanted)
+    on: dict[str, list[str]] = {}
+    for p in sorted(
+        wanted, key=lambda p: (not is_standby(p.processor_id), natural(p.processor_id))
+    ):
+        on.setdefault(p.host or "", []).append(p.processor_id)
+    hosts = sorted(on, key=lambda h: (any(not is_standby(p) for p in on[h]), load[h], h))
+    return tuple(Unit(host, tuple(on[host])) for host in hosts)
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key by which `10` comes after `9`."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts)
+
+
+def _check(wanted: Sequence[ProcessorView]) -> None:
+    if not wanted:
+        raise Refused("a bounce of at least one container", seen="none is left to bounce")
+    down = [p for p in wanted if p.host is None or p.state not in (RUNNING, LAST_SEEN_STATE)]
+    if down:
+        raise Refused(
+            "a bounce begins with containers that run",
+            seen=", ".join(f"{p.processor_id} is {p.state}" for p in down),
+            fix=f"wait until they run, or skip {', '.join(p.processor_id for p in down)}",
+        )
+
+
+def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
+    """Group → why it isn't to be touched now; `ours` are the requests of this bounce.
+
+    An action of somebody else, a member that doesn't run, or a host that is lost.
+    """
+    busy: dict[str, str] = {}
+    for p in view.processors.values():
+        host = view.hosts.get(p.host) if p.host is not None else None
+        if p.state not in (RUNNING, LAST_SEEN_STATE, LEAVING):
+            busy.setdefault(group_of(p.processor_id), f"{p.processor_id} is {p.state}")
+        elif host is not None and host.state == LOST:
+            busy.setdefault(group_of(p.processor_id), f"host {p.host} is lost")
+    for action in (*view.actions, *view.queued):
+        if action.uuid not in ours:
+            busy.setdefault(
+                group_of(action.processor_id),
+                f"request {action.uuid} for {action.processor_id} is {action.stage}",
+            )
+    return busy
+
+
+def ready_again_ms(placed_at_ms: Sequence[int], now_ms: int) -> int:
+    """When a processor may be placed (ms); `now_ms` or before: now."""
+    row, last = 0, now_ms
+    for at in sorted(placed_at_ms, reverse=True):
+        if last - at >= PACE_MS:
+            break
+        row, last = row + 1, at
+    return max(placed_at_ms) + PACE_MS if row >= MOST_IN_A_ROW else now_ms
+
+
+def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
+    """Whom to ask now. Never more than `at_once` in flight, never two of a group."""
+    flying = at.are(Stand.IN_FLIGHT)
+    idle = Phase.FINISHING if flying else Phase.ENDED
+    waiting = at.are(Stand.WAITING)
+    if at.halt:
+        return Next(idle, because=at.halt)
+    canary = [p for unit in order[: limits.canaries] for p in unit.processors]
+    bad = at.are(Stand.FAILED, Stand.STUCK)
+    if any(p in canary for p in bad):
+        return Next(idle, because=f"the canary failed: {', '.join(p for p in bad if p in canary)}")
+    if len(bad) >= limits.stop_after:
+        return Next(idle, because=f"the budget of failures is spent: {', '.join(bad)}")
+    if not waiting:
+        return Next(idle, because="everybody was asked")
+    pool: Sequence[Unit] = order
+    begun = any(stand != Stand.WAITING for p, stand in at.stands.items() if p not in canary)
+    if canary and not begun:
+        if any(at.stands[p] in (Stand.WAITING, Stand.IN_FLIGHT) for p in canary):
+            pool = order[: limits.canaries]
+        elif at.judged is False:
+            return Next(idle, because="the judge said no to the canary")
+        elif at.judged is None:
+            baked = max((at.back_at_ms.get(p, 0) for p in canary), default=0) + limits.bake_ms
+            if now_ms < baked:
+                return Next(Phase.BAKING, because="the canary is watched", until_ms=baked)
+            return Next(Phase.JUDGING, because="the canary is judged")
+    return _choose(pool, limits, at, now_ms)
+
+
+def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
+    taken = {group_of(p) for p in at.are(Stand.IN_FLIGHT, Stand.STUCK)}
+    failed = {group_of(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
+    free = limits.at_once - len(at.are(Stand.IN_FLIGHT, Stand.STUCK))
+    if limits.unit == HOSTS:
+        pool = [unit for unit in pool if _has_work(unit, at, failed)][:1]
+    ask: list[str] = []
+    why_not: list[str] = []
+    until: list[int] = []
+    for processor in (p for unit in pool for p in unit.processors):
+        group = group_of(processor)
+        if at.stands[processor] != Stand.WAITING or group in failed or group in taken:
+            continue
+        if group in at.busy:
+            why_not.append(at.busy[group])
+            continue
+        ready = ready_again_ms(at.placed_at_ms.get(processor, ()), now_ms)
+        if ready > now_ms:
+            why_not.append(f"{processor} was placed {MOST_IN_A_ROW} times of late")
+            until.append(ready)
+            continue
+        if len(ask) < free:
+            ask.append(processor)
+            taken.add(group)
+    because = "; ".join(dict.fromkeys(why_not[:3]))
+    flying = at.are(Stand.IN_FLIGHT)
+    if not ask and not flying and free <= 0:
+        return Next(Phase.ENDED, because="every place is held by a request without an end")
+    if not ask and not flying and not because:
+        return Next(Phase.ENDED, because="of each group that is left a member has failed")
+    return Next(Phase.BOUNCING, tuple(ask), because, min(until, default=None))
+
+
+def _has_work(unit: Unit, at: Position, failed: Collection[str]) -> bool:
+    return any(
+        at.stands[p] == Stand.IN_FLIGHT
+        or (at.stands[p] == Stand.WAITING and group_of(p) not in failed)
+        for p in unit.processors
+    )

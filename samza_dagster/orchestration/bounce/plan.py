@@ -1,0 +1,237 @@
+"""What a rolling bounce is going to do: decided once for a chain of runs, told before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of
+from samza_dagster.orchestration.bounce.row import Bounced, Patience
+from samza_dagster.orchestration.moves import OURS, HostRow, host_map
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import JobView
+
+ACTIVE, STANDBY = "active", "standby"
+NOT_MEASURED = "not measured yet"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The asset check whose first result after the bake is the word on the canary."""
+
+    asset: str
+    check: str
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Medians of earlier bounces by mode: seconds until a place was free, seconds down."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    down_s: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True)
+class BouncePlan:
+    """Order, limits and patience of a bounce, and the job as it was before it."""
+
+    job: str
+    deployment_id: str
+    coordinator: str
+    units: tuple[Unit, ...]
+    limits: Limits
+    patience: Patience
+    judge: Judge | None
+    hosts: Mapping[str, str]
+    executions: Mapping[str, str]
+    before: tuple[HostRow, ...]
+    measured: Measured = Measured()
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """All that are to be bounced, in their order."""
+        return tuple(p for unit in self.units for p in unit.processors)
+
+    def row(self, processor_id: str) -> Bounced:
+        """A processor whose bounce hasn't begun."""
+        return Bounced(processor_id, self.hosts[processor_id], mode_of(processor_id))
+
+    def record(self) -> dict[str, Any]:
+        """What a later run of the chain needs of it, as JSON."""
+        return {
+            "units": [[unit.name, *unit.processors] for unit in self.units],
+            "hosts": dict(self.hosts),
+            "executions": dict(self.executions),
+            "before": [asdict(row) for row in self.before],
+        }
+
+
+def mode_of(processor_id: str) -> str:
+    """`active` or `standby`."""
+    return STANDBY if is_standby(processor_id) else ACTIVE
+
+
+def make_plan(
+    view: JobView,
+    config: RollingBounceConfig,
+    policies: PlacementPolicies,
+    former: Mapping[str, Any] | None = None,
+    measured: Measured | None = None,
+) -> BouncePlan:
+    """The plan; `former` is the record that an earlier run of the chain left.
+
+    Order and the job as it was are those of the chain's first run, limits and times
+    those of `config`. Raises `Refused` as `order_of` does.
+    """
+
+    def given(value: int | None, policy: int) -> int:
+        return policy if value is None else value
+
+    if former is None:
+        units = order_of(view, config.unit.value, config.only, config.skip)
+        before = host_map(view)
+        mine = [view.processors[p] for unit in units for p in unit.processors]
+        hosts = {p.processor_id: p.host or "" for p in mine}
+        executions = {p.processor_id: p.execution_id for p in mine if p.execution_id is not None}
+    else:
+        units = tuple(Unit(name, tuple(processors)) for name, *processors in former["units"])
+        before = tuple(
+            HostRow(r["host"], r["state"], tuple(r["containers"])) for r in former["before"]
+        )
+        hosts, executions = former["hosts"], former["executions"]
+    judge = (
+        Judge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
+        if config.judge_check
+        else None
+    )
+    return BouncePlan(
+        job=f"{view.job_name}/{view.job_id}",
+        deployment_id=view.deployment_id or "",
+        coordinator=view.coordinator,
+        units=units,
+        limits=Limits(
+            unit=config.unit.value,
+            at_once=config.at_once,
+            canaries=min(config.canaries, len(units)),
+            bake_ms=config.bake_s * 1000,
+            stop_after=config.stop_after_failures,
+        ),
+        patience=Patience(
+            expiry_s=float(given(config.request_expiry_s, policies.request_expiry_s)),
+            request_s=float(given(config.timeout_s, policies.timeout_s)),
+            verify_s=float(given(config.verify_timeout_s, policies.verify_timeout_s)),
+            lag_s=float(config.lag_timeout_s),
+            lag_limit=given(config.lag_limit, policies.lag_limit),
+        ),
+        judge=judge,
+        hosts=hosts,
+        executions=executions,
+        before=before,
+        measured=measured or Measured(),
+    )
+
+
+def asked(config: RollingBounceConfig) -> dict[str, Any]:
+    """The part of a config that decides the order; a chain keeps its plan while it stays."""
+    return {
+        "unit": config.unit.value,
+        "only": sorted(config.only),
+        "skip": sorted(config.skip),
+    }
+
+
+def expected_s(
+    left: Sequence[str], limits: Limits, seconds: Mapping[str, float], *, canaries_left: int = 0
+) -> float | None:
+    """Seconds that `left` will take, by the mean of each mode; None while nothing is measured.
+
+    A mode that isn't measured takes what the other one takes. The last `at_once` places
+    are rarely all in use: counted in whole turns, so rather too long than too short.
+    """
+    if not seconds:
+        return None
+    other = max(seconds.values())
+    costs = [seconds.get(mode_of(p), other) for p in left]
+    canary, rest = costs[:canaries_left], costs[canaries_left:]
+    total = _turns(canary, limits.at_once) + _turns(rest, limits.at_once)
+    return total + (limits.bake_ms / 1000 if canaries_left and rest else 0.0)
+
+
+def _turns(costs: Sequence[float], at_once: int) -> float:
+    if not costs:
+        return 0.0
+    return math.ceil(len(costs) / at_once) * sum(costs) / len(costs)
+
+
+def describe(plan: BouncePlan, shown: int = 300) -> str:
+    """The plan as Markdown: what is asked of whom, in which order, and how long it may take."""
+    limits, patience = plan.limits, plan.patience
+    total = len(plan.processors)
+    first = sum(len(u.processors) for u in plan.units[: limits.canaries])
+    way = (
+        f"reserve `{LAST_SEEN}` and hold it, then commit: stopped only when its place is held"
+        if plan.coordinator == OURS
+        else f"one request for `{LAST_SEEN}`; Samza's wire has no hold. That a container runs is known"
+        " by its answer, that it works by its commits and metrics"
+    )
+    verify = (
+        f"it runs anew; an active processes (within {patience.verify_s:g} s)"
+        if patience.verify_s
+        else "it runs anew (processing isn't waited for)"
+    )
+    lag = (
+        f"; its lag is at most {patience.lag_limit:,} records (within {patience.lag_s:g} s)"
+        if patience.lag_s
+        else " (lag isn't waited for)"
+    )
+    judge = (
+        f"check `{plan.judge.check}` of asset `{plan.judge.asset}` (within {plan.judge.timeout_s:g} s)"
+        if plan.judge
+        else "it still runs, processes and has its lag back"
+    )
+    took = expected_s(plan.processors, limits, plan.measured.seconds, canaries_left=first)
+    lines = [
+        f"**rolling_bounce** of {total} container(s) of `{plan.job}` in {len(plan.units)}"
+        f" {'host(s)' if limits.unit == 'hosts' else 'unit(s)'}, at most {limits.at_once} at once,"
+        " never two of a group",
+        "",
+        f"1. each: {way} (within {patience.request_s:g} s)",
+        f"2. its place is free again when {verify}{lag}",
+        f"3. first {limits.canaries} unit(s) alone, {limits.bake_ms / 1000:g} s of bake, then the judge:"
+        f" {judge}"
+        if limits.canaries
+        else "3. no canary",
+        f"4. {limits.stop_after} failure(s) and nothing more is asked",
+        "",
+        f"Expected in all: {spell(took) if took is not None else NOT_MEASURED}."
+        f" Down each: {_downs(plan.measured)}.",
+        "",
+        "| # | unit | host | processor | mode | asked |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.processors]
+    lines += [
+        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {mode_of(p)} | {LAST_SEEN} |"
+        for n, unit, p in rows[:shown]
+    ]
+    if len(rows) > shown:
+        lines.append(f"\nand {len(rows) - shown} more in the same order")
+    return "\n".join(lines)
+
+
+def spell(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _downs(measured: Measured) -> str:
+    told = [f"{mode} {seconds:.1f} s" for mode, seconds in sorted(measured.down_s.items())]
+    return ", ".join(told) + " (median of earlier bounces)" if told else NOT_MEASURED

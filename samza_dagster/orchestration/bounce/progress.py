@@ -1,0 +1,108 @@
+"""How far a bounce is and how long it will take yet, told as it goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from samza_dagster.orchestration.bounce.order import Next, Stand
+from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of, spell
+from samza_dagster.orchestration.bounce.row import Bounced
+
+HEARTBEAT_MS = 30_000
+_NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
+
+
+class Ledger(Protocol):
+    """Where a bounce is told and recorded, and where its orders come from."""
+
+    def log(self, text: str) -> None:
+        """One line for who watches the run."""
+        ...
+
+    def finished(self, row: Bounced, done: int, total: int) -> None:
+        """Records a processor that is back, or has failed."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """How far it is, in a few words."""
+        ...
+
+    def control(self) -> str:
+        """`pause`, `abort`, or nothing."""
+        ...
+
+    def check_passed(self, since_ms: int) -> bool | None:
+        """What the plan's asset check says since then; None while it says nothing."""
+        ...
+
+
+class Progress:
+    """Tells a ledger what changes, and every 30 s what it sees."""
+
+    def __init__(self, ledger: Ledger, plan: BouncePlan) -> None:
+        self._ledger = ledger
+        self._plan = plan
+        self._told = ""
+        self._because = ""
+        self._due_ms = 0
+        self._forms: dict[str, str] = {}
+
+    def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
+        """One processor stands elsewhere; a number that changes alone is left to the heartbeat."""
+        told = f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}"
+        form = _NUMBERS.sub("", told)
+        if self._forms.get(row.processor) != form:
+            self._forms[row.processor] = form
+            self._ledger.log(told)
+        if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
+            self._ledger.finished(row, _done(rows), len(rows))
+            self.tell(rows)
+
+    def heartbeat(self, todo: Next, rows: Mapping[str, Bounced], now_ms: int) -> None:
+        """What the bounce is at, when that changes and every 30 s."""
+        if todo.because and todo.because != self._because:
+            self._ledger.log(f"{todo.phase}: {todo.because}")
+        self._because = todo.because
+        if now_ms < self._due_ms:
+            return
+        self._due_ms = now_ms + HEARTBEAT_MS
+        flying = [r for r in rows.values() if r.stand is Stand.IN_FLIGHT]
+        sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
+        self._ledger.log(f"{todo.phase}: {self.text(rows)}; {sees or 'nobody is in flight'}")
+        self.tell(rows)
+
+    def tell(self, rows: Mapping[str, Bounced]) -> None:
+        """The progress, if it says something else than before."""
+        text = self.text(rows)
+        if text != self._told:
+            self._told = text
+            self._ledger.progress(text)
+
+    def text(self, rows: Mapping[str, Bounced]) -> str:
+        """`7/20, about 12 min left`: by what this bounce took so far, else by earlier ones."""
+        plan = self._plan
+        seconds: dict[str, list[float]] = {}
+        for row in rows.values():
+            if row.seconds is not None:
+                seconds.setdefault(mode_of(row.processor), []).append(row.seconds)
+        means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
+        left = [p for p in plan.processors if rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT)]
+        canary = {p for unit in plan.units[: plan.limits.canaries] for p in unit.processors}
+        took = expected_s(
+            left,
+            plan.limits,
+            {**plan.measured.seconds, **means},
+            canaries_left=sum(p in canary for p in left),
+        )
+        bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
+        parts = [f"{_done(rows)}/{len(rows)}"]
+        parts += [f"{bad} failed"] if bad else []
+        if left:
+            parts.append("time left not known yet" if took is None else f"about {spell(took)} left")
+        return ", ".join(parts)
+
+
+def _done(rows: Mapping[str, Bounced]) -> int:
+    return sum(row.stand in (Stand.BACK, Stand.GONE) for row in rows.values())

@@ -1,0 +1,183 @@
+"""What a bounce leaves in Dagster: an event for each processor, its progress, how it ended."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, cast
+
+import dagster as dg
+
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured
+from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.history.events import GROUP
+from samza_dagster.orchestration.names import asset_key
+
+BOUNCES = "bounce_history"
+KEY = dg.AssetKey(BOUNCES)
+ROW = "row"
+CONTROL_S = 1.0
+_MEASURED = 200
+
+
+def bounce_history_spec(job: str, prefix: str = "") -> dg.AssetSpec:
+    """The asset that holds an event for each container that was bounced."""
+    return dg.AssetSpec(
+        asset_key(prefix, BOUNCES),
+        group_name=GROUP,
+        description=f"Each container of {job} that a rolling bounce restarted: seconds down, seconds"
+        " until it was back, and how far the bounce was.",
+        kinds={"kafka"},
+    )
+
+
+class RunLedger:
+    """The ledger of one run: its log, its events, its tags."""
+
+    def __init__(self, context: dg.OpExecutionContext, plan: BouncePlan, prefix: str = "") -> None:
+        self._context = context
+        self._key = asset_key(prefix, BOUNCES)
+        self._plan = plan
+        self._read_at = float("-inf")
+        self._order = ""
+
+    def log(self, text: str) -> None:
+        """A line of the run's log."""
+        self._context.log.info(text)
+
+    def finished(self, row: Bounced, done: int, total: int) -> None:
+        """An observation of `bounce_history`; its numbers are plotted over time."""
+        metadata: dict[str, Any] = {
+            "job": self._plan.job,
+            "processor": row.processor,
+            "host": row.now_on or row.host,
+            "outcome": row.stand.value,
+            "why": row.why,
+            "request": row.uuid,
+            "done": done,
+            "total": total,
+            ROW: dg.MetadataValue.json(asdict(row)),
+        }
+        if row.seconds is not None:
+            metadata["seconds"] = row.seconds
+        if row.down_s is not None:
+            metadata["down_seconds"] = row.down_s
+        self._context.log_event(
+            dg.AssetObservation(
+                self._key,
+                description=f"{row.processor}: {row.stand}: {row.why} ({done}/{total})",
+                metadata=metadata,
+            )
+        )
+
+    def progress(self, text: str) -> None:
+        """Run tag `samza/progress`, which lists of runs show."""
+        self._context.log.info(f"progress: {text}")
+        self._context.instance.add_run_tags(self._context.run.run_id, {bounce_runs.PROGRESS: text})
+
+    def control(self) -> str:
+        """Run tag `samza/bounce-control`, read once a second."""
+        now = time.monotonic()
+        if now - self._read_at >= CONTROL_S:
+            self._read_at = now
+            self._order = bounce_runs.order(self._context.instance, self._context.run.run_id)
+        return self._order
+
+    def check_passed(self, since_ms: int) -> bool | None:
+        """The result of the plan's asset check when it is newer than `since_ms`."""
+        return check_result(self._context.instance, self._plan.judge, since_ms)
+
+
+def check_result(instance: dg.DagsterInstance, judge: Judge | None, since_ms: int) -> bool | None:
+    """Whether the check's newest result passed; None when there is none since `since_ms`."""
+    if judge is None:
+        return None
+    key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
+    record = instance.get_latest_asset_check_evaluation_record(key)
+    event = record.event if record is not None else None
+    if event is None or event.timestamp * 1000 < since_ms or event.dagster_event is None:
+        return None
+    return event.dagster_event.asset_check_evaluation_data.passed
+
+
+def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[Bounced]:
+    """What these runs recorded, oldest first if the runs are."""
+    rows: list[Bounced] = []
+    kind = dg.DagsterEventType.ASSET_OBSERVATION
+    for run in runs:
+        for entry in instance.all_logs(run.run_id, of_type=kind):
+            observed = entry.asset_observation
+            if observed is not None and observed.asset_key.path[-1] == BOUNCES:
+                rows.append(_row(observed.metadata))
+    return rows
+
+
+def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
+    """Processors that a run of this bounce saw back, by their newest record."""
+    runs = reversed(bounce_runs.chain(instance, root))
+    newest = {row.processor: row for row in recorded(instance, runs)}
+    return {p: row for p, row in newest.items() if row.stand is Stand.BACK}
+
+
+def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Bounced]:
+    """Failures that count on in this run: those that its dead worker's runs recorded.
+
+    Only a retry that Dagster made by itself has any; who re-executes a run by hand wants
+    what failed to be tried again.
+    """
+    parents: list[dg.DagsterRun] = []
+    while bounce_runs.RETRY_NUMBER in run.tags and run.parent_run_id is not None:
+        parent = instance.get_run_by_id(run.parent_run_id)
+        if parent is None:
+            break
+        parents.insert(0, parent)
+        run = parent
+    newest = {row.processor: row for row in recorded(instance, parents)}
+    return {p: row for p, row in newest.items() if row.stand is Stand.FAILED}
+
+
+def measured(instance: dg.DagsterInstance, job: str, prefix: str = "") -> Measured:
+    """Medians of what was recorded last for a job."""
+    found = instance.fetch_observations(asset_key(prefix, BOUNCES), limit=_MEASURED).records
+    rows = [
+        _row(observed.metadata)
+        for record in found
+        if (observed := record.event_log_entry.asset_observation) is not None
+        and observed.metadata["job"].value == job
+    ]
+
+    def medians(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+        by_mode: dict[str, list[float]] = {}
+        for mode, value in values:
+            if value is not None:
+                by_mode.setdefault(mode, []).append(value)
+        return {mode: statistics.median(told) for mode, told in by_mode.items()}
+
+    return Measured(
+        seconds=medians((r.mode, r.seconds) for r in rows),
+        down_s=medians((r.mode, r.down_s) for r in rows),
+    )
+
+
+def former_plan(
+    instance: dg.DagsterInstance, root: str, asked: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The plan that the chain's first run for this config left."""
+    for run in reversed(bounce_runs.chain(instance, root)):
+        for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
+            output = entry.dagster_event.step_output_data if entry.dagster_event else None
+            value = output.metadata.get("plan_record") if output else None
+            record = cast("dict[str, Any]", value.value) if value is not None else None
+            if record is not None and record["asked"] == asked:
+                return record["plan"]
+    return None
+
+
+def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
+    fields = dict(cast("dict[str, Any]", metadata[ROW].value))
+    fields["stand"] = Stand(fields["stand"])
+    return Bounced(**fields)

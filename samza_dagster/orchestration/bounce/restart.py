@@ -1,0 +1,294 @@
+"""One processor's restart as part of a bounce: asked once, followed without waiting, verified.
+
+Its place in the bounce is free again when it runs anew, an active processes, and its
+lag is back. What is known of it comes from the requests themselves, so whoever goes on
+with a bounce finds it where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
+from samza_dagster.orchestration.holds import release
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
+from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView
+from samza_dagster.orchestration.requests import (
+    MOST_ATTEMPTS,
+    Asked,
+    ended_badly,
+    is_held,
+    request_uuid,
+)
+from samza_dagster.placement import texts
+
+
+def on_record(client: Placement, view: JobView) -> set[str]:
+    """Requests that wait, run or have an answer: what isn't among them was never asked."""
+    waiting = {action.uuid for action in (*view.actions, *view.queued)}
+    return waiting | {response.uuid for response in client.history()}
+
+
+def attempt_of(
+    client: Placement,
+    root: str,
+    processor_id: str,
+    deployment_id: str | None,
+    known: Collection[str],
+) -> Asked:
+    """The first attempt that is neither failed nor lost with a deployment that is over.
+
+    `known` are the requests on record: one that isn't costs no read.
+    """
+    for attempt in range(MOST_ATTEMPTS):
+        uuid = request_uuid(root, f"bounce/{processor_id}", attempt)
+        response = client.response(uuid) if uuid in known else None
+        found = response
+        if found is None and uuid in known:
+            found = client.request(uuid) or client.own_request(uuid)
+        if found is None:
+            return Asked(uuid, attempt, None)
+        lost = found.deployment_id != deployment_id and not (
+            response is not None and response.status_code.is_terminal
+        )
+        if not lost and not ended_badly(response):
+            return Asked(uuid, attempt, response, found.destination_host)
+    raise AssertionError(f"{MOST_ATTEMPTS} failed attempts for {processor_id} in one bounce")
+
+
+class Restart:
+    """One processor on its way. `step` looks once and returns; nothing here sleeps.
+
+    `holds` maps what was reserved and isn't committed to the uuid of its release.
+    """
+
+    def __init__(
+        self,
+        client: Placement,
+        root: str,
+        row: Bounced,
+        patience: Patience,
+        holds: dict[str, str],
+        *,
+        former: str | None,
+        coordinator: str,
+    ) -> None:
+        self.row = row
+        self._client = client
+        self._root = root
+        self._patience = patience
+        self._holds = holds
+        self._former = former
+        self._hold = coordinator == OURS
+        self._committed = not self._hold
+        self._since_ms = 0
+        self._began_ms = 0
+
+    @property
+    def is_held_only(self) -> bool:
+        """Asked, and nothing of it was stopped."""
+        return self.row.uuid in self._holds
+
+    def begin(self, asked: Asked, now_ms: int) -> None:
+        """Asks, unless an earlier run did; the request is then taken as it stands.
+
+        Raises what the client raises; `InvalidInput` and `Refused` are a failure of this
+        processor alone.
+        """
+        self._began_ms = now_ms
+        self.row = replace(
+            self.row,
+            stand=Stand.IN_FLIGHT,
+            attempt=asked.attempt,
+            uuid=asked.uuid,
+            asked_ms=now_ms,
+            why="asked",
+        )
+        if asked.response is not None:
+            # When it was asked isn't on record any more; its newest status is later.
+            self.row = replace(self.row, asked_ms=asked.response.timestamp)
+            begun = asked.response.response_message == texts.STOP_IN_PROGRESS
+            if self._hold and not begun and not asked.response.status_code.is_terminal:
+                self._note_hold()
+            return
+        if self._hold:
+            self._note_hold()
+        try:
+            write = self._client.reserve if self._hold else self._client.place
+            expiry = self._patience.expiry_s
+            made = write(self.row.processor, LAST_SEEN, request_expiry_s=expiry, uuid=asked.uuid)
+            self.row = replace(self.row, asked_ms=made.timestamp)
+        except InvalidInput as error:
+            self._holds.pop(asked.uuid, None)
+            self._fail(str(error))
+
+    def step(self, view: JobView, lags: Lags | None, now_ms: int) -> bool:
+        """Looks at the request or the container once; True when something changed."""
+        before = self.row
+        if self.row.in_ms is None:
+            self._follow(now_ms)
+        if self.row.in_ms is not None and self.row.stand in (Stand.IN_FLIGHT, Stand.STUCK):
+            self._verify(view, lags, now_ms)
+        return self.row != before
+
+    def give_back(self) -> str:
+        """Releases what is held only; what became of it, or that there was nothing."""
+        reservation = self.row.uuid
+        given = self._holds.pop(reservation, None)
+        if given is None:
+            return ""
+        told = release(self._client, reservation, given)
+        self.row = replace(self.row, stand=Stand.WAITING, why=told)
+        return told
+
+    def _note_hold(self) -> None:
+        step = f"bounce-release/{self.row.processor}"
+        self._holds[self.row.uuid] = request_uuid(self._root, step, self.row.attempt)
+
+    def _follow(self, now_ms: int) -> None:
+        response = self._client.response(self.row.uuid)
+        if response is not None:
+            self._see(response, now_ms)
+        if self.row.stand != Stand.IN_FLIGHT or self.row.in_ms is not None:
+            return
+        if now_ms - self._began_ms > self._patience.request_s * 1000:
+            self._too_late()
+
+    def _see(self, response: PlacementResponse, now_ms: int) -> None:
+        message = response.response_message
+        if ended_badly(response):
+            self._holds.pop(self.row.uuid, None)
+            self._fail(f"{response.status_code.value}: {message}")
+        elif response.status_code is StatusCode.SUCCEEDED:
+            self._holds.pop(self.row.uuid, None)
+            self._since_ms, self._began_ms = response.timestamp, now_ms
+            stop = self.row.stop_ms
+            down = None if stop is None else max(0, response.timestamp - stop) / 1000
+            self.row = replace(
+                self.row,
+                stand=Stand.IN_FLIGHT,
+                in_ms=response.timestamp,
+                down_s=down,
+                why="it has checked in",
+            )
+        elif message == texts.STOP_IN_PROGRESS:
+            self._holds.pop(self.row.uuid, None)
+            self.row = replace(self.row, stop_ms=response.timestamp, why=message)
+        else:
+            self.row = replace(self.row, why=message)
+            if is_held(response) and not self._committed:
+                self._commit(response.timestamp)
+
+    def _commit(self, at_ms: int) -> None:
+        step = f"bounce-commit/{self.row.processor}"
+        uuid = request_uuid(self._root, step, self.row.attempt)
+        try:
+            self._client.commit(self.row.uuid, uuid=uuid)
+        except InvalidInput as error:
+            # It has ended since it was read, which the next look tells; or it stays so until the
+            # time for it is over.
+            self.row = replace(self.row, why=f"held; {error}")
+            return
+        self._holds.pop(self.row.uuid, None)
+        self._committed = True
+        # Until its stop is told: it comes after the hold, so this is no later.
+        self.row = replace(self.row, stop_ms=at_ms, why="committed")
+
+    def _too_late(self) -> None:
+        limit = f"within {self._patience.request_s:g} s"
+        if self.is_held_only:
+            told = self.give_back()
+            self._fail(f"not reserved {limit}, so it runs on untouched; {told}")
+        else:
+            self.row = replace(
+                self.row,
+                stand=Stand.STUCK,
+                why=f"no end {limit}: {self.row.why}; the coordinator goes on with it",
+            )
+
+    def _verify(self, view: JobView, lags: Lags | None, now_ms: int) -> None:
+        pid = self.row.processor
+        found = view.processors.get(pid)
+        lag, missing = self._lag(lags)
+        why_not = self._not_running(found) or self._not_processing() or missing
+        self.row = replace(
+            self.row,
+            lag=lag,
+            now_on=(found.host if found else "") or "",
+            execution=(found.execution_id if found else "") or "",
+        )
+        if not why_not:
+            began = self.row.asked_ms or self._began_ms
+            self.row = replace(
+                self.row,
+                stand=Stand.BACK,
+                back_ms=now_ms,
+                seconds=max(0, now_ms - began) / 1000,
+                why=self._verified(lag),
+            )
+            return
+        patience = self._patience
+        # A container that runs and only catches up has the time for lag.
+        limit = patience.verify_s if not missing or why_not != missing else patience.lag_s
+        if now_ms - self._began_ms > max(limit, 1.0) * 1000:
+            self._fail(f"{why_not}, {limit:g} s after it has checked in")
+        else:
+            self.row = replace(self.row, why=why_not)
+
+    def _not_running(self, found: ProcessorView | None) -> str:
+        if found is None:
+            return "it is gone"
+        if found.state not in (RUNNING, LAST_SEEN_STATE):
+            return f"it is {found.state}"
+        if found.execution_id is not None and found.execution_id == self._former:
+            return f"it still runs as {found.execution_id}"
+        return ""
+
+    def _not_processing(self) -> str:
+        if is_standby(self.row.processor) or not self._patience.verify_s:
+            return ""
+        if self._client.processing(self.row.processor, self._since_ms).processing:
+            return ""
+        return "no input offset grew in a commit since then"
+
+    def _lag(self, lags: Lags | None) -> tuple[int | None, str]:
+        """Its greatest lag, and what is missing for it to be back under the limit."""
+        if not self._patience.lag_s:
+            return None, ""
+        if lags is None or lags.at_ms < self._began_ms:
+            return None, "its lag is to be read"
+        replicas = lags.of.get(self.row.processor, ())
+        standby = is_standby(self.row.processor)
+        told = [
+            r.lag
+            for r in replicas
+            if not standby or (r.observed_at_ms is not None and r.observed_at_ms >= self._since_ms)
+        ]
+        known = [lag for lag in told if lag is not None]
+        greatest = max(known, default=None)
+        if len(known) < len(replicas):
+            return greatest, "its lag isn't known since it started"
+        if greatest is not None and greatest > self._patience.lag_limit:
+            return (
+                greatest,
+                f"it is {greatest:,} records behind, limit {self._patience.lag_limit:,}",
+            )
+        return greatest, ""
+
+    def _verified(self, lag: int | None) -> str:
+        parts = ["it runs"]
+        if not is_standby(self.row.processor):
+            parts.append(
+                "and processes" if self._patience.verify_s else "(processing not waited for)"
+            )
+        if lag is not None:
+            parts.append(f"with a lag of {lag:,}")
+        return " ".join(parts)
+
+    def _fail(self, why: str) -> None:
+        self.row = replace(self.row, stand=Stand.FAILED, why=why)

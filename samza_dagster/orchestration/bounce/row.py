@@ -1,0 +1,80 @@
+"""One processor's part in a bounce as it is shown and recorded, and how a bounce ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.ports import ReplicaLag
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds that a restart may take, and the lag in records that it must come back to.
+
+    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag.
+    """
+
+    expiry_s: float
+    request_s: float
+    verify_s: float
+    lag_s: float
+    lag_limit: int
+
+
+@dataclass(frozen=True)
+class Bounced:
+    """One processor's bounce as it is shown and recorded. Times in ms since the epoch.
+
+    `down_s` is from its stop until it checked in, by the coordinator's clock; None when
+    the stop wasn't told. `seconds` is from its request until its place was free.
+    """
+
+    processor: str
+    host: str
+    mode: str
+    stand: Stand = Stand.WAITING
+    attempt: int = 0
+    uuid: str = ""
+    asked_ms: int | None = None
+    stop_ms: int | None = None
+    in_ms: int | None = None
+    back_ms: int | None = None
+    down_s: float | None = None
+    seconds: float | None = None
+    lag: int | None = None
+    now_on: str = ""
+    execution: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Lags:
+    """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock."""
+
+    at_ms: int
+    of: Mapping[str, Sequence[ReplicaLag]]
+
+
+class End(StrEnum):
+    """How a bounce ended, as run tag `samza/bounce` has it."""
+
+    DONE = "done"
+    PAUSED = "paused"
+    ABORTED = "aborted"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a bounce and of each processor."""
+
+    end: End
+    because: str
+    rows: tuple[Bounced, ...]
+
+    def are(self, *stands: Stand) -> list[Bounced]:
+        """The rows that stand so."""
+        return [row for row in self.rows if row.stand in stands]

@@ -1,0 +1,212 @@
+"""The runs of rolling bounces in a Dagster instance: which they are, and what they are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.tags import ACTION, JOB
+
+NAME = "rolling_bounce"
+BOUNCE = "samza/bounce"
+CONTROL = "samza/bounce-control"
+PROGRESS = "samza/progress"
+ROOT = "samza/bounce-root"
+RETRY_NUMBER = "dagster/retry_number"
+
+_WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
+_RETRY_S = 300.0
+
+PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
+PAUSED, ABORTED, STOPPED, DONE = "paused", "aborted", "stopped", "done"
+HEARD = "heard"
+_AT_WORK = (
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
+_COMING = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.QUEUED)
+ENDED = (
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+)
+_MOST = 50
+
+
+def bounces(
+    instance: dg.DagsterInstance,
+    job: str | None = None,
+    statuses: Sequence[dg.DagsterRunStatus] = (),
+    tags: Mapping[str, str] | None = None,
+    limit: int | None = _MOST,
+) -> list[dg.DagsterRun]:
+    """Bounces, newest first; of one Samza job `<name>/<id>`, or of all. Dry runs are none."""
+    wanted = {**(tags or {}), ACTION: NAME, **({JOB: job} if job else {})}
+    filters = dg.RunsFilter(tags=wanted, statuses=list(statuses))
+    return [
+        run for run in instance.get_runs(filters, limit=limit) if run.tags.get(BOUNCE) != DRY_RUN
+    ]
+
+
+def root_of(run: dg.DagsterRun) -> str:
+    """The first run of the chain: over re-executions, and over what resumed a paused one."""
+    return run.tags.get(ROOT) or run.root_run_id or run.run_id
+
+
+def chain(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
+    """All runs of a bounce, newest first."""
+    return bounces(instance, tags={ROOT: root}, limit=None)
+
+
+def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
+    """Marks a run as one of its chain; returns the root. Tags copied from its parent are no orders.
+
+    A retry that Dagster made by itself keeps the order that its parent didn't live to hear.
+    Raises `Refused` for one of a bounce that has ended by an order or by its limits.
+    """
+    root = root_of(run)
+    tags = {ROOT: root, BOUNCE: state}
+    parent = instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
+    copied = parent is not None and parent.tags.get(CONTROL) == run.tags.get(CONTROL)
+    if CONTROL in run.tags and copied and RETRY_NUMBER not in run.tags:
+        tags[CONTROL] = HEARD
+    instance.add_run_tags(run.run_id, tags)
+    ended = parent.tags.get(BOUNCE) if parent is not None else None
+    if RETRY_NUMBER in run.tags and ended in (ABORTED, STOPPED):
+        raise Refused(
+            "a retry by Dagster itself goes on with a bounce whose worker died",
+            seen=f"run {run.parent_run_id} was {ended}",
+            fix="resume it, or re-execute it by hand",
+        )
+    return root
+
+
+def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
+    """Ended bounces of a job that are told to resume and that no run has gone on with yet."""
+    told = bounces(instance, job, ENDED, {CONTROL: BounceAction.resume.value})
+    return [run for run in told if chain(instance, root_of(run))[0].run_id == run.run_id]
+
+
+def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Raises `Refused` when an older run bounces the same job now."""
+    job = run.tags.get(JOB, "")
+    mine = instance.get_run_record_by_id(run.run_id)
+    records = instance.get_run_records(
+        dg.RunsFilter(tags={ACTION: NAME, JOB: job}, statuses=list(_AT_WORK)), limit=_MOST
+    )
+    for record in records:
+        other = record.dagster_run
+        if other.run_id == run.run_id or other.tags.get(BOUNCE) in (None, DRY_RUN):
+            continue
+        if mine is None or record.storage_id < mine.storage_id:
+            raise Refused(
+                f"one bounce of {job} at a time",
+                seen=f"run {other.run_id} is {other.status.value.lower()}: "
+                f"{other.tags.get(PROGRESS, 'no progress yet')}",
+                fix="wait for it or abort it; one whose worker is gone: terminate it in the UI",
+            )
+
+
+def hindrance(instance: dg.DagsterInstance, job: str) -> str:
+    """Why no bounce of a job may be launched by a clock now; empty when one may."""
+    for run in bounces(instance, job, (*_AT_WORK, *_COMING)):
+        return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
+    newest = next(iter(bounces(instance, job)), None)
+    if newest is not None and _is_retried_soon(instance, newest):
+        return f"bounce {newest.run_id} has failed and Dagster is about to retry it"
+    if newest is not None and newest.tags.get(BOUNCE) == PAUSED:
+        return f"bounce {newest.run_id} is paused ({newest.tags.get(PROGRESS, '')}): resume or abort it first"
+    return ""
+
+
+def _is_retried_soon(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Dagster's daemon retries a failed run seconds after it marked it so; no longer than that."""
+    if run.tags.get(_WILL_RETRY) != "true" or _RETRIED_AS in run.tags:
+        return False
+    record = instance.get_run_record_by_id(run.run_id)
+    ended = record.end_time if record is not None else None
+    return ended is not None and time.time() - ended < _RETRY_S
+
+
+def order(instance: dg.DagsterInstance, run_id: str) -> str:
+    """What the run is told to do now: `pause`, `abort` or nothing."""
+    run = instance.get_run_by_id(run_id)
+    told = run.tags.get(CONTROL, "") if run is not None else ""
+    return told if told in (BounceAction.pause.value, BounceAction.abort.value) else ""
+
+
+def find(instance: dg.DagsterInstance, run_id: str, job: str | None = None) -> dg.DagsterRun:
+    """The bounce whose id begins so; raises `InvalidInput` when none or several do."""
+    found = [run for run in bounces(instance, job, limit=None) if run.run_id.startswith(run_id)]
+    if len(found) == 1:
+        return found[0]
+    raise InvalidInput(
+        f"a bounce whose run id begins with {run_id!r}",
+        seen=", ".join(run.run_id for run in found[:5]) or "none",
+        fix="more of the id" if found else "samza-dagster bounce status lists them",
+    )
+
+
+def steer(
+    instance: dg.DagsterInstance,
+    action: BounceAction,
+    run_id: str = "",
+    job: str | None = None,
+) -> tuple[dg.DagsterRun, str]:
+    """Tells a bounce what to do; the run, and what happens now.
+
+    Without `run_id` the newest that the action fits. Raises `InvalidInput` when there is
+    none, `Refused` when the action doesn't fit the run.
+    """
+    run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
+    state, is_over = run.tags.get(BOUNCE, ""), run.status in ENDED
+    fits = (
+        is_over and state != DONE
+        if action is BounceAction.resume
+        else not is_over or (action is BounceAction.abort and state == PAUSED)
+    )
+    later = chain(instance, root_of(run))[:1]
+    if is_over and later and later[0].run_id != run.run_id:
+        raise Refused(
+            f"{action.value} bounce {run.run_id}",
+            seen=f"run {later[0].run_id} went on with it",
+            fix=f"name that run: {action.value} {later[0].run_id[:8]}",
+        )
+    if not fits:
+        raise Refused(
+            f"{action.value} bounce {run.run_id}",
+            seen=f"it is {run.status.value.lower()} ({state or 'no state'})",
+            fix="resume one that was paused, aborted or stopped; pause or abort one that runs",
+        )
+    if action is BounceAction.abort and is_over:
+        instance.add_run_tags(run.run_id, {BOUNCE: ABORTED, CONTROL: HEARD})
+        return run, "it was paused and is given up: nothing is left to stop"
+    instance.add_run_tags(run.run_id, {CONTROL: action.value})
+    return run, {
+        BounceAction.pause: "what is in flight is finished, then the run ends as paused",
+        BounceAction.resume: "sensor bounce_resume launches a run that goes on with it, within some seconds",
+        BounceAction.abort: "nothing more is asked, what is only held is given back",
+    }[action]
+
+
+def _newest_for(
+    instance: dg.DagsterInstance, action: BounceAction, job: str | None
+) -> dg.DagsterRun:
+    found: list[dg.DagsterRun] = []
+    if action is not BounceAction.resume:
+        found = bounces(instance, job, (*_AT_WORK, *_COMING))
+    if not found and action is not BounceAction.pause:
+        paused = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
+        found = [run for run in paused if chain(instance, root_of(run))[0].run_id == run.run_id]
+    if not found:
+        raise InvalidInput(
+            f"a bounce to {action.value}",
+            seen="none is paused" if action is BounceAction.resume else "none runs",
+            fix="samza-dagster bounce status lists them",
+        )
+    return found[0]

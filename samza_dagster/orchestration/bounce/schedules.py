@@ -1,0 +1,131 @@
+"""Bounces by the clock: the component's `bounces`, each a schedule of `rolling_bounce`."""
+
+# No `from __future__ import annotations`: Dagster reads a component's annotations as types.
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+from pydantic import Field, field_validator, model_validator
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce import blackout
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster.orchestration.names import named
+
+PREFIX = "bounce_"
+
+
+def _as_texts(_: dg.ResolutionContext, days: Sequence[object]) -> list[str]:
+    """YAML reads an unquoted date as one."""
+    return [str(day) for day in days]
+
+
+class BlackoutWindow(dg.Model, dg.Resolvable):
+    """When no bounce may begin: hours of weekdays, dates, or hours of dates, in the bounce's zone."""
+
+    weekdays: list[str] = Field(default_factory=list, description="mon … sun; empty: every day.")
+    dates: Annotated[list[str], dg.Resolver(_as_texts, model_field_type=list[Any])] = Field(
+        default_factory=list[str],
+        description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all.",
+    )
+    start: str | int = Field(default="00:00", description="HH:MM.")
+    end: str | int = Field(
+        default="24:00", description="HH:MM; not after start: of the next morning."
+    )
+    why: str = Field(default="", max_length=200, description="What the skipped tick says.")
+
+    def window(self) -> blackout.Window:
+        """The window as it is asked; raises `InvalidInput`."""
+        return blackout.window(
+            weekdays=self.weekdays,
+            dates=self.dates,
+            start=self.start,
+            end=self.end,
+            why=self.why,
+        )
+
+    @model_validator(mode="after")
+    def _is_readable(self) -> "BlackoutWindow":
+        try:
+            self.window()
+        except InvalidInput as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
+class ScheduledBounce(dg.Model, dg.Resolvable):
+    """A rolling bounce by cron. `settings` are fields of the job's config."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_]{1,60}$")
+    cron: str = Field(description="Five fields, in `timezone`.")
+    timezone: str = "UTC"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    blackouts: list[BlackoutWindow] = Field(default_factory=list[BlackoutWindow])
+    running: bool = Field(default=True, description="Whether it is on when it is first deployed.")
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(f"no time zone {value!r}; one like Europe/Berlin") from error
+        return value
+
+    @field_validator("settings")
+    @classmethod
+    def _is_config(cls, value: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(value) - set(RollingBounceConfig.model_fields))
+        if unknown:
+            raise ValueError(f"rolling_bounce has no setting {', '.join(unknown)}")
+        RollingBounceConfig(**value)
+        return value
+
+
+def bounce_schedules(
+    job: str, bounces: Sequence[ScheduledBounce], prefix: str = ""
+) -> list[dg.ScheduleDefinition]:
+    """A schedule `bounce_<name>` for each; `job` is `<name>/<id>`."""
+    return [_schedule(job, bounce, prefix) for bounce in bounces]
+
+
+def _schedule(job: str, bounce: ScheduledBounce, prefix: str) -> dg.ScheduleDefinition:
+    windows = [made.window() for made in bounce.blackouts]
+    zone = ZoneInfo(bounce.timezone)
+    settings = {"reason": f"schedule {bounce.name}", "requested_by": "schedule", **bounce.settings}
+
+    @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
+        name=named(prefix, f"{PREFIX}{bounce.name}"),
+        job_name=named(prefix, bounce_runs.NAME),
+        cron_schedule=bounce.cron,
+        execution_timezone=bounce.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if bounce.running
+        else dg.DefaultScheduleStatus.STOPPED,
+        description=f"Bounces {job}: {bounce.cron} {bounce.timezone}"
+        + "".join(f"; not {w}" for w in windows),
+    )
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        at = context.scheduled_execution_time
+        local = at.astimezone(zone)
+        dark = blackout.which(windows, local)
+        if dark is not None:
+            return dg.SkipReason(f"{local:%a %Y-%m-%d %H:%M %Z} is in a blackout: {dark}")
+        hindered = bounce_runs.hindrance(context.instance, job)
+        if hindered:
+            return dg.SkipReason(hindered)
+        # By the tick's own time: a tick that is evaluated again launches nothing new.
+        return dg.RunRequest(
+            run_key=f"{bounce.name}/{_utc(at)}",
+            run_config={"ops": {"plan_bounce": {"config": settings}}},
+        )
+
+    return tick
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")

@@ -1,0 +1,81 @@
+"""Steering a bounce from the UI: a small job tells it what to do, a sensor goes on with a paused one."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import ControlBounceConfig
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.tags import JOB, job_tags
+
+CONTROL_JOB = "control_bounce"
+_KEPT = ("samza/who", "samza/why", "samza/ticket")
+
+
+@dg.op(out=dg.Out(str, description="What happens now."))
+def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) -> str:
+    """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
+    with errors_as_failures():
+        run, told = bounce_runs.steer(
+            context.instance, config.action, config.run_id, context.run.tags.get(JOB)
+        )
+    context.log.info(f"{config.action.value} {run.run_id}: {told}")
+    context.add_output_metadata(
+        {
+            "run": dg.MetadataValue.dagster_run(run.run_id),
+            "action": config.action.value,
+            "progress": run.tags.get(bounce_runs.PROGRESS, "-"),
+            "what_happens_now": told,
+        }
+    )
+    return told
+
+
+@dg.graph(name=CONTROL_JOB)
+def control_bounce_graph() -> None:
+    """Pauses, resumes or aborts a rolling bounce: the newest that the action fits, or the one named."""
+    steer_bounce()
+
+
+def control_bounce_job(job: str) -> dg.JobDefinition:
+    """The steering of one Samza job's bounces; `job` is `<name>/<id>`."""
+    return control_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=CONTROL_JOB, executor_def=dg.in_process_executor, tags=job_tags(job, CONTROL_JOB)
+    )
+
+
+def bounce_resume_sensor(job: str, *, running: bool = True) -> dg.SensorDefinition:
+    """`bounce_resume`: launches the run that goes on with a bounce that is to be resumed.
+
+    Once for each ended run, whatever ticks are missed or repeated: by its run key.
+    """
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
+        name="bounce_resume",
+        job_name=bounce_runs.NAME,
+        minimum_interval_seconds=5,
+        default_status=dg.DefaultSensorStatus.RUNNING
+        if running
+        else dg.DefaultSensorStatus.STOPPED,
+        description="Goes on with a paused, aborted or stopped bounce that is told to resume.",
+    )
+    def bounce_resume(
+        context: dg.SensorEvaluationContext,
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        found = bounce_runs.to_resume(context.instance, job)
+        for run in found:
+            yield dg.RunRequest(
+                run_key=f"resume/{run.run_id}",
+                run_config=dict(run.run_config),
+                tags={
+                    bounce_runs.ROOT: bounce_runs.root_of(run),
+                    **{tag: run.tags[tag] for tag in _KEPT if tag in run.tags},
+                },
+            )
+        if not found:
+            yield dg.SkipReason("no bounce is to be resumed")
+
+    return bounce_resume

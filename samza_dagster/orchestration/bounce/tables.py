@@ -1,0 +1,117 @@
+"""What a bounce shows in the end: who was bounced, who wasn't, and where all of them are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.plan import BouncePlan, spell
+from samza_dagster.orchestration.bounce.row import Bounced, End, Result
+from samza_dagster.orchestration.follow import Metadata
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.tables import map_shown, map_table, table
+
+SHOWN = 500
+_COLUMNS = (
+    *("processor", "mode", "outcome", "asked", "down_seconds", "seconds", "back_at"),
+    *("host", "lag", "attempt", "why"),
+)
+_TOLD = {
+    "asked": "when its restart was asked for, UTC",
+    "down_seconds": "from its stop until it checked in",
+    "seconds": "from its request until it was verified and its place free",
+    "back_at": "when it was verified, UTC",
+    "lag": "records that its worst store was behind when it was verified",
+}
+_WHY = 160
+
+
+def summary(plan: BouncePlan, result: Result) -> str:
+    """The outcome in some lines of Markdown."""
+    back, bad = result.are(Stand.BACK), result.are(Stand.FAILED, Stand.STUCK)
+    flying, left = result.are(Stand.IN_FLIGHT), result.are(Stand.WAITING)
+    lines = [
+        f"**{result.end}**: {len(back)} of {len(plan.processors)} bounced; {result.because}",
+        "",
+        f"- bounced: {_names(back)}",
+        f"- not bounced: {_names(left)}",
+    ]
+    lines += [f"- failed: {r.processor}: {r.why}" for r in bad[:20]]
+    lines += [
+        f"- in flight: {r.processor}: request {r.uuid}; the coordinator goes on with it"
+        for r in flying
+    ]
+    gone = result.are(Stand.GONE)
+    lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
+    if result.end is not End.DONE:
+        lines.append(
+            "\nResume it (job control_bounce, or samza-dagster bounce resume), or re-execute this run:"
+            " whoever is back isn't touched again"
+        )
+    return "\n".join(lines)
+
+
+def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow]) -> Metadata:
+    """The same with a table of all, the map before and after, and numbers."""
+    back = result.are(Stand.BACK)
+    downs = sorted(r.down_s for r in back if r.down_s is not None)
+    told: Metadata = {
+        "what": dg.MetadataValue.md(summary(plan, result)),
+        "processors_table": table([_cells(r) for r in _shown(result.rows)], _COLUMNS, _TOLD),
+        "hosts_and_containers_table": map_table(plan.before, after),
+        "bounced": len(back),
+        "failed": len(result.are(Stand.FAILED, Stand.STUCK)),
+        "left": len(result.are(Stand.WAITING)),
+        "end": result.end.value,
+    }
+    if len(result.rows) <= SHOWN:
+        told["hosts_and_containers"] = map_shown(plan.before, after)
+    if downs:
+        told["down_seconds_median"] = downs[len(downs) // 2]
+        told["down_seconds_most"] = downs[-1]
+    began = [r.asked_ms for r in back if r.asked_ms is not None]
+    ended = [r.back_ms for r in back if r.back_ms is not None]
+    if began and ended:
+        seconds = (max(ended) - min(began)) / 1000
+        told["seconds"] = seconds
+        told["took"] = spell(seconds)
+    return told
+
+
+def _shown(rows: Sequence[Bounced]) -> list[Bounced]:
+    """What isn't as it should be comes first when not all have room."""
+    if len(rows) <= SHOWN:
+        return list(rows)
+    return sorted(rows, key=lambda r: r.stand in (Stand.BACK, Stand.WAITING))[:SHOWN]
+
+
+def _cells(row: Bounced) -> dict[str, object]:
+    moved = row.now_on not in ("", row.host)
+    return {
+        "processor": row.processor,
+        "mode": row.mode,
+        "outcome": row.stand.value,
+        "asked": _clock(row.asked_ms),
+        "down_seconds": row.down_s,
+        "seconds": row.seconds,
+        "back_at": _clock(row.back_ms),
+        "host": f"{row.host} → {row.now_on}" if moved else row.host,
+        "lag": row.lag,
+        "attempt": row.attempt + 1,
+        "why": row.why[:_WHY],
+    }
+
+
+def _clock(ms: int | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _names(rows: Sequence[Bounced]) -> str:
+    names = [row.processor for row in rows]
+    more = f" and {len(names) - 100} more" if len(names) > 100 else ""
+    return (", ".join(names[:100]) + more) or "nobody"

@@ -1,0 +1,1 @@
+"""Asset checks of what an outsider can see: the invariants and the lag objectives."""

@@ -1,0 +1,129 @@
+"""Objectives for the lag of standbys, in records and in seconds until ready. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from samza_dagster.model.naming import is_standby
+from samza_dagster.orchestration.checks.findings import Finding
+from samza_dagster.orchestration.watching_ports import ReplicaLag
+from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
+
+OBJECTIVE = "lag_objective"
+MOST_FOLLOWED = 200
+SAMPLES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """At most so many records, or seconds until ready; of standbys and stores by pattern (`*`)."""
+
+    standby: str = "*"
+    store: str = "*"
+    records: int | None = None
+    seconds: float | None = None
+    severity: str = "WARN"
+
+    def covers(self, processor_id: str, store: str) -> bool:
+        """Whether it is about this store of this standby."""
+        return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
+
+
+Samples = Mapping[str, Sequence[Sequence[int]]]
+"""`<standby>/<store>/<partition>` → (ms, applied, end), oldest first."""
+
+
+def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> dict[str, Any]:
+    """The samples with this look's, of the store partitions that are furthest behind.
+
+    A report that was taken in before adds nothing, so looks may be as close as they like.
+    """
+    behind = [
+        lag
+        for lag in lags
+        if is_standby(lag.processor_id) and lag.lag and lag.applied_offset is not None
+    ]
+    worst = sorted(behind, key=lambda lag: (-(lag.lag or 0), lag.processor_id, lag.partition))
+    new: dict[str, Any] = {}
+    for lag in worst[:MOST_FOLLOWED]:
+        key = _key(lag)
+        samples = [list(s) for s in former.get(key, ())]
+        at = lag.observed_at_ms if lag.observed_at_ms is not None else now_ms
+        applied = lag.end_offset - (lag.lag or 0)
+        if samples and applied < samples[-1][1]:
+            samples = []  # another changelog of that name
+        if not samples or at > samples[-1][0]:
+            samples.append([at, applied, lag.end_offset])
+        new[key] = samples[-SAMPLES:]
+    return new
+
+
+def forecast(samples: Samples, lags: Sequence[ReplicaLag]) -> Forecast | None:
+    """When these store partitions, all of one standby, will be ready; None while it isn't known."""
+    parts: list[Forecast | None] = []
+    for lag in lags:
+        if lag.lag is None:
+            parts.append(None)
+        elif lag.lag == 0:
+            parts.append(Forecast(0, 0, 0))
+        else:
+            known = [Applied(*s) for s in samples.get(_key(lag), ())]
+            parts.append(time_to_ready(known))
+    return last_of(parts)
+
+
+def breaches(
+    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[Finding]:
+    """Stores of standbys that break an objective, or whose lag can't be known."""
+    of: dict[tuple[str, str], list[ReplicaLag]] = defaultdict(list)
+    for lag in lags:
+        if is_standby(lag.processor_id):
+            of[lag.processor_id, lag.store].append(lag)
+    found: dict[str, Finding] = {}
+    for (processor_id, store), parts in sorted(of.items()):
+        for objective in objectives:
+            if not objective.covers(processor_id, store):
+                continue
+            seen = _breach(objective, parts, samples)
+            subject = f"{processor_id}/{store}"
+            before = found.get(subject)
+            if seen and (before is None or before.severity == "WARN"):
+                found[subject] = Finding(subject, seen, _fix(processor_id), objective.severity)
+    return list(found.values())
+
+
+def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
+    known = [lag.lag for lag in parts if lag.lag is not None]
+    if len(known) < len(parts):
+        return "its lag isn't known: it doesn't report"
+    worst = max(known)
+    if objective.records is not None and worst > objective.records:
+        return f"{worst:,} records behind, the objective is {objective.records:,}"
+    if objective.seconds is None or worst == 0:
+        return ""
+    ready = forecast(samples, parts)
+    if ready is None:
+        return ""
+    if ready.ready_in_ms is None:
+        return f"it makes no headway, {worst:,} records behind; the objective is {objective.seconds:g} s"
+    if ready.ready_in_ms > objective.seconds * 1000:
+        return (
+            f"ready in {ready.ready_in_ms / 1000:,.0f} s, the objective is {objective.seconds:g} s"
+        )
+    return ""
+
+
+def _fix(processor_id: str) -> str:
+    return (
+        f"samza-dagster lag; if it stands still: samza-dagster place {processor_id} --to LAST_SEEN;"
+        " if its host is slow: job relocate_standby"
+    )
+
+
+def _key(lag: ReplicaLag) -> str:
+    return f"{lag.processor_id}/{lag.store}/{lag.partition}"

@@ -1,0 +1,158 @@
+"""What an outsider can see of a job's invariants: from its metadata alone, whoever coordinates. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.checks.findings import Finding
+from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
+
+SAME_HOST = "same_host"
+REPLICAS = "replicas_present"
+ONE_OWNER = "one_owner"
+LAG = "standbys_within_limit"
+LOCALITY = "locality_agrees"
+ASSETS: Mapping[str, str] = {
+    SAME_HOST: "container_locality",
+    REPLICAS: "container_locality",
+    ONE_OWNER: "task_locality",
+    LAG: "changelog_lag",
+    LOCALITY: "container_locality",
+}
+TOLD: Mapping[str, str] = {
+    SAME_HOST: "No two processes of one group are on one host.",
+    REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
+    ONE_OWNER: "Every task has one active owner.",
+    LAG: "Every standby's lag is known and within lag_limit.",
+    LOCALITY: "Containers report the hosts on which the coordinator has them.",
+}
+_HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
+_RUNS = frozenset({"running", "last-seen"})
+_LEAVING = "leaving"
+
+
+def same_host(view: JobView) -> list[Finding]:
+    """Two members of a group with a process on one host: they would share a store directory."""
+    here: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for processor_id, processor in sorted(view.processors.items()):
+        if processor.host is not None and processor.state in _HAS_PROCESS:
+            here[group_of(processor_id), processor.host].append(processor_id)
+    return [
+        Finding(
+            f"{group} on {host}",
+            f"{', '.join(members)} are on {host}"
+            + ("" if view.coordinator == "samza_dagster" else ", by what each reported last"),
+            f"samza-dagster explain {members[-1]}, then place {members[-1]} on another host",
+            "ERROR",
+        )
+        for (group, host), members in here.items()
+        if len(members) > 1
+    ]
+
+
+def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding]:
+    """Containers that don't run, and actives with fewer standbys than `standbys`.
+
+    Without a number the one that most actives have is taken for wanted.
+    """
+    found = [
+        Finding(
+            processor_id,
+            f"{processor.state}" + (f" on {processor.host}" if processor.host else ", no host"),
+            f"samza-dagster explain {processor_id}, and its log on its host",
+            "WARN" if is_standby(processor_id) else "ERROR",
+        )
+        for processor_id, processor in sorted(view.processors.items())
+        if processor.state not in _RUNS and processor.state != _LEAVING
+    ]
+    has = {p: 0 for p in view.processors if not is_standby(p)}
+    for processor_id, processor in view.processors.items():
+        if is_standby(processor_id) and processor.state != _LEAVING:
+            group = group_of(processor_id)
+            if group in has:
+                has[group] += 1
+    if standbys is None:
+        standbys = Counter(has.values()).most_common(1)[0][0] if has else 0
+    found += [
+        Finding(
+            f"standbys of {active}",
+            f"{number} of {standbys}",
+            f"samza-dagster control-standby start {active}",
+        )
+        for active, number in sorted(has.items())
+        if number < standbys
+    ]
+    return found
+
+
+def one_owner(view: JobView) -> list[Finding]:
+    """Tasks with two active owners, and processors that run beside an earlier self."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for processor_id, processor in sorted(view.processors.items()):
+        if is_standby(processor_id) or processor.state == _LEAVING:
+            continue
+        for task in processor.tasks:
+            owners[task].append(processor_id)
+    found = [
+        Finding(
+            task,
+            f"assigned to actives {', '.join(ids)}",
+            "samza-dagster status; the coordinator stream has two assignments of this task",
+            "ERROR",
+        )
+        for task, ids in sorted(owners.items())
+        if len(ids) > 1
+    ]
+    for ghost in view.ghosts:
+        now = view.processors.get(ghost.processor_id)
+        if now is None or now.state not in ("starting", "running"):
+            continue
+        if ghost.ended is None and now.execution_id != ghost.execution_id:
+            found.append(
+                Finding(
+                    ghost.processor_id,
+                    f"{now.execution_id} is {now.state} on {now.host} while {ghost.execution_id} on"
+                    f" {ghost.host} may still own its tasks",
+                    f"kill {ghost.execution_id} on {ghost.host}, then samza-dagster verify",
+                    "ERROR",
+                )
+            )
+    return found
+
+
+def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
+    """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
+    worst: dict[str, int | None] = {}
+    for lag in lags:
+        if not is_standby(lag.processor_id):
+            continue
+        before = worst.get(lag.processor_id, 0)
+        worst[lag.processor_id] = (
+            None if lag.lag is None or before is None else max(before, lag.lag)
+        )
+    return [
+        Finding(
+            processor_id,
+            "its lag isn't known: it doesn't report"
+            if records is None
+            else f"{records:,} records behind, at most {limit:,} are allowed",
+            f"samza-dagster lag; if it stands still: samza-dagster place {processor_id} --to LAST_SEEN",
+        )
+        for processor_id, records in sorted(worst.items())
+        if records is None or records > limit
+    ]
+
+
+def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[Finding]:
+    """Containers that run elsewhere than where they reported last (`reported`: id → host)."""
+    return [
+        Finding(
+            processor_id,
+            f"the coordinator has it on {processor.host}, it reported {reported.get(processor_id) or 'no host'}",
+            f"samza-dagster locality; a restart reports anew: samza-dagster place {processor_id} --to LAST_SEEN",
+        )
+        for processor_id, processor in sorted(view.processors.items())
+        if processor.state == "running" and reported.get(processor_id) != processor.host
+    ]

@@ -1,0 +1,83 @@
+"""What the component's YAML says of `invariants` and `lag_slo`: bounds, defaults, units."""
+
+# No `from __future__ import annotations`: Dagster reads these annotations as types.
+
+from typing import Literal
+
+import dagster as dg
+from pydantic import Field
+
+from samza_dagster.orchestration.checks import outside as outside_checks
+from samza_dagster.orchestration.checks.findings import Patience
+from samza_dagster.orchestration.checks.lag_objectives import Objective
+
+DAY_S = 86_400
+
+
+class Invariants(dg.Model, dg.Resolvable):
+    """The sensor `invariants`. Times in seconds."""
+
+    running: bool = True
+    interval_s: int = Field(default=10, ge=1, le=3_600)
+    grace_s: int = Field(
+        default=60,
+        ge=0,
+        le=DAY_S,
+        description="How long a container may be down, a lag too large or a locality old. Two"
+        " processes of a group on one host, and two owners, count at the second look.",
+    )
+    repeat_s: int = Field(
+        default=3_600, ge=60, le=DAY_S, description="A check is told again after it, unchanged."
+    )
+    standbys: int | None = Field(
+        default=None, ge=0, le=100, description="Standbys of each active; empty: as most have."
+    )
+
+    def patience(self) -> dict[str, Patience]:
+        """Of each check."""
+        slow = Patience(looks=2, for_ms=self.grace_s * 1000)
+        return {
+            outside_checks.SAME_HOST: Patience(),
+            outside_checks.REPLICAS: slow,
+            outside_checks.ONE_OWNER: Patience(),
+            outside_checks.LAG: slow,
+            outside_checks.LOCALITY: slow,
+        }
+
+
+class LagObjective(dg.Model, dg.Resolvable):
+    """One objective. `standby` and `store` are patterns: `*`, `7-0`, `orders-*`."""
+
+    standby: str = Field(default="*", min_length=1, max_length=128)
+    store: str = Field(default="*", min_length=1, max_length=255)
+    records: int | None = Field(default=None, ge=0, description="Records behind, at most.")
+    seconds: float | None = Field(
+        default=None, gt=0, le=DAY_S, description="Seconds until ready by forecast, at most."
+    )
+    severity: Literal["warn", "error"] = "warn"
+
+
+class LagSlo(dg.Model, dg.Resolvable):
+    """The sensor `lag_slo`. Times in seconds."""
+
+    running: bool = True
+    interval_s: int = Field(default=10, ge=1, le=3_600)
+    breach_looks: int = Field(default=3, ge=1, le=1_000, description="Bad looks before a breach.")
+    breach_s: int = Field(default=30, ge=0, le=DAY_S, description="And over so long.")
+    recovery_looks: int = Field(default=3, ge=1, le=1_000, description="Good looks that end it.")
+    repeat_s: int = Field(default=3_600, ge=60, le=DAY_S)
+    objectives: list[LagObjective] = Field(
+        default_factory=lambda: [LagObjective(records=10_000)],
+        description="The stricter breach of a store of a standby counts.",
+    )
+
+    def parsed(self) -> list[Objective]:
+        """As the rules take them."""
+        return [
+            Objective(o.standby, o.store, o.records, o.seconds, o.severity.upper())
+            for o in self.objectives
+        ]
+
+    def patience(self) -> Patience:
+        """Of a breach."""
+        return Patience(self.breach_looks, self.breach_s * 1000, self.recovery_looks)

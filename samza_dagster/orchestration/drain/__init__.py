@@ -1,0 +1,1 @@
+"""`drain_host`: who leaves a host, how, and where to."""

@@ -1,0 +1,37 @@
+"""Config of `drain_host`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from samza_dagster.orchestration.config import HOST_PATTERN
+from samza_dagster.orchestration.units.plan import SeveralConfig
+
+
+class DrainHostConfig(SeveralConfig):
+    """Which host is emptied, and how."""
+
+    host: str = Field(
+        default="",
+        max_length=255,
+        pattern=rf"^$|{HOST_PATTERN}",
+        description="Host to empty of this job's containers. Empty: the partition that is chosen "
+        "in the Launchpad.",
+    )
+    destinations: list[str] = Field(
+        default_factory=list,
+        description="The only hosts to go to. Empty: the component's, else any of the job.",
+    )
+    exclude: list[str] = Field(default_factory=list, description="Hosts that nothing goes to.")
+    cold: bool = Field(
+        default=False,
+        description="Off: an active without a warm standby gets one for the move, which is gone "
+        "after it. On: it moves as it is and restores its state at its destination.",
+    )
+    if_it_fails: Literal["keep", "remove"] = Field(
+        default="keep",
+        description="What becomes of a standby that was spun up for a move which then fails: keep "
+        "it, so that the run can be re-executed from failure, or remove it.",
+    )

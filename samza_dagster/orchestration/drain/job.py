@@ -1,0 +1,121 @@
+"""`drain_host`: empties a host, each active by way of a warm standby."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.errors import ActionFailed, Refused
+from samza_dagster.orchestration.acting import wait_for
+from samza_dagster.orchestration.choices import chosen
+from samza_dagster.orchestration.drain.config import DrainHostConfig
+from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units, still_on
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.units.ops import (
+    OUTS,
+    carry_out_units,
+    outcome_metadata,
+    refusals,
+    told_plan,
+)
+from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.orchestration.waits.conditions import lags_by_processor
+
+ACTION = "drain_host"
+SETTLES_S = 10.0
+
+
+@dg.op(out=OUTS)
+def plan_drain_host(
+    context: dg.OpExecutionContext,
+    config: DrainHostConfig,
+    samza: SamzaClientResource,
+    samza_policies: PlacementPolicies,
+) -> Iterator[dg.Output[Any]]:
+    """Chooses for each container on the host how it leaves and where to; all together or none."""
+    limits = config.limits(samza_policies)
+    with errors_as_failures():
+        tag_run(context)
+        host = chosen(context, config.host, "host")
+        asked = {
+            "host": host,
+            "destinations": config.destinations,
+            "exclude": config.exclude,
+            "cold": config.cold,
+        }
+        former = None if config.dry_run else former_record(context, asked)
+        if former is not None:
+            plan = replace(
+                UnitsPlan.from_json(former),
+                limits=limits,
+                at_once=config.at_once,
+                if_it_fails=config.if_it_fails,
+            )
+        else:
+            client = samza.client
+            view = client.view()
+            rules = DrainRules(
+                allowed=tuple(config.destinations or samza_policies.hosts),
+                excluded=tuple(config.exclude),
+                cold=config.cold,
+            )
+            sight = Sight(lags_by_processor(client.lag()), limits.catch_up.lag_limit)
+            plan = UnitsPlan(
+                what=ACTION,
+                subject=host,
+                job=f"{view.job_name}/{view.job_id}",
+                coordinator=view.coordinator,
+                units=tuple(drain_units(view, host, sight, rules)),
+                at_once=config.at_once,
+                limits=limits,
+                before=host_map(view),
+                if_it_fails=config.if_it_fails,
+            )
+            against = refusals(client, plan.units)
+            if against:
+                raise Refused(f"drain_host {host}: {'; '.join(against)}")
+    yield from told_plan(context, plan, asked, dry_run=config.dry_run)
+
+
+@dg.op(
+    out=dg.Out(
+        int,
+        is_required=False,
+        description="Containers that left; nothing while the drain waits without a run.",
+    )
+)
+def drain(
+    context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
+) -> Iterator[dg.Output[Any]]:
+    """Moves them, at most so many at a time; ends when none of the job is on the host."""
+    with errors_as_failures():
+        client = samza.client
+        progress = carry_out_units(context, client, plan)
+        if progress is None:
+            return
+        if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
+            raise ActionFailed(
+                f"no container of {plan.job} is on {plan.subject}",
+                seen=f"{', '.join(still_on(client.view(), plan.subject))} on it: placed there since",
+                fix="launch drain_host again: a new run makes a new plan",
+            )
+        metadata = outcome_metadata(client, plan, progress)
+    context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
+    yield dg.Output(len(progress), metadata=metadata)
+
+
+@dg.graph(name=ACTION)
+def drain_host_graph() -> None:
+    """Empties a host. Standbys are relocated; an active goes onto its warm standby's host.
+
+    An active without a warm standby elsewhere gets one for the move, waited for without
+    holding a run, and gone afterwards. All destinations are named before the first request.
+    """
+    drain(getattr(plan_drain_host(), PLAN))

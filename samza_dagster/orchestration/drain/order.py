@@ -1,0 +1,277 @@
+"""How a host is emptied: what is done for each container on it, where it goes, in what order. Pure.
+
+Every destination is named, and chosen for all containers together, so nothing is asked
+that leaves one without a legal host, and nothing that is asked chooses the drained host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, OURS, RUNNING
+from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
+
+RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
+_ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
+
+
+@dataclass(frozen=True)
+class DrainRules:
+    """What a drain may do. `allowed`, unless empty, are the only hosts to go to.
+
+    `cold`: an active without a warm standby is moved as it is, and restores there;
+    else a standby is spun up for it first.
+    """
+
+    allowed: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    cold: bool = False
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What of the job decides how each container leaves.
+
+    `lags`: records that each processor is behind in its worst store, None unknown; a
+    processor that isn't in it has no store. `lag_limit` is what still counts as warm.
+    """
+
+    lags: Mapping[str, int | None]
+    lag_limit: int
+
+    def is_stateful(self, processor_id: str) -> bool:
+        """It has a store with a changelog."""
+        return processor_id in self.lags
+
+    def is_warm(self, processor_id: str) -> bool:
+        """Its lag is known and small."""
+        lag = self.lags.get(processor_id)
+        return lag is not None and lag <= self.lag_limit
+
+
+def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> list[Unit]:
+    """What is done for each container on the host, in the order in which it begins.
+
+    Standbys leave first, then actives whose standby is warm, then those without state,
+    then those for which a standby is spun up. Raises `Refused` for a host that is
+    unknown or lost, and when a container would have no legal host: with what is missing.
+    """
+    _require_alive(view, host)
+    leaving = [p for _, p in sorted(view.processors.items()) if p.host == host]
+    unready = [p for p in leaving if p.state not in (RUNNING, LAST_SEEN_STATE)]
+    if unready:
+        raise Refused(
+            f"drain_host {host}: its containers run",
+            seen=", ".join(f"{p.processor_id} is {p.state}" for p in unready),
+            fix="wait until they run or are gone; samza-dagster status shows why not",
+        )
+    how = {p.processor_id: _how(view, p, host, sight, rules) for p in leaving}
+    where = _destinations(view, host, how, rules)
+    units = [_unit(view, p, how[p.processor_id], where[p.processor_id], host) for p in leaving]
+    return sorted(units, key=lambda unit: (_ORDER.index(unit.what), unit.processor))
+
+
+def still_on(view: JobView, host: str) -> list[str]:
+    """Containers of the job that are on the host."""
+    return sorted(p.processor_id for p in view.processors.values() if p.host == host)
+
+
+@dataclass(frozen=True)
+class _How:
+    what: str
+    why: str
+    standby: ProcessorView | None = None
+
+
+def _how(
+    view: JobView, processor: ProcessorView, host: str, sight: Sight, rules: DrainRules
+) -> _How:
+    pid = processor.processor_id
+    if is_standby(pid):
+        return _How(RELOCATE, "a standby: its active runs on elsewhere meanwhile")
+    standbys = [
+        p
+        for _, p in sorted(view.processors.items())
+        if group_of(p.processor_id) == pid and is_standby(p.processor_id)
+    ]
+    warm = [
+        p
+        for p in standbys
+        if p.host not in (None, host)
+        and p.state in (RUNNING, LAST_SEEN_STATE)
+        and view.hosts[str(p.host)].state != LOST
+        and sight.is_warm(p.processor_id)
+        and _is_allowed(str(p.host), rules)
+    ]
+    if warm:
+        best = min(warm, key=lambda p: (sight.lags.get(p.processor_id) or 0, p.processor_id))
+        lag = sight.lags[best.processor_id]
+        return _How(SWAP, f"standby {best.processor_id} is warm: {lag:,} records behind", best)
+    if not sight.is_stateful(pid):
+        return _How(MOVE, "it has no state to restore")
+    behind = ", ".join(f"{p.processor_id} {_lag(sight, p.processor_id)}" for p in standbys)
+    seen = f"its standbys: {behind}" if behind else "it has no standby"
+    if rules.cold:
+        return _How(MOVE, f"{seen}; it restores its state at its destination (cold)")
+    if view.coordinator != OURS:
+        raise Refused(
+            f"drain_host {host}: a warm standby of {pid} elsewhere",
+            seen=f"{seen}; Samza's AM has no standby on request",
+            fix="wait until a standby is warm, or cold: true, which moves it and restores there",
+        )
+    most = view.max_standbys
+    if most is not None and len(standbys) >= most:
+        raise Refused(
+            f"drain_host {host}: one more standby of {pid}, at most {most} are allowed",
+            seen=seen,
+            fix=f"wait until {standbys[0].processor_id} is warm, stop a standby first, or cold: true",
+        )
+    return _How(VIA_NEW, f"{seen}: one is spun up for the move")
+
+
+def _lag(sight: Sight, processor_id: str) -> str:
+    lag = sight.lags.get(processor_id)
+    return "lag unknown" if lag is None else f"{lag:,} records behind"
+
+
+def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str) -> Unit:
+    pid = processor.processor_id
+    if how.what == SWAP and how.standby is not None:
+        standby, place = how.standby.processor_id, str(how.standby.host)
+        steps = (
+            Step("warm", Kind.WAIT_WARM, standby),
+            Step("away", Kind.PLACE, standby, to),
+            Step("move", Kind.PLACE, pid, place),
+            Step("processes", Kind.WAIT_PROCESSING, pid),
+        )
+    elif how.what == VIA_NEW:
+        steps = (
+            Step("spin_up", Kind.START_STANDBY, pid, to),
+            Step("warm", Kind.WAIT_WARM, NEW),
+            Step("gives_place", Kind.STOP_STANDBY, NEW),
+            Step("move", Kind.PLACE, pid, to),
+            Step("processes", Kind.WAIT_PROCESSING, pid),
+        )
+    elif how.what == MOVE:
+        steps = (
+            Step("move", Kind.PLACE, pid, to),
+            Step("processes", Kind.WAIT_PROCESSING, pid),
+        )
+    else:
+        steps = (Step("move", Kind.PLACE, pid, to),)
+    return Unit(pid, how.what, how.why, steps)
+
+
+def _destinations(
+    view: JobView, host: str, how: Mapping[str, _How], rules: DrainRules
+) -> dict[str, str]:
+    """A host for each container's new slot, for all together; raises `Refused` with what is missing.
+
+    Augmenting paths: whoever has a choice makes room for who has none.
+    """
+    room = _room(view, host)
+    members = {
+        pid: {p.host for p in view.processors.values() if group_of(p.processor_id) == group_of(pid)}
+        for pid in how
+    }
+    why_not: dict[str, str] = {}
+    options: dict[str, list[str]] = {}
+    for pid in how:
+        reasons: list[str] = []
+        options[pid] = []
+        for name in sorted(view.hosts):
+            reason = _why_not(view, name, host, members[pid], rules)
+            if reason is None and room[name] == 0:
+                reason = f"has no room: {view.hosts[name].free_memory_mb} MiB free"
+            if reason is None:
+                options[pid].append(name)
+            else:
+                reasons.append(f"{name} {reason}")
+        why_not[pid] = "; ".join(reasons) or "no other host"
+    taken: dict[str, list[str]] = {name: [] for name in view.hosts}
+
+    def seat(pid: str, tried: set[str]) -> bool:
+        for name in sorted(options[pid], key=lambda n: (len(taken[n]) - (room[n] or 0), n)):
+            if name in tried:
+                continue
+            tried.add(name)
+            limit = room[name]
+            if limit is None or len(taken[name]) < limit:
+                taken[name].append(pid)
+                return True
+            for other in list(taken[name]):
+                taken[name].remove(other)
+                if seat(other, tried):
+                    taken[name].append(pid)
+                    return True
+                taken[name].append(other)
+        return False
+
+    unseated = [
+        pid for pid in sorted(how, key=lambda p: (len(options[p]), p)) if not seat(pid, set())
+    ]
+    if unseated:
+        needed = view.container_memory_mb
+        each = "" if needed is None else f" with {needed:,} MiB free"
+        raise Refused(
+            f"drain_host {host}: a legal host for each of {len(how)} containers",
+            seen="; ".join(
+                f"{pid} ({how[pid].what}): "
+                + (why_not[pid] if not options[pid] else f"{', '.join(options[pid])} would be full")
+                for pid in unseated
+            ),
+            fix=f"room for {len(unseated)} more on a host that is alive{each} and has no container"
+            f" of group {', '.join(sorted({group_of(pid) for pid in unseated}))}",
+        )
+    return {pid: name for name, pids in taken.items() for pid in pids}
+
+
+def _room(view: JobView, drained: str) -> dict[str, int | None]:
+    """How many containers more fit on each host; None when that isn't known."""
+    needed = view.container_memory_mb
+    room: dict[str, int | None] = {}
+    for name, known in view.hosts.items():
+        free = known.free_memory_mb
+        room[name] = None if free is None or not needed else max(0, free) // needed
+    room[drained] = 0
+    return room
+
+
+def _why_not(
+    view: JobView, name: str, drained: str, members: Collection[str | None], rules: DrainRules
+) -> str | None:
+    if name == drained:
+        return "is being drained"
+    if view.hosts[name].state == LOST:
+        return "is lost"
+    if name in members:
+        return "has a container of the same group"
+    if not _is_allowed(name, rules):
+        return "isn't among the hosts to go to"
+    return None
+
+
+def _is_allowed(name: str, rules: DrainRules) -> bool:
+    return (not rules.allowed or name in rules.allowed) and name not in rules.excluded
+
+
+def _require_alive(view: JobView, host: str) -> None:
+    known = view.hosts.get(host)
+    if known is None:
+        raise Refused(
+            f"drain_host {host}: a host of the job",
+            seen=f"hosts {', '.join(sorted(view.hosts)) or 'none'}",
+            fix="one of these names",
+        )
+    if known.state == LOST:
+        there = ", ".join(f"{pid} is {view.processors[pid].state}" for pid in still_on(view, host))
+        raise Refused(
+            f"drain_host {host}: a host whose agent answers",
+            seen=f"{host} is lost; {there or 'no container of the job is on it'}",
+            fix="nothing is left to drain: the coordinator starts what was on it elsewhere by itself,"
+            " an active in the place of its standby, as soon as the lost ones can own nothing any more",
+        )

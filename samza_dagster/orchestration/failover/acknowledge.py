@@ -1,0 +1,77 @@
+"""`acknowledge_failover`: a person has looked, so `auto_failover` may act on that group again."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from samza_dagster.orchestration.config import PROCESSOR_PATTERN
+from samza_dagster.orchestration.failover.log import acknowledgement
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.history.events import HISTORY
+from samza_dagster.orchestration.moves import find_processor
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import job_tags
+
+JOB = "acknowledge_failover"
+
+
+class AcknowledgeConfig(dg.Config):
+    """Which group was looked at, by whom, and what was found."""
+
+    processor: str = Field(
+        description="Processor id; its whole group, active and standbys, is acknowledged.",
+        min_length=1,
+        max_length=128,
+        pattern=PROCESSOR_PATTERN,
+    )
+    reason: str = Field(
+        description="What was found or done, in a few words; run tag samza/why.",
+        min_length=1,
+        max_length=500,
+    )
+    requested_by: str = Field(default="", max_length=128, description="Who; run tag samza/who.")
+    ticket: str = Field(default="", max_length=128, description="Run tag samza/ticket.")
+    dry_run: bool = Field(default=False, description="Print what it would lift; write nothing.")
+
+
+@dg.op(out=dg.Out(str, description="What was acknowledged."))
+def acknowledge(
+    context: dg.OpExecutionContext, config: AcknowledgeConfig, samza: SamzaClientResource
+) -> Iterator[Any]:
+    """Lifts the block that a failover left on a group. Asks nothing of any coordinator."""
+    with errors_as_failures():
+        find_processor(samza.client.view(), config.processor)
+    event = acknowledgement(
+        samza.job,
+        config.processor,
+        at_ms=time.time_ns() // 1_000_000,
+        who=config.requested_by,
+        why=config.reason,
+        ticket=config.ticket,
+        key=samza.asset_key(HISTORY),
+    )
+    text = str(event.description)
+    if config.dry_run:
+        text = f"would be {text}"
+        context.log.info(text)
+    else:
+        yield event
+    yield dg.Output(text)
+
+
+@dg.graph(name=JOB)
+def acknowledge_graph() -> None:
+    """Says that somebody has looked at a group after a failover, so that it may be acted on again."""
+    acknowledge()
+
+
+def acknowledge_job(job: str) -> dg.JobDefinition:
+    """`acknowledge_failover` of one Samza job."""
+    return acknowledge_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=JOB, executor_def=dg.in_process_executor, tags=job_tags(job, JOB)
+    )

@@ -1,0 +1,206 @@
+"""`audit_failover`: the run that watches, explains and records what `auto_failover` asked.
+
+It asks nothing: the request was written within the sensor's tick. Killed and executed
+again, it finds the request as it stands.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+
+import time
+
+import dagster as dg
+from pydantic import Field
+
+from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.config import DAY_S, PROCESSOR_PATTERN
+from samza_dagster.orchestration.failover.policy import FAIL_OVER, Case
+from samza_dagster.orchestration.follow import (
+    errors_as_failures,
+    failed,
+    log_moment,
+    map_metadata,
+    outcome_metadata,
+)
+from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.requests import ENDED, Outcome, follow
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.tags import ACTION, GROUP, WHO, WHY, group_tag, job_tags
+
+JOB = "audit_failover"
+WHO_ASKS = "auto_failover"
+HEARTBEAT_S = 30.0
+
+
+class AuditConfig(dg.Config):
+    """Which request to follow, and what led to it."""
+
+    processor: str = Field(
+        description="Processor id that the request is for.",
+        min_length=1,
+        max_length=128,
+        pattern=PROCESSOR_PATTERN,
+    )
+    request: str = Field(description="The request's UUID.", min_length=36, max_length=36)
+    action: str = Field(default=FAIL_OVER, max_length=32, description="fail-over or restart.")
+    signal: str = Field(default="", max_length=64, description="What looked bad.")
+    subject: str = Field(default="", max_length=255, description="Host or processor that did.")
+    reason: str = Field(default="", max_length=500, description="Why; run tag samza/why.")
+    requested_by: str = Field(default=WHO_ASKS, max_length=128, description="Run tag samza/who.")
+    ticket: str = Field(default="", max_length=128, description="Run tag samza/ticket.")
+    timeout_s: int = Field(
+        default=600, ge=1, le=DAY_S, description="Seconds to watch; the coordinator goes on."
+    )
+
+
+def run_request(job: str, case: Case, timeout_s: int = 600) -> dg.RunRequest:
+    """The run of one request: its key is the request's UUID, so that there is one run of it."""
+    why = f"{case.kind} of {case.subject}: {case.why}"[:500]
+    config = {
+        "processor": case.processor,
+        "request": case.uuid,
+        "action": case.action,
+        "signal": case.kind,
+        "subject": case.subject,
+        "reason": why,
+        "timeout_s": timeout_s,
+    }
+    return dg.RunRequest(
+        run_key=case.uuid,
+        job_name=JOB,
+        run_config={
+            "ops": {"explain_request": {"config": config}, "watch_request": {"config": config}}
+        },
+        tags={
+            **job_tags(job, JOB),
+            GROUP: group_tag(job, case.processor),
+            WHO: WHO_ASKS,
+            WHY: why,
+            "samza/request": case.uuid,
+            ACTION: JOB,
+        },
+    )
+
+
+@dg.op(out=dg.Out(str, description="What the rules say, as text."))
+def explain_request(
+    context: dg.OpExecutionContext, config: AuditConfig, samza: SamzaClientResource
+) -> str:
+    """Says what looked bad and what the rules say of every host now. Writes nothing."""
+    with errors_as_failures():
+        before = host_map(samza.client.view())
+        rules = _verdicts(samza.client, config)
+    text = f"{config.action} of {config.processor}, request {config.request}: {config.reason}"
+    context.log.info(text)
+    context.add_output_metadata(
+        {
+            "what": text,
+            "signal": config.signal or "-",
+            "subject": config.subject or "-",
+            "request": config.request,
+            **map_metadata(before, before),
+            "rules": rules,
+        }
+    )
+    return text
+
+
+@dg.op(out=dg.Out(str, description="Where the processor runs in the end."))
+def watch_request(
+    context: dg.OpExecutionContext, explained: str, config: AuditConfig, samza: SamzaClientResource
+) -> str:
+    """Follows the request to its end, and records its timeline and the map before and after."""
+    with errors_as_failures():
+        client = samza.client
+        before = host_map(client.view())
+        outcome = _followed(context, config, client)
+        view = client.view()
+    after = host_map(view)
+    if not outcome.succeeded:
+        raise failed(config.action, outcome, before, after)
+    processor = view.processors.get(config.processor)
+    host = processor.host if processor is not None and processor.host else ""
+    context.log.info(f"{config.processor} runs on {host}: {outcome.message}")
+    context.add_output_metadata(
+        {
+            **outcome_metadata(outcome, "observes what the sensor asked"),
+            **map_metadata(before, after),
+            "explained": explained,
+            "host": host or "-",
+        }
+    )
+    return host
+
+
+def _followed(context: dg.OpExecutionContext, config: AuditConfig, client: Placement) -> Outcome:
+    """Slices of the wait, so that a line says each half minute that it goes on."""
+    response = client.response(config.request)
+    outcome = Outcome(
+        step=config.action.replace("-", "_"),
+        uuid=config.request,
+        attempt=0,
+        status="CREATED",  # so that one which ended already is read, and has a timeline
+        message="",
+        destination=response.destination_host if response else "STANDBY",
+        asked=False,
+    )
+    deadline = time.monotonic() + config.timeout_s
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return follow(
+                client,
+                outcome,
+                until=ENDED,
+                timeout_s=max(0.1, min(HEARTBEAT_S, left)),
+                on_moment=lambda moment: log_moment(context, context.op.name, moment),
+            )
+        except DeadlineExceeded as error:
+            if left <= HEARTBEAT_S:
+                raise
+            context.log.info(f"waiting on, {left - HEARTBEAT_S:.0f} s left: {error.seen}")
+
+
+def _verdicts(client: Placement, config: AuditConfig) -> dg.TableMetadataValue:
+    columns = ("host", "legal", "rule", "seen", "fix")
+    try:
+        ruled = (
+            client.plan_own(RequestKind.FAIL_OVER, config.processor)
+            if config.action == FAIL_OVER
+            else client.plan(config.processor, "LAST_SEEN")
+        )
+    except SamzaDagsterError as error:  # what was asked may have changed what is legal
+        return table(
+            [
+                {
+                    "host": "-",
+                    "legal": False,
+                    "rule": error.asked,
+                    "seen": error.seen,
+                    "fix": error.fix,
+                }
+            ],
+            columns,
+        )
+    return table(
+        [
+            {"host": v.host, "legal": v.legal, "rule": v.rule, "seen": v.seen, "fix": v.fix}
+            for v in ruled.hosts
+        ],
+        columns,
+    )
+
+
+@dg.graph(name=JOB)
+def audit_failover_graph() -> None:
+    """Watches, explains and records a request that auto_failover asked. Asks nothing itself."""
+    watch_request(explain_request())
+
+
+def audit_job(job: str) -> dg.JobDefinition:
+    """`audit_failover` of one Samza job."""
+    return audit_failover_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=JOB, executor_def=dg.in_process_executor, tags=job_tags(job, JOB)
+    )

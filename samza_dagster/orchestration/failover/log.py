@@ -1,0 +1,202 @@
+"""What `auto_failover` said and did, as observations of `placement_history` that outlive its cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import dagster as dg
+
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
+from samza_dagster.orchestration.failover.policy import Decision, Verdict
+from samza_dagster.orchestration.history.events import KEY
+from samza_dagster.orchestration.tags import EVENT
+
+DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
+LOOKED_BACK = 300
+WORDS = {
+    Verdict.ASK: "asked",
+    Verdict.ADOPT: "was asked by a tick that was cut off",
+    Verdict.ADVISE: "advised",
+    Verdict.SHADOW: "would be asked",
+    Verdict.WATCH: "watched",
+    Verdict.HELD: "held back",
+}
+
+
+class Events(Protocol):
+    """What is kept of former ticks."""
+
+    def observations(self) -> Sequence[dg.AssetObservation]:
+        """The newest of `placement_history`, newest first."""
+        ...
+
+
+@dataclass(frozen=True)
+class InstanceEvents:
+    """`Events` of a Dagster instance.
+
+    `key` is the job's `placement_history`. What stands under the plain key is read too: the
+    command line acknowledges there, and a job may have got its prefix later.
+    """
+
+    instance: dg.DagsterInstance
+    key: dg.AssetKey = KEY
+
+    def observations(self) -> Sequence[dg.AssetObservation]:
+        """The newest of `placement_history`, newest first."""
+        records = [
+            record
+            for key in dict.fromkeys((self.key, KEY))
+            for record in self.instance.fetch_observations(key, limit=LOOKED_BACK).records
+        ]
+        records.sort(key=lambda record: record.storage_id, reverse=True)
+        found = (record.asset_observation for record in records)
+        return [event for event in found if event is not None]
+
+
+def decision_event(
+    decision: Decision,
+    *,
+    job: str,
+    host: str | None,
+    now_ms: int,
+    refused: str = "",
+    key: dg.AssetKey = KEY,
+) -> dg.AssetObservation:
+    """What was decided, why, and what a person can do. `refused`: what the client said to it."""
+    case = decision.case
+    word = "refused" if refused else WORDS[decision.verdict]
+    because = refused or decision.because
+    return dg.AssetObservation(
+        asset_key=key,
+        description=f"{case.action} of {case.processor} {word}: {case.why}"
+        + (f" ({because})" if because else ""),
+        metadata={
+            "event": event_id(decision, refused),
+            "job": job,
+            "signal": case.kind,
+            "subject": case.subject,
+            "processor": case.processor,
+            "container_group": f"{job}/{group_of(case.processor)}",
+            "host": host or "-",
+            "incarnation": case.incarnation or "-",
+            "action": case.action,
+            "verdict": "refused" if refused else decision.verdict.value,
+            "why": case.why,
+            "because": because or "-",
+            "what_to_do": decision.command,
+            "request": case.uuid,
+            "bad_since": dg.MetadataValue.timestamp(case.since_ms / 1000),
+            "at_ms": now_ms,
+        },
+        tags={EVENT: DECIDED},
+    )
+
+
+def event_id(decision: Decision, refused: str = "") -> str:
+    """What a decision is reported as, once."""
+    return f"{decision.case.uuid}/refused" if refused else decision.event
+
+
+def recovered_event(
+    suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
+) -> dg.AssetObservation:
+    """Something looks well again that had been confirmed bad."""
+    return dg.AssetObservation(
+        asset_key=key,
+        description=f"{suspect.subject} looks well again: {suspect.kind} is over",
+        metadata={
+            "event": recovered_id(suspect),
+            "job": job,
+            "signal": suspect.kind,
+            "subject": suspect.subject,
+            "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
+            "at_ms": now_ms,
+        },
+        tags={EVENT: RECOVERED},
+    )
+
+
+def recovered_id(suspect: Suspect) -> str:
+    """What its end is reported as, once."""
+    return f"{suspect.kind}/{suspect.subject}/{suspect.since_ms}/over"
+
+
+def acknowledgement(
+    job: str,
+    processor: str,
+    *,
+    at_ms: int,
+    who: str,
+    why: str,
+    ticket: str = "",
+    key: dg.AssetKey = KEY,
+) -> dg.AssetObservation:
+    """A person has looked at a group after a failover: the sensor may act on it again."""
+    group = group_of(processor)
+    return dg.AssetObservation(
+        asset_key=key,
+        description=f"acknowledged: {job}/{group}: {why}",
+        metadata={
+            "job": job,
+            "container_group": f"{job}/{group}",
+            "group": group,
+            "at_ms": at_ms,
+            "who": who or "-",
+            "why": why,
+            "ticket": ticket or "-",
+        },
+        tags={EVENT: ACKNOWLEDGED},
+    )
+
+
+def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
+    """Group → when it was acknowledged last, in ms."""
+    found: dict[str, int] = {}
+    for event in _of(events, ACKNOWLEDGED, job):
+        group, at_ms = _text(event, "group"), _number(event, "at_ms")
+        found[group] = max(found.get(group, 0), at_ms)
+    return found
+
+
+def told(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
+    """Id of what was reported → when."""
+    return {
+        _text(event, "event"): _number(event, "at_ms")
+        for kind in (DECIDED, RECOVERED)
+        for event in _of(events, kind, job)
+    }
+
+
+def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
+    """The memory of a sensor that lost its cursor: what it did and said."""
+    acted: dict[str, Acted] = {}
+    for event in _of(events, DECIDED, job):
+        if _text(event, "verdict") in (Verdict.ASK.value, Verdict.ADOPT.value):
+            processor, uuid = _text(event, "processor"), _text(event, "request")
+            acted[uuid] = Acted(uuid, group_of(processor), processor, _number(event, "at_ms"))
+    return Memory(
+        job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)
+    ).bounded()
+
+
+def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.AssetObservation]:
+    return [e for e in events if e.tags.get(EVENT) == kind and _text(e, "job") == job]
+
+
+def _text(event: dg.AssetObservation, name: str) -> str:
+    value = _metadata(event).get(name)
+    return str(value.value) if value is not None else ""
+
+
+def _number(event: dg.AssetObservation, name: str) -> int:
+    value = _metadata(event).get(name)
+    number = value.value if value is not None else 0
+    return number if isinstance(number, int) else 0
+
+
+def _metadata(event: dg.AssetObservation) -> Mapping[str, dg.MetadataValue]:
+    return event.metadata

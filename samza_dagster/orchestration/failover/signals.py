@@ -1,0 +1,328 @@
+"""What looks bad at one look, and since when it has: the signals of `auto_failover`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from samza_dagster.orchestration.failover.memory import (
+    MOST_MEMBERS,
+    LeaderMark,
+    Memory,
+    Suspect,
+    Trend,
+)
+from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
+
+HOST_SICK = "host-sick"
+FALLING_BEHIND = "falling-behind"
+SILENT = "silent"
+STANDBY_STANDS = "standby-stands"
+STANDBY_DOWN = "standby-down"
+FLAPPING = "flapping"
+COORDINATOR_GONE = "coordinator-gone"
+COORDINATOR = "coordinator"
+LEAVING = "leaving"
+SHORTEST_PATIENCE_MS = 15_000
+SAME_LOOK_MS = 500
+"""Two looks closer together than this count once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From when on something looks bad, and how often it must. Times in ms."""
+
+    bad_looks: int = 3
+    bad_within_ms: int = 60_000
+    good_looks: int = 3
+    host_silent_ms: int = 12_000
+    report_silent_ms: int = 90_000
+    backlog_records: int = 10_000
+    stuck_ms: int = 180_000
+    growing_commits: int = 3
+    standby_behind_records: int = 1_000
+    standby_stands_ms: int = 240_000
+    standby_down_ms: int = 300_000
+    leader_beats: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that looks bad now."""
+
+    kind: str
+    subject: str
+    members: tuple[tuple[str, str], ...]
+    why: str
+
+    @property
+    def key(self) -> str:
+        """What it is remembered by: of a processor, a new incarnation is a new suspect."""
+        of = () if self.kind == HOST_SICK else (i for _, i in self.members)
+        return "|".join((self.kind, self.subject, *of))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The memory after a look. `signals` are this look's, `ended` were confirmed before.
+
+    `nobody_reads`: that a leader lives isn't known, so that a request may be read much later.
+    """
+
+    memory: Memory
+    signals: tuple[Signal, ...]
+    ended: tuple[Suspect, ...]
+    nobody_reads: bool = False
+
+
+def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
+    """Takes one look into account."""
+    counts = not 0 <= now_ms - memory.looked_ms < SAME_LOOK_MS
+    leader = _leader(sight, memory, now_ms)
+    trends = {
+        c.processor_id: trend
+        for c in sight.containers
+        if (trend := _trend(c, memory.trends.get(c.processor_id), sight, limits, now_ms))
+    }
+    signals = _signals(sight, trends, leader, limits, now_ms)
+    suspects: dict[str, Suspect] = {}
+    ended: list[Suspect] = []
+    by_key = {signal.key: signal for signal in signals}
+    for key, signal in by_key.items():
+        suspects[key] = _bad(memory.suspects.get(key), signal, limits, now_ms, counts)
+    for key, old in memory.suspects.items():
+        if key in by_key:
+            continue
+        good = replace(old, good=old.good + counts)
+        if good.good < limits.good_looks:
+            suspects[key] = good
+        elif good.confirmed:
+            ended.append(good)
+    return Judged(
+        replace(
+            memory,
+            looked_ms=now_ms if counts else memory.looked_ms,
+            suspects=suspects,
+            trends=trends,
+            leader=leader,
+        ).bounded(),
+        signals,
+        tuple(ended),
+        _nobody_reads(sight, leader, signals, limits, now_ms),
+    )
+
+
+def bad_hosts(sight: Sight, signals: tuple[Signal, ...]) -> set[str]:
+    """Hosts that look bad now: lost ones, sick ones, those of any container that looks bad."""
+    host_of = {c.processor_id: c.host for c in sight.containers}
+    bad = {host for host, state in sight.host_states.items() if state == LOST}
+    for signal in signals:
+        if signal.kind == HOST_SICK:
+            bad.add(signal.subject)
+        elif (host := host_of.get(signal.subject)) is not None:
+            bad.add(host)
+    return bad
+
+
+def _nobody_reads(
+    sight: Sight,
+    leader: LeaderMark | None,
+    signals: tuple[Signal, ...],
+    limits: Limits,
+    now_ms: int,
+) -> bool:
+    if any(signal.kind == COORDINATOR_GONE for signal in signals):
+        return True
+    if leader is None or sight.leader is None or not sight.leader.beat_every_ms:
+        return False
+    return now_ms - leader.alive_ms >= _leader_patience_ms(sight.leader.beat_every_ms, limits)
+
+
+def _leader_patience_ms(beat_every_ms: int, limits: Limits) -> int:
+    return max(SHORTEST_PATIENCE_MS, limits.leader_beats * beat_every_ms)
+
+
+def _bad(old: Suspect | None, signal: Signal, limits: Limits, now_ms: int, counts: bool) -> Suspect:
+    looks = old.bad_ms if old is not None else ()
+    if counts or not looks:
+        looks = (*looks, now_ms)[-limits.bad_looks :]
+    often = len(looks) >= limits.bad_looks and looks[-1] - looks[0] <= limits.bad_within_ms
+    return Suspect(
+        kind=signal.kind,
+        subject=signal.subject,
+        members=signal.members[:MOST_MEMBERS],
+        since_ms=old.since_ms if old is not None else now_ms,
+        bad_ms=looks,
+        confirmed=often or (old is not None and old.confirmed),
+        why=signal.why,
+    )
+
+
+def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
+    seen, old = sight.leader, memory.leader
+    if seen is None:
+        return None
+    if old is not None and (old.epoch, old.beat_ms, old.mark) == (
+        seen.epoch,
+        seen.beat_ms,
+        seen.mark,
+    ):
+        return replace(old, seen_ms=min(old.seen_ms, now_ms))
+    alive_ms = max(memory.looked_ms if old is not None else 0, min(now_ms, seen.beat_ms))
+    return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms, alive_ms)
+
+
+def _trend(
+    seen: ContainerSeen, old: Trend | None, sight: Sight, limits: Limits, now_ms: int
+) -> Trend | None:
+    """How it goes; None while nothing is odd, so that little is remembered."""
+    if old is None or old.incarnation != seen.incarnation:
+        old = Trend(seen.incarnation)
+    if not seen.runs:
+        odd = not seen.active and seen.state != LEAVING
+        down = now_ms if old.down_ms is None else old.down_ms
+        return Trend(seen.incarnation, down_ms=down) if odd else None
+    age = seen.report_age_ms
+    fresh = age is not None and age < limits.report_silent_ms
+    silent = None
+    if sight.reporting and not fresh:
+        silent = now_ms - (age or 0) if old.silent_ms is None else old.silent_ms
+    deep = seen.backlog is not None and seen.backlog >= limits.backlog_records
+    behind = seen.behind is not None and seen.behind >= limits.standby_behind_records
+    if silent is None and not deep and not behind:
+        return None
+    new = replace(old, silent_ms=silent, down_ms=None)
+    if seen.committed is not None and seen.backlog is not None and seen.committed != old.committed:
+        grew = old.committed is not None and deep and seen.backlog > old.backlog
+        new = replace(
+            new,
+            committed=seen.committed,
+            moved_ms=now_ms,
+            backlog=seen.backlog,
+            growths=old.growths + 1 if grew else 0,
+            moves=old.moves + (old.committed is not None),
+        )
+    if seen.applied is not None and seen.applied != old.applied:
+        new = replace(new, applied=seen.applied, stood_ms=now_ms, end=seen.end or 0)
+    return new
+
+
+def _signals(
+    sight: Sight,
+    trends: Mapping[str, Trend],
+    leader: LeaderMark | None,
+    limits: Limits,
+    now_ms: int,
+) -> tuple[Signal, ...]:
+    found: list[Signal] = [*_leader_signals(sight, leader, limits, now_ms)]
+    host_of = {c.processor_id: c.host for c in sight.containers}
+    mute: set[str] = set()
+    for seen in sight.containers:
+        trend = trends.get(seen.processor_id)
+        why = None if trend is None else _silence(seen, trend, limits, now_ms)
+        if why is not None:
+            mute.add(seen.processor_id)
+    sick: set[str] = set()
+    for host, here in sorted(sight.on_host().items()):
+        if sight.host_states.get(host, ALIVE) == LOST:
+            continue
+        word = sight.host_words.get(host)
+        if word is not None and word >= limits.host_silent_ms:
+            why = f"its agent's last word is {word / 1000:.0f} s old, and it counts as alive"
+        elif len(here) > 1 and all(c.processor_id in mute for c in here):
+            why = f"none of its {len(here)} containers reports, and others' do"
+        else:
+            continue
+        sick.add(host)
+        members = tuple((c.processor_id, c.incarnation) for c in here if c.active)
+        found.append(Signal(HOST_SICK, host, members, why))
+    for seen in sight.containers:
+        if sight.host_states.get(seen.host or "", ALIVE) == LOST:
+            continue
+        found += _container_signals(seen, trends.get(seen.processor_id), limits, now_ms)
+    return tuple(s for s in found if s.kind != SILENT or host_of.get(s.subject) not in sick)
+
+
+def _container_signals(
+    seen: ContainerSeen, trend: Trend | None, limits: Limits, now_ms: int
+) -> list[Signal]:
+    found: list[Signal] = []
+
+    def say(kind: str, why: str) -> None:
+        me = ((seen.processor_id, seen.incarnation),)
+        found.append(Signal(kind, seen.processor_id, me, why))
+
+    if seen.flapping:
+        say(FLAPPING, "it fails again and again, and is started at longer intervals")
+    if trend is None:
+        return found
+    silence = _silence(seen, trend, limits, now_ms)
+    if silence is not None:
+        say(SILENT, silence)
+    if not seen.runs:
+        down_s = (now_ms - (trend.down_ms or now_ms)) / 1000
+        if down_s * 1000 >= limits.standby_down_ms:
+            say(STANDBY_DOWN, f"it is {seen.state} and hasn't run for {down_s:.0f} s")
+        return found
+    if seen.active and seen.backlog is not None and seen.backlog >= limits.backlog_records:
+        stuck_s = (now_ms - trend.moved_ms) / 1000
+        if trend.committed is not None and stuck_s * 1000 >= limits.stuck_ms:
+            say(
+                FALLING_BEHIND,
+                f"it runs and has committed nothing for {stuck_s:.0f} s, with"
+                f" {seen.backlog:,} records of input before it",
+            )
+        elif trend.growths >= limits.growing_commits:
+            say(
+                FALLING_BEHIND,
+                f"it runs and its input grew at {trend.growths} commits in turn, to"
+                f" {seen.backlog:,} records",
+            )
+    if not seen.active and seen.behind is not None and trend.applied is not None:
+        stood_s = (now_ms - trend.stood_ms) / 1000
+        grew = (seen.end or 0) > trend.end
+        if (
+            seen.behind >= limits.standby_behind_records
+            and grew
+            and stood_s * 1000 >= limits.standby_stands_ms
+        ):
+            say(
+                STANDBY_STANDS,
+                f"it runs and has applied nothing for {stood_s:.0f} s while its changelog grew;"
+                f" it is {seen.behind:,} records behind",
+            )
+    return found
+
+
+def _silence(seen: ContainerSeen, trend: Trend, limits: Limits, now_ms: int) -> str | None:
+    """Why it counts as mute; one that goes on committing has only a broken reporter."""
+    if not seen.runs or trend.silent_ms is None:
+        return None
+    silent_ms = now_ms - trend.silent_ms
+    if silent_ms < limits.report_silent_ms:
+        return None
+    if trend.moves and trend.moved_ms > trend.silent_ms:
+        return None
+    return f"it counts as running and has reported nothing for {silent_ms / 1000:.0f} s"
+
+
+def _leader_signals(
+    sight: Sight, leader: LeaderMark | None, limits: Limits, now_ms: int
+) -> list[Signal]:
+    seen = sight.leader
+    if seen is None or leader is None:
+        return []
+    me = ((COORDINATOR, str(seen.epoch)),)
+    if seen.ended:
+        why = f"the leader of epoch {seen.epoch} ended in order and no other leads"
+        return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]
+    if not seen.beat_every_ms:
+        return []
+    silent_ms = now_ms - leader.seen_ms
+    if silent_ms < _leader_patience_ms(seen.beat_every_ms, limits):
+        return []
+    why = (
+        f"the leader of epoch {seen.epoch} on {seen.host or '?'} has shown no sign of life for"
+        f" {silent_ms / 1000:.0f} s, one is due every {seen.beat_every_ms / 1000:g} s"
+    )
+    return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]

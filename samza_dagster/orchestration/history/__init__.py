@@ -1,0 +1,1 @@
+"""`placement_history`: each outcome of a request as an event, once."""

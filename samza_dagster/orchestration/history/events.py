@@ -1,0 +1,148 @@
+"""`placement_history`: one event for each outcome of a placement request. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from samza_dagster.model import PlacementResponse
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.history.in_flight import InFlight, Status
+from samza_dagster.orchestration.pictures import picture, timeline_svg
+from samza_dagster.orchestration.tables import table
+
+HISTORY = "placement_history"
+KEY = dg.AssetKey(HISTORY)
+GROUP = "samza"
+MOST_IN_A_TICK = 200
+STREAM, STATE_TOPIC = "coordinator stream", "state topic"
+_ABOUT_ANOTHER = re.compile(r"(BAD_REQUEST reason: )?[Rr]equest [0-9a-f-]{36} (goes on|is )")
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where the sensor goes on: a position in the coordinator stream of one job.
+
+    `own` is a position in our state topic, where requests of our own are answered; None
+    in a cursor that was written before there were any. `known`: what was seen so far of
+    requests in flight, and which were named as being without an end.
+    """
+
+    job: str
+    position: int
+    own: int | None = None
+    known: InFlight = field(default_factory=InFlight)
+
+    def to_text(self) -> str:
+        """The cursor as Dagster keeps it."""
+        return json.dumps(
+            {
+                "version": 1,
+                "job": self.job,
+                "position": self.position,
+                "own": self.own,
+                "known": self.known.to_json(),
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def read(cls, text: str | None, job: str) -> Cursor | None:
+        """The cursor of this job; None for a fresh one, another job's or one that can't be read."""
+        try:
+            data = json.loads(text) if text else None
+            if not isinstance(data, dict) or data.get("version") != 1 or data.get("job") != job:  # pyright: ignore[reportUnknownMemberType]
+                return None
+            own: object = data.get("own")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            position = int(data["position"])  # pyright: ignore[reportUnknownArgumentType]
+            known = InFlight.of(data.get("known"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            return cls(job, position, own if isinstance(own, int) else None, known)
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Outcomes to record now and the position to go on from."""
+
+    outcomes: tuple[tuple[int, PlacementResponse], ...]
+    next_position: int
+    more: bool
+
+
+def next_batch(
+    responses: Sequence[tuple[int, PlacementResponse]],
+    next_position: int,
+    most: int = MOST_IN_A_TICK,
+) -> Batch:
+    """The first `most` outcomes in order, one a request; statuses on the way are passed over.
+
+    A new leader writes its predecessor's last response again, so a request may have
+    its outcome in the stream twice. The outcome of a commit, release or cancel is that
+    of the request which it is about.
+    """
+    outcomes: list[tuple[int, PlacementResponse]] = []
+    seen: set[str] = set()
+    for position, response in responses:
+        if not response.status_code.is_terminal or response.uuid in seen:
+            continue
+        if _ABOUT_ANOTHER.match(response.response_message):
+            continue
+        if len(outcomes) == most:
+            return Batch(tuple(outcomes), position, more=True)
+        seen.add(response.uuid)
+        outcomes.append((position, response))
+    return Batch(tuple(outcomes), next_position, more=False)
+
+
+def history_event(
+    job: str,
+    position: int,
+    response: PlacementResponse,
+    topic: str = STREAM,
+    timeline: Sequence[Status] = (),
+    key: dg.AssetKey = KEY,
+) -> dg.AssetMaterialization:
+    """The event of one outcome. Numbers among its metadata are plotted over time.
+
+    `timeline` are its statuses as they were read, the outcome last.
+    """
+    told: Sequence[Status] = timeline or (
+        (response.status_code.value, response.response_message, response.timestamp),
+    )
+    began = told[0][2]
+    return dg.AssetMaterialization(
+        asset_key=key,
+        description=f"{response.status_code.value}: processor {response.processor_id}"
+        f" to {response.destination_host}: {response.response_message}",
+        metadata={
+            "request": response.uuid,
+            "job": job,
+            "processor": response.processor_id,
+            "container_group": f"{job}/{group_of(response.processor_id)}",
+            "destination": response.destination_host,
+            "status": response.status_code.value,
+            "message": response.response_message,
+            "deployment_id": response.deployment_id,
+            "responded_at": dg.MetadataValue.timestamp(response.timestamp / 1000),
+            "position": position,
+            "topic": topic,
+            "succeeded": int(response.status_code.value == "SUCCEEDED"),
+            "seconds": max(0, response.timestamp - began) / 1000,
+            "timeline": table(
+                [
+                    {"status": status, "message": message, "ms since the first": at_ms - began}
+                    for status, message, at_ms in told
+                ],
+                ("status", "message", "ms since the first"),
+            ),
+            "timeline_picture": dg.MetadataValue.md(
+                picture(timeline_svg([("", status, at_ms) for status, _, at_ms in told]))
+            ),
+        },
+        tags={"samza/status": response.status_code.value},
+    )

@@ -1,0 +1,163 @@
+"""Sensors: what happened on the coordinator stream becomes events that Dagster keeps."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
+
+import time
+from collections.abc import Callable
+
+import dagster as dg
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.history.events import (
+    HISTORY,
+    KEY,
+    MOST_IN_A_TICK,
+    STATE_TOPIC,
+    STREAM,
+    Cursor,
+    history_event,
+    next_batch,
+)
+from samza_dagster.orchestration.history.in_flight import without_end
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import EVENT
+from samza_dagster.orchestration.watching_ports import ActionView, open_watch
+
+NO_END = "no-end"
+REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
+
+
+def placement_responses_sensor(
+    interval_s: int = 5,
+    *,
+    running: bool = True,
+    no_end_s: int = 600,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> dg.SensorDefinition:
+    """`placement_responses`: every outcome of a placement request as an event of `placement_history`.
+
+    A fresh cursor starts from now. A tick that is repeated records nothing twice: what
+    the last events hold is passed over. A request that has no end after `no_end_s` is named
+    once, as an observation. Dagster looks at sensors every 5 s at most.
+    """
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
+        name="placement_responses",
+        minimum_interval_seconds=interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING
+        if running
+        else dg.DefaultSensorStatus.STOPPED,
+        description="Records each outcome of a placement request in placement_history.",
+    )
+    def placement_responses(
+        context: dg.SensorEvaluationContext, samza: SamzaClientResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        cursor, key = Cursor.read(context.cursor, samza.job), samza.asset_key(HISTORY)
+        try:
+            client = open_watch(samza)
+        except Unreachable as error:
+            return dg.SkipReason(f"Kafka doesn't answer: {error}")
+        try:
+            responses, end = client.responses_since(cursor.position if cursor else None)
+            answers, own_end = client.own_responses_since(cursor.own if cursor else None)
+            view = client.view() if cursor is not None else None
+        except Unreachable as error:
+            return dg.SkipReason(f"Kafka doesn't answer: {error}")
+        finally:
+            client.close()
+        if cursor is None:
+            start = Cursor(samza.job, end, own_end)
+            return dg.SensorResult(
+                skip_reason=f"starting from now, position {end}", cursor=start.to_text()
+            )
+        if end < cursor.position:
+            start = Cursor(samza.job, end, own_end)
+            return dg.SensorResult(
+                skip_reason=f"the stream ends at {end}, before {cursor.position}: it was made anew;"
+                " starting from now",
+                cursor=start.to_text(),
+            )
+        batch, own = next_batch(responses, end), next_batch(answers, own_end)
+        outcomes = [
+            *((STREAM, *outcome) for outcome in batch.outcomes),
+            *((STATE_TOPIC, *outcome) for outcome in own.outcomes),
+        ]
+        read = [r for at, r in responses if at < batch.next_position]
+        read += [r for at, r in answers if at < own.next_position]
+        flight = cursor.known.seen(read)
+        known = recorded_requests(context.instance, key) if outcomes else frozenset[str]()
+        events: list[dg.AssetMaterialization | dg.AssetObservation] = [
+            history_event(
+                samza.job, position, response, topic, flight.statuses.get(response.uuid, ()), key
+            )
+            for topic, position, response in outcomes
+            if response.uuid not in known
+        ]
+        flight = flight.ended(r.uuid for r in read if r.status_code.is_terminal)
+        at_ms = now_ms()
+        late = (
+            without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)[:MOST_IN_A_TICK]
+            if view is not None
+            else ()
+        )
+        if late:
+            named = named_requests(context.instance, key)
+            events += [no_end_event(samza.job, a, at_ms, key) for a in late if a.uuid not in named]
+            flight = flight.with_named((a.uuid for a in late), at_ms)
+        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight)
+        if not events:
+            return dg.SensorResult(
+                skip_reason=f"no new outcome up to position {batch.next_position}",
+                cursor=went_on.to_text(),
+            )
+        if batch.more or own.more:
+            context.log.info(f"more than {MOST_IN_A_TICK} outcomes: the rest in the next ticks")
+        return dg.SensorResult(asset_events=events, cursor=went_on.to_text())
+
+    return placement_responses
+
+
+def no_end_event(
+    job: str, action: ActionView, at_ms: int, key: dg.AssetKey = KEY
+) -> dg.AssetObservation:
+    """A request that should have ended by now."""
+    seconds = (at_ms - action.since_ms) / 1000
+    return dg.AssetObservation(
+        asset_key=key,
+        description=f"no end: request {action.uuid} for {action.processor_id} to"
+        f" {action.destination} is {action.stage} after {seconds:,.0f} s",
+        metadata={
+            "request": action.uuid,
+            "job": job,
+            "processor": action.processor_id,
+            "container_group": f"{job}/{group_of(action.processor_id)}",
+            "destination": action.destination,
+            "stage": action.stage,
+            "kind": action.kind,
+            "asked_at": dg.MetadataValue.timestamp(action.since_ms / 1000),
+            "seconds": seconds,
+            "what_to_do": f"samza-dagster status {action.uuid}; while nothing is stopped:"
+            f" samza-dagster cancel {action.uuid}",
+            "at_ms": at_ms,
+        },
+        tags={EVENT: NO_END},
+    )
+
+
+def named_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
+    """Requests that the newest observations name as being without an end."""
+    records = instance.fetch_observations(key, limit=REMEMBERED).records
+    found = (record.asset_observation for record in records)
+    return frozenset(
+        str(event.metadata["request"].value)
+        for event in found
+        if event is not None and event.tags.get(EVENT) == NO_END
+    )
+
+
+def recorded_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
+    """Requests whose outcome is among the newest events of `placement_history`."""
+    records = instance.fetch_materializations(key, limit=REMEMBERED).records
+    found = (record.asset_materialization for record in records)
+    return frozenset(str(event.metadata["request"].value) for event in found if event is not None)

@@ -1,0 +1,209 @@
+"""The map of hosts and containers as a picture, with the same as text below it. Pure.
+
+The UI shows Markdown in a dialog that is as wide as what it holds, up to four fifths of the
+window. A picture without a size of its own is as wide as the dialog: with a text below it
+that is longer than a line, the whole map is seen on any screen. The text is what a search
+in the page finds: what is written inside a picture isn't.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.pictures import MOST_BYTES, picture, svg_of
+
+WIDTH, HEIGHT = 1920, 1080
+LARGEST_FONT, SMALLEST_FONT = 18, 6
+SCALED_FROM = 1_000
+"""Pixels: a map that is wider scales with the dialog, any other one fits into it."""
+_GLYPH = 0.62  # width of a character, in font sizes
+_MARGIN = 10
+_TOP = 72
+_LEGEND = ("active", "standby", "on its way", "down")
+_LEAST_WIDTH = 640
+_LEAST_CAPTION = 400  # characters: wider than a dialog on any screen
+
+
+@dataclass(frozen=True, slots=True)
+class HostCell:
+    """A host on the map: its containers as (processor id, active, state)."""
+
+    host: str
+    state: str
+    containers: tuple[tuple[str, bool, str], ...]
+
+
+def cells_of(rows: Iterable[HostRow]) -> list[HostCell]:
+    """The map of a plan or a run as the picture takes it."""
+    cells: list[HostCell] = []
+    for row in rows:
+        words = [(*text.split(" "), "", "")[:3] for text in row.containers]
+        containers = tuple((ident, mode == "active", state) for ident, mode, state in words)
+        cells.append(HostCell(row.host, row.state, containers))
+    return cells
+
+
+def shown_map(cells: Sequence[HostCell], title: str = "", moved: Collection[str] = ()) -> str:
+    """Markdown: the picture, and below it each host with its containers as text."""
+    caption = " · ".join(
+        f"{cell.host}: {', '.join(p for p, _, _ in cell.containers) or '-'}"
+        for cell in sorted(cells, key=lambda h: natural(h.host))
+    )
+    scales = len(caption) >= _LEAST_CAPTION
+    drawn = picture(map_svg(cells, title, moved, scales=scales), title or "hosts and containers")
+    return f"{drawn}\n\n{caption}"
+
+
+def shown_maps(before: Sequence[HostRow], after: Sequence[HostRow]) -> str:
+    """Markdown: the map before and after; who is on another host then is outlined.
+
+    Only the one after where both are too large for one metadata entry.
+    """
+    was = {ident: cell.host for cell in cells_of(before) for ident, _, _ in cell.containers}
+    now = {ident: cell.host for cell in cells_of(after) for ident, _, _ in cell.containers}
+    moved = {ident for ident, host in now.items() if was.get(ident) != host}
+    told = shown_map(cells_of(after), "after:", moved)
+    both = f"{shown_map(cells_of(before), 'before:')}\n\n{told}"
+    return both if len(both) < MOST_BYTES else told
+
+
+def map_svg(
+    hosts: Sequence[HostCell],
+    title: str = "",
+    moved: Collection[str] = (),
+    *,
+    scales: bool = True,
+) -> str:
+    """All hosts and containers in one view of at most 1920 × 1080; each id is a text of its own.
+
+    The letters are as large as the most that fits; more than fits at the smallest makes the
+    picture higher, which a viewer scales. Those that `moved` are outlined.
+    """
+    cells = sorted(hosts, key=lambda h: natural(h.host))
+    fit = _fit(cells)
+    boxes: dict[str, list[str]] = {"a": [], "s": [], "o": [], "d": [], "c": []}
+    panels: list[str] = []
+    texts: list[str] = []
+    x, y, in_row, row_height = _MARGIN, _TOP, 0, 0
+    for cell in cells:
+        if in_row == fit.columns:
+            x, y, in_row, row_height = _MARGIN, y + row_height, 0, 0
+        high = fit.panel_height(len(cell.containers))
+        row_height = max(row_height, high)
+        kind = "lost" if cell.state == "lost" else "p"
+        panels.append(
+            f'<rect class="{kind}" x="{x}" y="{y}" width="{fit.panel - 4}" height="{high - 4}"/>'
+        )
+        texts.append(
+            f'<text x="{x + 4}" y="{y + fit.font + 1}" font-weight="bold">{escape(_named(cell))}</text>'
+        )
+        for number, (processor, active, state) in enumerate(cell.containers):
+            left = x + 4 + (number % fit.per_row) * fit.wide
+            top = y + fit.line + (number // fit.per_row) * fit.line
+            box = f"M{left} {top}h{fit.wide - 2}v{fit.line - 2}h-{fit.wide - 2}z"
+            boxes[_box(active, state)].append(box)
+            if processor in moved:
+                boxes["c"].append(box)
+            texts.append(f'<text x="{left + 2}" y="{top + fit.font}">{escape(processor)}</text>')
+        x, in_row = x + fit.panel, in_row + 1
+    paths = "".join(f'<path class="{k}" d="{"".join(d)}"/>' for k, d in boxes.items() if d)
+    return svg_of(
+        fit.across(cells),
+        y + row_height + _MARGIN,
+        f"{_head(cells, title, bool(boxes['c']))}{''.join(panels)}{paths}"
+        f'<g font-size="{fit.font}">{"".join(texts)}</g>',
+        scales=scales and fit.across(cells) >= SCALED_FROM,
+    )
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A key of order: host-2 before host-10."""
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"([0-9]+)", name) if p]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    font: int
+    columns: int
+    panel: int
+    wide: int
+
+    @property
+    def line(self) -> int:
+        return self.font + 4
+
+    @property
+    def per_row(self) -> int:
+        return max(1, (self.panel - 10) // self.wide)
+
+    def panel_height(self, containers: int) -> int:
+        return self.line * (1 + math.ceil(containers / self.per_row)) + 8
+
+    def across(self, cells: Sequence[HostCell]) -> int:
+        used = min(self.columns, len(cells)) * self.panel + 2 * _MARGIN
+        return max(_LEAST_WIDTH, used)
+
+    def height(self, cells: Sequence[HostCell]) -> int:
+        high = _TOP + _MARGIN
+        for begin in range(0, len(cells), self.columns):
+            row = cells[begin : begin + self.columns]
+            high += max(self.panel_height(len(c.containers)) for c in row)
+        return high
+
+    def fills(self, cells: Sequence[HostCell]) -> float:
+        """The larger share of the width or the height that it takes."""
+        return max(self.across(cells) / WIDTH, self.height(cells) / HEIGHT)
+
+
+def _fit(cells: Sequence[HostCell]) -> _Fit:
+    """With the largest letters that fit the one that takes least room, else the lowest one."""
+    longest = max((len(p) for c in cells for p, _, _ in c.containers), default=1)
+    name = max((len(_named(c)) for c in cells), default=1)
+    most = max((len(c.containers) for c in cells), default=1)
+    room = WIDTH - 2 * _MARGIN
+    lowest: _Fit | None = None
+    for font in range(LARGEST_FONT, SMALLEST_FONT - 1, -1):
+        wide = math.ceil(longest * font * _GLYPH) + 6
+        least = max(math.ceil(name * font * _GLYPH) + 12, wide + 14)
+        fits: list[_Fit] = []
+        for columns in range(1, max(2, min(len(cells), room // least) + 1)):
+            panel = max(least, min(room // columns, most * wide + 14))
+            fit = _Fit(font, columns, panel, wide)
+            if lowest is None or fit.height(cells) < lowest.height(cells):
+                lowest = fit
+            fits += [fit] if fit.height(cells) <= HEIGHT else []
+        if fits:
+            return min(fits, key=lambda fit: (fit.fills(cells), fit.height(cells)))
+    assert lowest is not None
+    return lowest
+
+
+def _named(cell: HostCell) -> str:
+    plain = cell.state in ("alive", "last-seen", "unknown")
+    return cell.host if plain else f"{cell.host} {cell.state}"
+
+
+def _box(active: bool, state: str) -> str:
+    if state in ("running", "last-seen"):
+        return "a" if active else "s"
+    return "o" if state in ("starting", "reserved", "requesting", "stopping") else "d"
+
+
+def _head(cells: Sequence[HostCell], title: str, moved: bool) -> str:
+    count = sum(len(c.containers) for c in cells)
+    told = f"{title} {count} container{'s' * (count != 1)} on {len(cells)} host{'s' * (len(cells) != 1)}"
+    keys = [*zip("asod", _LEGEND, strict=True), *([("c", "moved")] if moved else [])]
+    drawn = [f'<text x="{_MARGIN}" y="26" font-size="18">{escape(told.strip())}</text>']
+    x = _MARGIN + 1
+    for kind, text in keys:
+        drawn.append(
+            f'<rect class="{kind}" x="{x}" y="40" width="20" height="18"/>'
+            f'<text x="{x + 27}" y="55" font-size="15">{text}</text>'
+        )
+        x += 51 + math.ceil(len(text) * 15 * _GLYPH)
+    return "".join(drawn)

@@ -1,0 +1,1 @@
+"""`reconcile`: steps back to the wanted placement."""

@@ -1,0 +1,289 @@
+"""What it takes to bring a job back to its wanted placement: steps with reasons. Pure.
+
+Wanted: each active has the job's number of standbys, everything runs, no standby that one
+of our failed runs spun up is left over, no two of a group share a host, and whoever is
+pinned is on its host. What the coordinator does by itself is told, not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, OURS, RUNNING
+from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.units.order import Kind, Step, Unit
+
+LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", "missing standby"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The placement that a job should have.
+
+    `standbys` of each active; None: the most that any active has of the job's own. `pins`
+    are processor → host. `ours`: standbys that failed runs of ours have left over. With
+    `no_extra` every standby that was spun up on request goes that isn't needed for the number.
+    """
+
+    standbys: int | None = None
+    pins: Mapping[str, str] = field(default_factory=dict[str, str])
+    ours: frozenset[str] = frozenset()
+    no_extra: bool = False
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What isn't as wanted and isn't ours to ask for: seen, and what to do."""
+
+    about: str
+    seen: str
+    to_do: str
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What is to be asked, in order, and what else was found."""
+
+    units: tuple[Unit, ...]
+    findings: tuple[Finding, ...]
+
+
+def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
+    """The steps from the job as it stands to the wanted placement; none when it is that.
+
+    A group that an action is under way in is left alone. Raises `Refused` for pins that
+    can't hold: unknown or lost, or two of a group on one host.
+    """
+    _check_pins(view, wanted)
+    world = _World.of(view, wanted.allowed)
+    findings: list[Finding] = []
+    units: list[Unit] = []
+    busy = {group_of(a.processor_id): a.uuid for a in (*view.actions, *view.queued)}
+    number = _number(view, wanted)
+    for active in sorted(p for p in view.processors if not is_standby(p)):
+        if active in busy:
+            findings.append(
+                Finding(active, f"action {busy[active]} is under way", "reconcile again after it")
+            )
+            continue
+        unwell = _unwell(view, active)
+        if unwell:
+            findings += unwell
+            continue
+        units += _left_over(world, active, number, wanted)
+        units += _shared(world, active, wanted, findings)
+        units += _pinned(world, active, wanted, findings)
+        units += _missing(world, active, number, findings)
+    findings += _localities(view)
+    return Reconciliation(tuple(units), tuple(findings))
+
+
+@dataclass
+class _World:
+    """The placement as it will be once the steps so far are done."""
+
+    view: JobView
+    at: dict[str, str]
+    free: dict[str, int | None]
+    allowed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, view: JobView, allowed: tuple[str, ...]) -> _World:
+        at = {p.processor_id: p.host for p in view.processors.values() if p.host is not None}
+        free = {name: host.free_memory_mb for name, host in view.hosts.items()}
+        return cls(view, at, free, allowed)
+
+    def members(self, active: str) -> list[str]:
+        return sorted(p for p in self.at if group_of(p) == active)
+
+    def standbys(self, active: str) -> list[str]:
+        return [p for p in self.members(active) if is_standby(p)]
+
+    def is_extra(self, processor_id: str) -> bool:
+        known = self.view.processors.get(processor_id)
+        return known is not None and known.extra
+
+    def go(self, processor_id: str, host: str | None) -> None:
+        size = self.view.container_memory_mb or 0
+        for name, change in ((self.at.pop(processor_id, None), size), (host, -size)):
+            known = self.free.get(name) if name is not None else None
+            if name is not None and known is not None:
+                self.free[name] = known + change
+        if host is not None:
+            self.at[processor_id] = host
+
+    def place_for(self, active: str, avoid: Collection[str] = ()) -> str | None:
+        """The legal host with room that has most free memory, fewest containers, first name."""
+        size = self.view.container_memory_mb or 0
+        taken = {self.at[p] for p in self.members(active)} | set(avoid)
+        legal = [
+            name
+            for name, host in self.view.hosts.items()
+            if host.state != LOST
+            and name not in taken
+            and (not self.allowed or name in self.allowed)
+            and ((free := self.free[name]) is None or free >= size)
+        ]
+        load = list(self.at.values())
+        return min(legal, key=lambda n: (-(self.free[n] or 0), load.count(n), n), default=None)
+
+
+def _number(view: JobView, wanted: Wanted) -> int:
+    if wanted.standbys is not None:
+        return wanted.standbys
+    own = [group_of(p) for p, known in view.processors.items() if is_standby(p) and not known.extra]
+    return max((own.count(group) for group in set(own)), default=0)
+
+
+def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[Unit]:
+    """Extra standbys that go: none that is needed for the number, the newest first."""
+    units: list[Unit] = []
+    for standby in reversed(world.standbys(active)):
+        ours = standby in wanted.ours
+        if not world.is_extra(standby) or not (ours or wanted.no_extra):
+            continue
+        if len(world.standbys(active)) <= number:
+            break
+        why = (
+            "a run of ours that didn't end well spun it up" if ours else "it was spun up on request"
+        )
+        step = Step("remove", Kind.STOP_STANDBY, standby)
+        units.append(Unit(standby, LEFT_OVER, f"{why}; {number} standbys are wanted", (step,)))
+        world.go(standby, None)
+    return units
+
+
+def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+    """Who leaves a host that two of the group are on: not who is pinned there, rather a standby."""
+    units: list[Unit] = []
+    pins = {wanted.pins[p] for p in world.members(active) if p in wanted.pins}
+    for host in sorted({world.at[p] for p in world.members(active)}):
+        there = [p for p in world.members(active) if world.at[p] == host]
+        stays = min(there, key=lambda p: (wanted.pins.get(p) != host, is_standby(p), p))
+        for pid in there:
+            if pid == stays:
+                continue
+            why = f"it is on {host} as {stays} of its group is"
+            pin = wanted.pins.get(pid)
+            free = pin is not None and pin not in {world.at[p] for p in world.members(active)}
+            to = pin if free else world.place_for(active, pins) or world.place_for(active)
+            if to is None:
+                findings.append(_no_host(pid, why))
+                continue
+            units.append(_place(pid, to, SHARED_HOST, why))
+            world.go(pid, to)
+    return units
+
+
+def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+    units: list[Unit] = []
+    moving = [p for p in world.members(active) if p in wanted.pins]
+    for pid in sorted(moving, key=lambda p: (is_standby(p), p)):
+        host = wanted.pins[pid]
+        if world.at[pid] == host:
+            continue
+        for other in world.members(active):
+            if other == pid or world.at[other] != host:
+                continue
+            away = world.place_for(active, avoid=[host, *wanted.pins.values()])
+            away = away or world.place_for(active, avoid=[host])
+            if away is None:
+                findings.append(_no_host(other, f"{pid} is wanted on {host}, where it is"))
+                break
+            units.append(_place(other, away, PINNED, f"{pid} is wanted on {host}, where it is"))
+            world.go(other, away)
+        else:
+            units.append(_place(pid, host, PINNED, f"wanted on {host}, it is on {world.at[pid]}"))
+            world.go(pid, host)
+    return units
+
+
+def _missing(world: _World, active: str, number: int, findings: list[Finding]) -> list[Unit]:
+    units: list[Unit] = []
+    has = len(world.standbys(active))
+    if has < number and world.view.coordinator != OURS:
+        findings.append(
+            Finding(
+                active,
+                f"{has} standbys, {number} are wanted; Samza's AM has no standby on request",
+                "deploy the job with its replication factor again",
+            )
+        )
+        return units
+    for one in range(has, number):
+        host = world.place_for(active)
+        if host is None:
+            findings.append(_no_host(active, f"{one} standbys, {number} are wanted"))
+            break
+        step = Step(f"spin_up_{one}", Kind.START_STANDBY, active, host)
+        units.append(Unit(active, MISSING, f"{one} standbys, {number} are wanted", (step,)))
+        world.go(f"{active}-new-{one}", host)
+    return units
+
+
+def _place(processor_id: str, host: str, what: str, why: str) -> Unit:
+    step = Step(f"place_on_{host}", Kind.PLACE, processor_id, host)
+    if is_standby(processor_id):
+        return Unit(processor_id, what, why, (step,))
+    verified = Step("processes", Kind.WAIT_PROCESSING, processor_id)
+    return Unit(processor_id, what, why, (step, verified))
+
+
+def _unwell(view: JobView, active: str) -> list[Finding]:
+    """Members that don't run: the coordinator starts them by itself, and nothing is asked meanwhile."""
+    found = [
+        p
+        for _, p in sorted(view.processors.items())
+        if group_of(p.processor_id) == active and p.state not in (RUNNING, LAST_SEEN_STATE)
+    ]
+    return [
+        Finding(p.processor_id, f"it is {p.state} on {p.host or 'no host'}", _WAIT) for p in found
+    ]
+
+
+def _localities(view: JobView) -> list[Finding]:
+    return [
+        Finding(
+            p.processor_id,
+            f"it runs on {p.host}, the coordinator stream says {p.last_seen_host}",
+            "restart_container writes it anew; after a failover it agrees within seconds",
+        )
+        for _, p in sorted(view.processors.items())
+        if _disagrees(p)
+    ]
+
+
+def _disagrees(processor: ProcessorView) -> bool:
+    known, host = processor.last_seen_host, processor.host
+    return processor.state == RUNNING and known is not None and host is not None and known != host
+
+
+_WAIT = "the coordinator starts it by itself; reconcile again, or samza-dagster status says why not"
+
+
+def _no_host(processor_id: str, why: str) -> Finding:
+    return Finding(
+        processor_id,
+        f"{why}; no legal host has room for it",
+        "one more host that is alive and has no container of its group",
+    )
+
+
+def _check_pins(view: JobView, wanted: Wanted) -> None:
+    taken: dict[tuple[str, str], str] = {}
+    for pid, host in sorted(wanted.pins.items()):
+        seen = ""
+        if pid not in view.processors:
+            seen = f"no processor {pid}; there are {', '.join(sorted(view.processors))}"
+        elif host not in view.hosts:
+            seen = f"no host {host}; there are {', '.join(sorted(view.hosts))}"
+        elif view.hosts[host].state == LOST:
+            seen = f"{host} is lost"
+        elif (other := taken.setdefault((group_of(pid), host), pid)) != pid:
+            seen = f"{other} of the same group is wanted there too"
+        if seen:
+            raise Refused(f"reconcile: {pid} on {host}", seen=seen, fix="another pin, or none")

@@ -1,0 +1,1 @@
+"""Work on several containers: units of steps, carried out several at once."""

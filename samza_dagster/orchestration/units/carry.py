@@ -1,0 +1,316 @@
+"""Carries out units of steps: several at once, each request asked once, none left behind unsaid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import dagster as dg
+
+from samza_dagster.errors import DeadlineExceeded, InvalidInput, SamzaDagsterError
+from samza_dagster.model import PlacementResponse
+from samza_dagster.orchestration.follow import root_run_id
+from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.requests import request_uuid, standing
+from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
+from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
+from samza_dagster.orchestration.units.progress import Limits, Progress, any_of, subject
+from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor, look, told
+from samza_dagster.orchestration.waits.continuation import seen_before
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat
+from samza_dagster.placement import texts
+
+POLL_S = 0.3
+LAG_EVERY_MS = 2_000
+IN_RUN_GAP_MS = 15_000
+VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
+SEEN_IS_GOOD_FOR_MS = 600_000
+
+
+class Carrier:
+    """Units of one run. `prefix` begins the names of their steps, of which uuids are made.
+
+    A unit whose request fails has failed: a re-execution of the run asks anew, this run
+    doesn't. After a failure nothing begins, and what is asked is followed to its end.
+    """
+
+    def __init__(
+        self,
+        context: dg.OpExecutionContext,
+        client: Placement,
+        prefix: str,
+        limits: Limits,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._root = root_run_id(context)
+        self._prefix = prefix
+        self._limits = limits
+        self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
+        self._seen: Met | None = seen_before(context)
+        self._beat = Heartbeat(context.log.info, now_ms)
+        self._lags: Mapping[str, int | None] = {}
+        self._lags_at_ms: int | None = None
+        self._told: set[tuple[str, str, int]] = set()
+        self.progress: list[Progress] = []
+
+    def carry(self, units: Sequence[Unit], at_once: int) -> Wait | None:
+        """Does all of it; returns what is waited for when the run is to end with a wait.
+
+        `progress` tells how each unit ended. A cancelled run asks that what was only
+        reserved is given back, and says what goes on.
+        """
+        self.progress = [Progress(unit) for unit in units]
+        quiet_since = self._monotonic()
+        try:
+            while True:
+                moved = self._begin(at_once)
+                running = [one for one in self.progress if one.state is State.RUNNING]
+                if not running:
+                    return None
+                for one in running:
+                    moved = self._advance(one) or moved
+                if moved:
+                    quiet_since = self._monotonic()
+                    continue
+                waits = [one.wait for one in running if one.wait is not None]
+                if len(waits) == len(running):
+                    if any(one.state is State.FAILED for one in self.progress):
+                        self._let_go(running)
+                        return None
+                    if self._monotonic() - quiet_since >= self._limits.in_run_s:
+                        return any_of(waits)
+                self._sleep(POLL_S)
+        except dg.DagsterExecutionInterruptedError:
+            self._hand_back()
+            raise
+
+    def _begin(self, at_once: int) -> bool:
+        states = {number: one.state for number, one in enumerate(self.progress)}
+        chosen = may_begin([one.unit for one in self.progress], states, at_once)
+        for number in chosen:
+            one = self.progress[number]
+            one.state = State.RUNNING
+            self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
+        return bool(chosen)
+
+    def _advance(self, one: Progress) -> bool:
+        """One look at a unit; whether it went on."""
+        step = one.step
+        if step is None:
+            one.state = State.DONE
+            self._context.log.info(f"{one.unit.processor}: done")
+            return True
+        try:
+            if step.kind is Kind.WAIT_WARM:
+                return self._warm(one, step)
+            if step.kind is Kind.WAIT_PROCESSING:
+                return self._processing(one, step)
+            return self._request(one, step)
+        except DeadlineExceeded:
+            return False
+        except SamzaDagsterError as error:
+            self._fail(one, f"{step.name}: {error}")
+            return True
+
+    def _request(self, one: Progress, step: Step) -> bool:
+        if not one.uuid:
+            self._ask(one, step)
+        wait_s = min(POLL_S, self._limits.timeout_s)
+        try:
+            response = self._client.wait(
+                one.uuid, timeout_s=wait_s, on_response=lambda r: self._tell(one, step, r)
+            )
+        except DeadlineExceeded:
+            if self._monotonic() >= one.deadline:
+                self._fail(
+                    one,
+                    f"{step.name}: request {one.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
+                    " the coordinator goes on with it: re-execute this run from failure to follow",
+                )
+                return True
+            raise
+        self._tell(one, step, response)
+        uuid, one.uuid = one.uuid, ""
+        self._row(one, step, response.status_code.value, response.response_message, uuid)
+        if response.status_code.value != "SUCCEEDED":
+            self._fail(
+                one, f"{step.name}: {response.status_code.value}: {response.response_message}"
+            )
+            return True
+        if step.kind is Kind.START_STANDBY:
+            one.standby = started_standby(response.response_message)
+            one.standby_since_ms = response.timestamp
+        elif step.kind is Kind.STOP_STANDBY:
+            one.standby_until_ms = response.timestamp
+        elif step.processor == one.unit.processor:
+            one.moved_at_ms = response.timestamp
+            if one.stopped_at_ms is not None:
+                one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
+        one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
+        return True
+
+    def _ask(self, one: Progress, step: Step) -> None:
+        client, processor = self._client, subject(one, step)
+        asked = standing(client, self._root, self._name(one, step), processor)
+        one.uuid = asked.uuid
+        one.deadline, one.stopped_at_ms = self._monotonic() + self._limits.timeout_s, None
+        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
+            note_spin_up(self._context, asked.uuid)
+        if asked.response is not None:
+            return
+        again = "" if asked.destination is None else " (it was asked before)"
+        self._context.log.info(
+            f"{one.unit.processor}: {step.name}: asking {processor} → {step.destination or '-'},"
+            f" request {asked.uuid}, attempt {asked.attempt + 1}{again}"
+        )
+        expiry = self._limits.request_expiry_s
+        try:
+            if step.kind is Kind.START_STANDBY:
+                client.start_standby(
+                    processor, step.destination, request_expiry_s=expiry, uuid=asked.uuid
+                )
+            elif step.kind is Kind.STOP_STANDBY:
+                client.stop_standby(processor, uuid=asked.uuid)
+            else:
+                client.place(processor, step.destination, request_expiry_s=expiry, uuid=asked.uuid)
+        except InvalidInput:
+            one.uuid = ""
+            if one.at == 0 or self._now_ms() >= one.step_done_ms + VIEW_LAGS_MS:
+                raise
+            raise DeadlineExceeded("the view", seen="it may not yet show the step before") from None
+        except SamzaDagsterError:
+            one.uuid = ""
+            raise
+
+    def _warm(self, one: Progress, step: Step) -> bool:
+        """Looks at the standby's lag; passed as well when what comes after it was asked before."""
+        standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
+        following = one.unit.steps[one.at + 1]
+        later = standing(
+            self._client, self._root, self._name(one, following), subject(one, following)
+        )
+        if later.destination is not None:
+            one.at, one.wait = one.at + 1, None
+            return True
+        if one.wait is None:
+            deadline = self._catch_up_deadline(one, now_ms)
+            steady_s = limits.steady_s if step.processor == NEW else 0.0
+            one.wait = Wait((standby,), limits.lag_limit, steady_s, deadline, 0, "")
+        lags = self._look(now_ms)
+        one.watched = look(one.wait, one.watched, lags, now_ms, IN_RUN_GAP_MS)
+        since = one.watched.since_ms.get(standby)
+        steady = since is not None and now_ms - since >= one.wait.steady_s * 1000
+        if steady or (since is not None and self._was_steady(standby, now_ms)):
+            self._row(one, step, "warm", told(one.wait, one.watched, lags))
+            one.at, one.wait, one.watched = one.at + 1, None, None
+            return True
+        line = told(one.wait, one.watched, lags)
+        if standby not in self._client.view().processors:
+            self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
+            return True
+        if now_ms >= one.wait.deadline_ms:
+            self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {line}")
+            return True
+        self._beat("steady" if since is not None else "behind", line)
+        return False
+
+    def _processing(self, one: Progress, step: Step) -> bool:
+        limit_s, since_ms = self._limits.verify_timeout_s, one.moved_at_ms
+        if not limit_s or since_ms is None:
+            one.at += 1
+            return True
+        one.deadline = one.deadline or self._monotonic() + limit_s
+        if self._client.processing(step.processor, since_ms).processing:
+            self._row(one, step, "processes", "an input offset grew in a commit since its start")
+            one.at, one.deadline = one.at + 1, 0.0
+            return True
+        if self._monotonic() >= one.deadline:
+            self._fail(
+                one,
+                f"{step.name}: {step.processor} doesn't process within {limit_s:g} s:"
+                " look at its log, or give verify_timeout_s 0 if its input is idle",
+            )
+            return True
+        return False
+
+    def _catch_up_deadline(self, one: Progress, now_ms: int) -> int:
+        bound = round(self._limits.catch_up.timeout_s * 1000)
+        if self._context.run.parent_run_id is not None:
+            return now_ms + bound  # a re-execution is there to wait on
+        if one.standby_since_ms is not None:
+            return one.standby_since_ms + bound
+        return now_ms + bound if self._seen is None else self._seen.deadline_ms
+
+    def _was_steady(self, standby: str, now_ms: int) -> bool:
+        seen = self._seen
+        return (
+            seen is not None
+            and standby in seen.steady_ms
+            and now_ms - seen.at_ms <= SEEN_IS_GOOD_FOR_MS
+        )
+
+    def _look(self, now_ms: int) -> Mapping[str, int | None]:
+        if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
+            self._lags, self._lags_at_ms = lags_by_processor(self._client.lag()), now_ms
+        return self._lags
+
+    def _fail(self, one: Progress, why: str) -> None:
+        one.state, one.why_failed, one.wait, one.uuid = State.FAILED, why, None, ""
+        self._context.log.error(f"{one.unit.processor}: {why}")
+
+    def _let_go(self, running: Sequence[Progress]) -> None:
+        for one in running:
+            one.state, one.wait = State.WAITING, None
+            self._context.log.info(f"{one.unit.processor}: left waiting: another one has failed")
+
+    def _hand_back(self) -> None:
+        """Of a cancelled run: ends what was only asked or reserved, and tells the rest."""
+        for one in self.progress:
+            if one.state is not State.RUNNING:
+                continue
+            told_of = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
+            if one.uuid:
+                told_of = self._cancel(one.uuid)
+            self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
+
+    def _cancel(self, uuid: str) -> str:
+        if self._client.view().coordinator != OURS:
+            return f"request {uuid} goes on: Samza's wire has no cancel"
+        try:
+            self._client.cancel(uuid, uuid=request_uuid(self._root, f"cancel/{uuid}", 0))
+        except SamzaDagsterError as error:
+            return f"request {uuid} goes on: {error}"
+        return f"asked that request {uuid} ends: nothing of it was stopped yet"
+
+    def _name(self, one: Progress, step: Step) -> str:
+        return f"{self._prefix}/{one.unit.processor}/{step.name}"
+
+    def _tell(self, one: Progress, step: Step, response: PlacementResponse) -> None:
+        said = (response.uuid, response.response_message, response.timestamp)
+        if said in self._told:
+            return
+        self._told.add(said)
+        if response.response_message == texts.STOP_IN_PROGRESS:
+            one.stopped_at_ms = response.timestamp
+        self._context.log.info(
+            f"{one.unit.processor}: {step.name}: {response.status_code.value}:"
+            f" {response.response_message}"
+        )
+
+    def _row(self, one: Progress, step: Step, status: str, text: str, uuid: str = "") -> None:
+        one.rows.append(
+            {
+                "container": one.unit.processor,
+                "step": step.name,
+                "what": step.told(),
+                "status": status,
+                "message": text,
+                "request": uuid or None,
+            }
+        )

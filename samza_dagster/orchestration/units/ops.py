@@ -1,0 +1,155 @@
+"""The ops that work on several containers share: how a plan is told, carried out and left."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.downtime import expected_downtime
+from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
+from samza_dagster.orchestration.follow import map_metadata
+from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.planning import PLAN, PREVIEW
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.units.carry import Carrier
+from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
+from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.orchestration.units.progress import Progress
+from samza_dagster.orchestration.units.tables import (
+    failures_text,
+    outcomes_table,
+    plan_markdown,
+    plan_table,
+    standby_cost,
+    steps_table,
+)
+from samza_dagster.orchestration.waits.continuation import suspend
+
+OUTS = {
+    PLAN: dg.Out(UnitsPlan, is_required=False, description="What the next op carries out."),
+    PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
+}
+
+
+def told_plan(
+    context: dg.OpExecutionContext, plan: UnitsPlan, asked: dict[str, Any], *, dry_run: bool
+) -> Iterator[dg.Output[Any]]:
+    """The plan as the op's output: to be carried out, or on a dry run as text alone."""
+    text = plan_markdown(plan)
+    if dry_run:
+        text = f"{text}\n\n{expected_downtime(context.instance, plan.job)}"
+    context.log.info(text)
+    metadata: dict[str, Any] = {
+        "plan_table": plan_table(plan),
+        "what": dg.MetadataValue.md(text),
+        "coordinator": plan.coordinator,
+        "containers": len(plan.units),
+    }
+    if dry_run:
+        yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
+        return
+    record = {"asked": asked, "plan": plan.to_json()}
+    yield dg.Output(plan, PLAN, metadata={**metadata, "plan_record": dg.MetadataValue.json(record)})
+
+
+def refusals(client: Placement, units: tuple[Unit, ...]) -> list[str]:
+    """What the client's own rules say against the first request of each unit."""
+    found: list[str] = []
+    for unit in units:
+        first = next((step for step in unit.steps if step.kind in _ASKS), None)
+        if first is None:
+            continue
+        refusal = _refusal(client, first)
+        if refusal:
+            found.append(f"{unit.processor}: {refusal}")
+    return found
+
+
+def carry_out_units(
+    context: dg.OpExecutionContext, client: Placement, plan: UnitsPlan
+) -> list[Progress] | None:
+    """Carries the plan out; None when the run is to end with a wait that a sensor goes on with.
+
+    Raises `dg.Failure` with what failed and what is left.
+    """
+    carrier = Carrier(context, client, f"{plan.what}/{plan.subject}", plan.limits)
+    try:
+        wait = carrier.carry(plan.units, plan.at_once)
+    except dg.DagsterExecutionInterruptedError:
+        _settle_standbys(context, client, plan, carrier.progress)
+        raise
+    if wait is not None:
+        suspend(context, wait)
+        return None
+    if any(one.state is not State.DONE for one in carrier.progress):
+        left = _settle_standbys(context, client, plan, carrier.progress)
+        raise dg.Failure(
+            description=f"{plan.what} {plan.subject}: {failures_text(carrier.progress)}",
+            metadata={
+                "outcomes": outcomes_table(carrier.progress),
+                "steps": steps_table(carrier.progress),
+                "extra_standbys": left or "none",
+                "fix": "re-execute this run from failure: what is done is found done, what failed"
+                " is asked anew; a new run makes a new plan",
+                **map_metadata(plan.before, host_map(client.view())),
+            },
+            allow_retries=False,
+        )
+    return carrier.progress
+
+
+def outcome_metadata(
+    client: Placement, plan: UnitsPlan, progress: list[Progress]
+) -> dict[str, Any]:
+    """What was done, for how long actives were down, and what standbys for it cost."""
+    view = client.view()
+    downs = [one.down_s for one in progress if one.down_s is not None]
+    via = {one.unit.processor for one in progress if one.standby is not None}
+    ends = [replica.end_offset for replica in client.lag() if replica.processor_id in via]
+    metadata: dict[str, Any] = {
+        "outcomes": outcomes_table(progress),
+        "steps": steps_table(progress),
+        **map_metadata(plan.before, host_map(view)),
+        **standby_cost(progress, view, sum(ends)),
+    }
+    if downs:
+        metadata["move_longest_stop_and_start_seconds"] = max(downs)
+    return metadata
+
+
+def _settle_standbys(
+    context: dg.OpExecutionContext, client: Placement, plan: UnitsPlan, progress: list[Progress]
+) -> str:
+    """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
+    told: list[str] = []
+    for one in progress:
+        if one.standby is None or one.standby_until_ms is not None or one.state is State.DONE:
+            continue
+        if plan.if_it_fails != REMOVE:
+            told.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
+            continue
+        step = f"remove_standby/{one.standby}"
+        try:
+            remove_standby(context, client, one.standby, step=step, timeout_s=plan.limits.timeout_s)
+            told.append(f"{one.standby} is removed again")
+        except SamzaDagsterError as error:
+            told.append(f"{one.standby}: {error}")
+    for line in told:
+        context.log.warning(line)
+    return "; ".join(told)
+
+
+_ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
+
+
+def _refusal(client: Placement, step: Step) -> str | None:
+    if step.kind is Kind.PLACE:
+        return client.plan(step.processor, step.destination).refusal
+    kind = RequestKind(step.kind.value)
+    if step.kind is Kind.START_STANDBY:
+        return client.plan_own(kind, step.processor, step.destination).refusal
+    return client.plan_own(kind, step.processor).refusal

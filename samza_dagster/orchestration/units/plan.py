@@ -1,0 +1,101 @@
+"""Work on several containers as it is asked for, and the plan that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import Field
+
+from samza_dagster.orchestration.config import DAY_S, RunConfig
+from samza_dagster.orchestration.moves import CatchUp, HostRow
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.units.order import Unit
+from samza_dagster.orchestration.units.progress import Limits
+
+MOST_AT_ONCE = 64
+
+
+class SeveralConfig(RunConfig):
+    """What work on several containers is told."""
+
+    at_once: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Containers that are worked on at a time. Never two of a group.",
+    )
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**9,
+        description="Records that a standby may be behind in any store to count as warm. Empty: "
+        "the policy's.",
+    )
+    steady_s: int = Field(
+        default=30,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that a new standby's lag must stay small.",
+    )
+    catch_up_timeout_s: int = Field(
+        default=3_600,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that a new standby may take from its start until its lag is steady.",
+    )
+
+    def limits(self, policies: PlacementPolicies) -> Limits:
+        """Bounds of the work: what the config says, else the policy's."""
+
+        def given(value: int | None, policy: int) -> float:
+            return float(policy if value is None else value)
+
+        lag = policies.lag_limit if self.lag_limit is None else self.lag_limit
+        return Limits(
+            request_expiry_s=given(self.request_expiry_s, policies.request_expiry_s),
+            timeout_s=given(self.timeout_s, policies.timeout_s),
+            verify_timeout_s=given(self.verify_timeout_s, policies.verify_timeout_s),
+            catch_up=CatchUp(lag, float(self.steady_s), float(self.catch_up_timeout_s)),
+            in_run_s=float(policies.wait_in_run_s),
+        )
+
+
+@dataclass(frozen=True)
+class UnitsPlan:
+    """Units of work on a job, decided before anything is asked.
+
+    `what` names the work; `subject` is the host that is drained, or empty.
+    """
+
+    what: str
+    subject: str
+    job: str
+    coordinator: str
+    units: tuple[Unit, ...]
+    at_once: int
+    limits: Limits
+    before: tuple[HostRow, ...]
+    if_it_fails: str = "keep"
+
+    def to_json(self) -> dict[str, Any]:
+        """As the run's record keeps it."""
+        return {**asdict(self), "units": [unit.to_json() for unit in self.units]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> UnitsPlan:
+        """The plan of a record."""
+        limits: dict[str, Any] = {
+            **data["limits"],
+            "catch_up": CatchUp(**data["limits"]["catch_up"]),
+        }
+        fields: dict[str, Any] = {
+            **data,
+            "units": tuple(Unit.from_json(unit) for unit in data["units"]),
+            "limits": Limits(**limits),
+            "before": tuple(
+                HostRow(r["host"], r["state"], tuple(r["containers"])) for r in data["before"]
+            ),
+        }
+        return cls(**fields)

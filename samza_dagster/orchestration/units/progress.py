@@ -1,0 +1,64 @@
+"""One unit as far as it is carried out, and the bounds that it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.units.order import NEW, State, Step, Unit
+from samza_dagster.orchestration.waits.conditions import Wait, Watched
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
+
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
+    catch_up: CatchUp
+    in_run_s: float
+
+
+@dataclass
+class Progress:
+    """One unit as far as it is carried out. `rows` has a line for each step that ended."""
+
+    unit: Unit
+    state: State = State.WAITING
+    at: int = 0
+    standby: str | None = None
+    standby_since_ms: int | None = None
+    standby_until_ms: int | None = None
+    uuid: str = ""
+    deadline: float = 0.0
+    wait: Wait | None = None
+    watched: Watched | None = None
+    moved_at_ms: int | None = None
+    step_done_ms: int = 0
+    stopped_at_ms: int | None = None
+    down_s: float | None = None
+    why_failed: str = ""
+    rows: list[dict[str, str | float | None]] = field(
+        default_factory=list[dict[str, str | float | None]]
+    )
+
+    @property
+    def step(self) -> Step | None:
+        """What it is at; None past its last one."""
+        return self.unit.steps[self.at] if self.at < len(self.unit.steps) else None
+
+
+def subject(one: Progress, step: Step) -> str:
+    """Whom a step is about."""
+    return (one.standby or NEW) if step.processor == NEW else step.processor
+
+
+def any_of(waits: Sequence[Wait]) -> Wait:
+    """One wait for whichever of them comes first."""
+    first = waits[0]
+    who = tuple(sorted({name for wait in waits for name in wait.who}))
+    deadline = min(wait.deadline_ms for wait in waits)
+    steady_s = max(wait.steady_s for wait in waits)
+    return Wait(who, first.limit, steady_s, deadline, 0, "")

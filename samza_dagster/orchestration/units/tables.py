@@ -1,0 +1,111 @@
+"""What work on several containers shows: its plan, its steps, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.tables import map_markdown, table
+from samza_dagster.orchestration.units.order import State
+from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.orchestration.units.progress import Progress
+
+STEPS = ("container", "step", "what", "status", "message", "request")
+OUTCOMES = ("container", "what", "why", "state", "down_seconds", "failed")
+
+
+def plan_markdown(plan: UnitsPlan) -> str:
+    """The plan for a person: each unit, why, and its steps in order."""
+    about = f" of `{plan.subject}`" if plan.subject else ""
+    lines = [f"**{plan.what}**{about} of `{plan.job}`: {len(plan.units)} containers", ""]
+    if plan.units:
+        lines += ["| | container | what | why | steps |", "|---|---|---|---|---|"]
+    for number, unit in enumerate(plan.units, start=1):
+        steps = "; ".join(step.told() for step in unit.steps)
+        lines.append(f"| {number} | {unit.processor} | {unit.what} | {unit.why} | {steps} |")
+    catch_up = plan.limits.catch_up
+    lines += [
+        "",
+        f"At most {plan.at_once} at a time, never two of a group; nothing begins after a failure.",
+        f"Warm is at most {catch_up.lag_limit:,} records behind, a new standby for"
+        f" {catch_up.steady_s:g} s (within {catch_up.timeout_s:g} s).",
+        "",
+        map_markdown(plan.before),
+    ]
+    return "\n".join(lines)
+
+
+def plan_table(plan: UnitsPlan) -> dg.TableMetadataValue:
+    """The same as a table."""
+    rows = [
+        {
+            "container": unit.processor,
+            "what": unit.what,
+            "why": unit.why,
+            "steps": "; ".join(step.told() for step in unit.steps),
+        }
+        for unit in plan.units
+    ]
+    return table(rows, ("container", "what", "why", "steps"))
+
+
+def steps_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
+    """Every step that ended, container by container."""
+    return table([row for one in progress for row in one.rows], STEPS)
+
+
+def outcomes_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
+    """How each container's unit ended."""
+    rows = [
+        {
+            "container": one.unit.processor,
+            "what": one.unit.what,
+            "why": one.unit.why,
+            "state": one.state.value,
+            "down_seconds": one.down_s,
+            "failed": one.why_failed or None,
+        }
+        for one in progress
+    ]
+    return table(rows, OUTCOMES)
+
+
+def failures_text(progress: Sequence[Progress]) -> str:
+    """What failed, and who wasn't begun or is left waiting."""
+    failed = "; ".join(
+        f"{one.unit.processor}: {one.why_failed}" for one in progress if one.state is State.FAILED
+    )
+    left = [one.unit.processor for one in progress if one.state is State.WAITING]
+    return failed + (f"; not begun or left waiting: {', '.join(left)}" if left else "")
+
+
+def standby_cost(
+    progress: Sequence[Progress], view: JobView, records: int
+) -> dict[str, str | float]:
+    """What the standbys cost that were there for their moves only, against permanent ones.
+
+    `records` is what their changelogs held: the most that was replayed.
+    """
+    lived = [
+        (one.standby_until_ms - one.standby_since_ms) / 1000
+        for one in progress
+        if one.standby_since_ms is not None and one.standby_until_ms is not None
+    ]
+    if not lived:
+        return {"just_in_time_standbys": 0}
+    memory = view.container_memory_mb
+    seconds = sum(lived)
+    told: dict[str, str | float] = {
+        "just_in_time_standbys": len(lived),
+        "standby_seconds": round(seconds, 3),
+        "records_replayed_at_most": records,
+    }
+    if memory is not None:
+        told["standby_memory"] = f"{memory * seconds / 3600:,.1f} MiB·h in {len(lived)} standbys"
+        told["permanent_standbys_instead"] = (
+            f"{memory * len(lived):,} MiB all the time, {memory * len(lived) * 24:,} MiB·h a day, and"
+            " each record applied as it is written; moves would need no wait"
+        )
+    return told

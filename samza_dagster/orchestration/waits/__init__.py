@@ -1,0 +1,1 @@
+"""Waiting without a worker: what is waited for, and who goes on."""

@@ -1,0 +1,268 @@
+"""A run that waits long ends, and a sensor continues it: waiting holds no worker and no slot.
+
+The run that waits ends as SUCCESS with what it waits for in its tags; the sensor looks at
+the lags of all that wait in one read and launches the run that goes on: same job, same
+config, same root, so what was asked before is found answered and passes at once.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
+
+import json
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import dagster as dg
+
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import JOB, PARTITION
+from samza_dagster.orchestration.waits.conditions import (
+    Met,
+    Wait,
+    Watched,
+    lags_by_processor,
+    look,
+    met,
+    read_met,
+    read_wait,
+    told,
+)
+
+WAITS_FOR = "samza/waits_for"
+WAITING = "samza/waiting"
+CONTINUES = "samza/continues"
+MET = "samza/met"
+CANCELLED = "samza/cancelled"
+YES, CONTINUED, GIVEN_UP = "yes", "continued", "cancelled"
+
+SENSOR = "continuations"
+MOST_LOOKED_AT = 2_000
+MOST_LAUNCHED = 25
+GAP_MS = 60_000
+TOLD = 20
+_OF_ONE_RUN = (WAITS_FOR, WAITING, CONTINUES, MET, CANCELLED)
+
+
+def suspend(context: dg.OpExecutionContext, wait: Wait) -> Wait:
+    """Tags this run, which is about to end, with what its chain waits for; the wait as tagged.
+
+    It becomes the newest wait of its chain. Until the run has ended as SUCCESS the sensor
+    passes it over, so a worker that is killed before that is re-executed as any other.
+    """
+    root = root_run_id(context)
+    runs = context.instance.get_runs(dg.RunsFilter(tags={ROOT: root}))
+    known = (read_wait(run.tags.get(WAITS_FOR)) for run in runs)
+    made = replace(
+        wait,
+        number=1 + max((one.number for one in known if one is not None), default=0),
+        run=context.run.run_id,
+    )
+    tags = {ROOT: root, WAITS_FOR: made.to_text(), WAITING: YES}
+    context.instance.add_run_tags(context.run.run_id, tags)
+    context.log.info(
+        f"waiting for {', '.join(made.who)} goes on without a run: sensor {SENSOR} continues this"
+        f" one (chain {root}, wait {made.number}); this run ends as SUCCESS and the ops after this"
+        " one are skipped. To give up: job cancel_waiting"
+    )
+    return made
+
+
+def seen_before(context: dg.OpExecutionContext) -> Met | None:
+    """What the sensor saw before it launched this run; None in any other, also a re-execution."""
+    if context.run.parent_run_id is not None:
+        return None
+    return read_met(context.run.tags.get(MET))
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """By root: since when the replicas of its wait have been steady; `asked`: to be launched."""
+
+    job: str
+    watched: Mapping[str, Watched]
+    asked: frozenset[str] = frozenset()
+
+    def to_text(self) -> str:
+        """As Dagster keeps it: bounded by the number of waits that are looked at."""
+        kept = {root: [one.at_ms, dict(one.since_ms)] for root, one in self.watched.items()}
+        text = {"version": 1, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
+        return json.dumps(text, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, text: str | None, job: str) -> "Cursor":
+        """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
+        try:
+            data = cast("dict[str, Any]", json.loads(text) if text else {})
+            if data.get("version") != 1 or data.get("job") != job:
+                return cls(job, {})
+            kept = cast("dict[str, Any]", data["watched"])
+            watched = {
+                str(root): Watched({str(k): int(v) for k, v in since.items()}, int(at_ms))
+                for root, (at_ms, since) in kept.items()
+            }
+            asked = frozenset(str(root) for root in data["asked"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(job, {})
+        return cls(job, watched, asked)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run that waits, and what for."""
+
+    root: str
+    wait: Wait
+    run: dg.DagsterRun
+
+
+def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
+    """The newest wait of each chain of this job, oldest run first.
+
+    Those that a newer wait of the same chain has replaced are marked as continued, those
+    that somebody cancelled as given up: neither is looked at again.
+    """
+    tags = {JOB: job, WAITING: YES}
+    runs = instance.get_runs(
+        dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.SUCCESS]),
+        limit=MOST_LOOKED_AT,
+        ascending=True,
+    )
+    newest: dict[str, Waiting] = {}
+    for run in runs:
+        wait = read_wait(run.tags.get(WAITS_FOR))
+        if wait is None or wait.run != run.run_id:
+            continue  # a re-execution carries its parent's tags
+        root = run.tags.get(ROOT, run.run_id)
+        other = newest.get(root)
+        if other is not None and other.wait.number > wait.number:
+            instance.add_run_tags(run.run_id, {WAITING: CONTINUED})
+            continue
+        if other is not None:
+            instance.add_run_tags(other.run.run_id, {WAITING: CONTINUED})
+        newest[root] = Waiting(root, wait, run)
+    for one in list(newest.values()):
+        if CANCELLED in one.run.tags:
+            instance.add_run_tags(one.run.run_id, {WAITING: GIVEN_UP})
+            del newest[one.root]
+    return list(newest.values())
+
+
+def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
+    """The run that goes on: one for each wait of a chain, whoever asks how often."""
+    tags = {
+        key: value
+        for key, value in one.run.tags.items()
+        if key not in _OF_ONE_RUN and (not key.startswith("dagster/") or key == PARTITION)
+    }
+    return dg.RunRequest(
+        run_key=f"{one.root}/{one.wait.number}",
+        job_name=one.run.job_name,
+        run_config=dict(one.run.run_config),
+        tags={**tags, ROOT: one.root, CONTINUES: str(one.wait.number), MET: why.to_text()},
+    )
+
+
+def is_continued(instance: dg.DagsterInstance, one: Waiting) -> bool:
+    """Whether the run that goes on with this wait was launched."""
+    tags = {ROOT: one.root, CONTINUES: str(one.wait.number)}
+    return bool(instance.get_runs(dg.RunsFilter(tags=tags), limit=1))
+
+
+def _noted_as_continued(instance: dg.DagsterInstance, one: Waiting) -> bool:
+    if not is_continued(instance, one):
+        return False
+    instance.add_run_tags(one.run.run_id, {WAITING: CONTINUED})
+    return True
+
+
+def continuations_sensor(
+    jobs: Sequence[Any], interval_s: int = 5, *, running: bool = True
+) -> dg.SensorDefinition:
+    """`continuations`: launches the run that goes on when what a run waits for has come true.
+
+    `jobs` are those whose runs wait. A tick that is repeated launches nothing twice: the
+    run key is of the chain and its wait. After a missed tick, or with a new cursor, a
+    steady time begins anew, which costs time alone.
+    """
+
+    def continuations(
+        context: dg.SensorEvaluationContext, samza: SamzaClientResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        former = Cursor.read(context.cursor, samza.job)
+        waits = [
+            one
+            for one in waiting_runs(context.instance, samza.job)
+            if one.root not in former.asked or not _noted_as_continued(context.instance, one)
+        ]
+        if not waits:
+            empty = Cursor(samza.job, {}).to_text()
+            return dg.SensorResult(skip_reason="no run waits", cursor=empty)
+        try:
+            client = samza.open_client()
+            try:
+                lags = lags_by_processor(client.lag())
+                processors = set(client.view().processors)
+            finally:
+                client.close()
+        except SamzaDagsterError as error:
+            return dg.SkipReason(f"{len(waits)} runs wait; their lags can't be read: {error}")
+        now_ms = time.time_ns() // 1_000_000
+        gap_ms = max(GAP_MS, 3_000 * interval_s)
+        kept: dict[str, Watched] = {}
+        requests: list[dg.RunRequest] = []
+        asked: set[str] = set()
+        lines: list[str] = []
+        for one in waits:
+            watched = look(one.wait, former.watched.get(one.root), lags, now_ms, gap_ms)
+            kept[one.root] = watched
+            why = met(one.wait, watched, processors)
+            if why is None:
+                lines.append(f"{one.run.job_name} {one.root[:8]}: {told(one.wait, watched, lags)}")
+            elif len(requests) < MOST_LAUNCHED:
+                if one.root not in former.asked and _noted_as_continued(context.instance, one):
+                    del kept[one.root]
+                    continue
+                context.log.info(f"continuing {one.run.job_name} {one.root}: {why.why}")
+                requests.append(continuing_run(one, why))
+                asked.add(one.root)
+        cursor = Cursor(samza.job, kept, frozenset(asked)).to_text()
+        if requests:
+            return dg.SensorResult(run_requests=requests, cursor=cursor)
+        more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""
+        text = f"waiting: {'; '.join(lines[:TOLD])}{more}" if lines else "no run waits any more"
+        return dg.SensorResult(skip_reason=text, cursor=cursor)
+
+    return LaunchingSensor(
+        name=SENSOR,
+        evaluation_fn=continuations,
+        jobs=list(jobs),
+        minimum_interval_seconds=interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING
+        if running
+        else dg.DefaultSensorStatus.STOPPED,
+        description="Continues runs that wait for a standby's lag, without holding a worker.",
+    )
+
+
+class LaunchingSensor(dg.SensorDefinition):
+    """A sensor that launches jobs.
+
+    Dagster copies such a sensor when it binds resources to its jobs, and warns of its own
+    parameter `owners` then, which nobody gave.
+    """
+
+    def with_attributes(
+        self, *, jobs: Sequence[Any] | None = None, metadata: Any = None
+    ) -> dg.SensorDefinition:
+        """A copy, which may be copied again."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            made = super().with_attributes(  # pyright: ignore[reportUnknownMemberType]
+                jobs=jobs, metadata=metadata
+            )
+        made.__class__ = type(self)
+        return made

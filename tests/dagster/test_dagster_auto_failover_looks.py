@@ -1,0 +1,107 @@
+"""`auto_failover` looks again within its tick: from an event to its request in about 2 s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from fake_lookout import Lookout, LookoutClient
+
+from samza_dagster.orchestration.failover.log import InstanceEvents
+from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.sensor import Tick, watch
+from samza_dagster.orchestration.failover.settings import AutoFailover
+
+pytestmark = pytest.mark.dagster
+
+SETTINGS = AutoFailover.model_validate({"mode": "act"})
+
+
+class Ticking:
+    """Ticks in the world's own time; `look_s` is what a look takes."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self.world = Lookout()
+        self.world.alive()
+        self.instance = instance
+        self.look_s = 0.05
+        self.looks = 0
+        self.pauses: list[float] = []
+        self.happens_after_s = 1e9
+        self.away_after_s = 1e9
+        self.began_ms = self.world.now_ms
+
+    def seconds(self) -> float:
+        return (self.world.now_ms - self.began_ms) / 1000
+
+    def pass_s(self, seconds: float) -> None:
+        self.world.now_ms += round(seconds * 1000)
+        self.world.alive()
+        if self.seconds() >= self.happens_after_s:
+            self.world.words["host-0"] = 15_000
+        self.world.away = self.seconds() >= self.away_after_s
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.pass_s(seconds)
+
+    def now(self) -> int:
+        self.looks += 1
+        self.pass_s(self.look_s)
+        return self.world.now_ms
+
+    def tick(self, cursor: str | None = None) -> tuple[Tick, Memory]:
+        rules = SETTINGS.rules()
+        events = InstanceEvents(self.instance)
+        tick = Tick(LookoutClient(self.world), events, rules, self.now)
+        return tick, watch(tick, cursor, SETTINGS, clock=self.seconds, pause=self.pause)
+
+
+@pytest.fixture
+def ticking() -> Iterator[Ticking]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Ticking(instance)
+
+
+def test_what_begins_within_a_tick_is_asked_for_within_it(ticking: Ticking) -> None:
+    """Three bad looks, less than 2 s after the host went silent; and one request."""
+    ticking.happens_after_s = 7.0
+    tick, _ = ticking.tick()
+    assert list(ticking.world.asked.values()) == [("fail-over", "0")]
+    assert len(tick.runs) == 1
+    assert ticking.seconds() - 7.0 <= 2.0
+
+
+def test_a_calm_tick_ends_in_time(ticking: Ticking) -> None:
+    """Dagster gives up on a tick after 60 s."""
+    tick, memory = ticking.tick()
+    assert SETTINGS.look_for_s <= ticking.seconds() <= SETTINGS.look_for_s + 1
+    assert (tick.reported, tick.runs, dict(memory.suspects)) == ([], [], {})
+
+
+def test_at_most_a_fifth_of_the_time_is_spent_looking(ticking: Ticking) -> None:
+    """Of a job that is large: the code server has more to do."""
+    ticking.look_s = 1.5
+    ticking.tick()
+    assert min(ticking.pauses) >= 4 * 1.5
+    assert ticking.looks <= 5
+
+
+def test_what_has_been_confirmed_is_looked_at_once_a_tick(ticking: Ticking) -> None:
+    """Its good looks are seconds apart, so that a flicker doesn't end it."""
+    ticking.happens_after_s = 1.0
+    _, memory = ticking.tick()
+    ticking.looks = 0
+    ticking.pass_s(5)
+    tick, _ = ticking.tick(memory.to_text())
+    assert (ticking.looks, tick.reported, tick.runs) == (1, [], [])
+
+
+def test_a_broker_that_leaves_in_mid_tick_costs_what_came_after(ticking: Ticking) -> None:
+    """The cursor holds what was seen before; the next tick goes on."""
+    ticking.happens_after_s = 4.0
+    ticking.away_after_s = 4.7
+    tick, memory = ticking.tick()
+    assert (ticking.world.asked, tick.runs) == ({}, [])
+    assert [suspect.confirmed for suspect in memory.suspects.values()] == [False]
