@@ -21,6 +21,7 @@ from tests.rig.job import Job, alive, until
 pytestmark = pytest.mark.contract
 
 
+@pytest.mark.longcontract
 def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job]) -> None:
     """SIGSTOP: its beats stop and a successor leads within a lease, so that no container ends.
     SIGCONT: the zombie's commit is refused and its process ends.

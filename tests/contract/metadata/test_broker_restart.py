@@ -29,6 +29,7 @@ from tests.rig.job import until
 pytestmark = pytest.mark.contract
 
 
+@pytest.mark.longcontract
 def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
     tmp_path: Path,
 ) -> None:

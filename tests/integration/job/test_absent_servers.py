@@ -152,6 +152,7 @@ def test_a_minute_without_a_server_ends_no_container(
     print(f"\n{server} away while {phase}: longest silences, ms by partition: {silent}")
 
 
+@pytest.mark.realfault
 def test_nobody_ever_had_two_processes_and_all_of_it_is_on_record(rest: KilledJob) -> None:
     """The kernel's process table and the audit history, over everything above."""
     rest.judge()
