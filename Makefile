@@ -10,7 +10,7 @@ FAULTS ?= 12
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real absences test-dagster chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real cockpit-real absences test-dagster test-browser test-deploy chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -57,14 +57,24 @@ killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the th
 faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
 	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
 
+cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
+	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit
+
 absences: $(STAMP) java ## coordinator and broker away for a minute each, in every phase of a move, failover and spin-up (25 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s
 
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json
 
-test-dagster: $(STAMP) ## Dagster in process: kills at every boundary, and sizes that `make test` has no time for
-	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
+test-dagster: $(STAMP) java ## Dagster: kills at every boundary, sizes, and the UI in a browser, which `make test` has no time for
+	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal; \
+	  killed=$$?; $(MAKE) --no-print-directory test-browser && exit $$killed
+
+test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
+	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
+
+test-deploy: $(STAMP) ## Dagster's processes killed during runs, on SQLite and on PostgreSQL (Debian's package)
+	@$(BIN)/python -m pytest tests/dagster -q -m deploy --durations=3
 
 simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds under every judge
 	@mkdir -p benchmarks/results
