@@ -15,6 +15,7 @@ import signal
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 
 _STARTED = re.compile(r"^Started process for run \(pid: (\d+)\)\.")
@@ -54,10 +55,18 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
     def terminate(self, run_id: str) -> bool:
         """As Dagster's; a process here that outlived its code server is interrupted.
 
-        That server's successor knows nothing of it: neither the UI nor the queue could end it.
+        That server's successor, also one that isn't up yet, knows nothing of it: neither the
+        UI nor the queue could end it. Raises Dagster's `DagsterUserCodeUnreachableError` for
+        a run on another machine whose code server doesn't answer.
         """
-        if super().terminate(run_id):
-            return True
+        try:
+            return super().terminate(run_id) or self._interrupted(run_id)
+        except DagsterUserCodeUnreachableError:
+            if self._interrupted(run_id):
+                return True
+            raise
+
+    def _interrupted(self, run_id: str) -> bool:
         run = self._instance.get_run_by_id(run_id) if self.has_instance else None
         found = self._process_of(run_id)
         if run is None or run.is_finished or found is None or not _is_here(run.tags.get(_SERVER)):
@@ -66,7 +75,7 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         if not is_alive(pid, since):
             return False
         self._instance.report_engine_event(
-            f"Its code server doesn't know this run: process {pid} is interrupted.", run
+            f"Its code server doesn't answer for this run: process {pid} is interrupted.", run
         )
         os.kill(pid, signal.SIGINT)  # what a code server has a run do to itself
         return True

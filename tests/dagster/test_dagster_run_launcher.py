@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import WorkerStatus
 from fake_placement import fake_move_container
 
@@ -96,12 +97,24 @@ def test_a_zombie_has_ended(tmp_path: Path) -> None:
     assert not is_alive(8, 1001.0, tmp_path)
 
 
+def says_no(*_: object) -> bool:
+    """The server's successor: it doesn't know the run."""
+    return False
+
+
+def says_nothing(*_: object) -> bool:
+    """No server: its successor isn't up yet."""
+    raise DagsterUserCodeUnreachableError("connection refused")
+
+
+@pytest.mark.parametrize("answer", [says_no, says_nothing])
 def test_a_process_that_outlived_its_code_server_is_interrupted(
-    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+    launcher: WatchedRunLauncher,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Callable[..., bool],
 ) -> None:
-    """The server's successor doesn't know it, and says so; one that is gone can't be ended."""
-    monkeypatch.setattr(dg.DefaultRunLauncher, "terminate", lambda *_: False)
-    assert not launcher.terminate(run_of(launcher, gone()).run_id)
+    """The run would be cancelled for ever: whoever asks is told so of no other."""
+    monkeypatch.setattr(dg.DefaultRunLauncher, "terminate", answer)
     script = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nprint('up', flush=True)\nsignal.pause()"
     alone = subprocess.Popen(
         [sys.executable, "-S", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -111,3 +124,15 @@ def test_a_process_that_outlived_its_code_server_is_interrupted(
     assert launcher.terminate(run_of(launcher, alone.pid).run_id)
     assert alone.wait(30) != 0
     alone.stdout.close()
+
+
+def test_a_process_that_is_gone_is_not_said_to_be_interrupted(
+    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code server's own answer stands."""
+    run_id = run_of(launcher, gone()).run_id
+    monkeypatch.setattr(dg.DefaultRunLauncher, "terminate", says_no)
+    assert not launcher.terminate(run_id)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "terminate", says_nothing)
+    with pytest.raises(DagsterUserCodeUnreachableError):
+        launcher.terminate(run_id)
