@@ -41,6 +41,7 @@ from samza_dagster.orchestration.names import PREFIX_PATTERN
 from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIONS
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
 
@@ -59,6 +60,7 @@ class Policies(dg.Model, dg.Resolvable):
     sensor_running: bool = True
 
 
+@dg.scaffold_with(SamzaJobScaffolder)
 @dataclass
 class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job.
