@@ -62,7 +62,7 @@ def lag_svg(
         drawn.append(f'<path class="x" d="M{left} {y:.0f}H{wide - 20}"/>')
         drawn.append(f'<text x="8" y="{y + 4:.0f}" font-size="12">{_short(most * share)}</text>')
     drawn.append(
-        f'<text x="{left}" y="{high - 14}" font-size="12">{(last - first) / 1000:,.0f} s before</text>'
+        f'<text x="{left}" y="{high - 14}" font-size="12">{in_words((last - first) / 1000)} before</text>'
         f'<text x="{wide - 20}" y="{high - 14}" font-size="12" text-anchor="end">{_utc(last)}</text>'
     )
     if limit is not None:
@@ -107,6 +107,17 @@ def timeline_svg(moments: Sequence[tuple[str, str, int]]) -> str:
             f'<rect class="{kind}" x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{row - 6}"/>'
         )
     return svg_of(wide, high, "".join(drawn))
+
+
+def in_words(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`, `9 d`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours = round(seconds / 3600)
+    return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{hours // 24:,} d"
 
 
 def _utc(ms: int) -> str:

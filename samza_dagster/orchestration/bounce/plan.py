@@ -12,6 +12,7 @@ from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.moves import OURS, HostRow, host_map
+from samza_dagster.orchestration.pictures import in_words
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView
 
@@ -208,7 +209,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "3. no canary",
         f"4. {limits.stop_after} failure(s) and nothing more is asked",
         "",
-        f"Expected in all: {spell(took) if took is not None else NOT_MEASURED}."
+        f"Expected in all: {in_words(took) if took is not None else NOT_MEASURED}."
         f" Down each: {_downs(plan.measured)}.",
         "",
         "| # | unit | host | processor | mode | asked |",
@@ -222,14 +223,6 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     if len(rows) > shown:
         lines.append(f"\nand {len(rows) - shown} more in the same order")
     return "\n".join(lines)
-
-
-def spell(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 20 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _downs(measured: Measured) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from samza_dagster.orchestration.bounce.order import Next, Stand
-from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of, spell
+from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.pictures import in_words
 
 HEARTBEAT_MS = 30_000
 _NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
@@ -21,8 +22,8 @@ class Ledger(Protocol):
         """One line for who watches the run."""
         ...
 
-    def finished(self, row: Bounced, done: int, total: int) -> None:
-        """Records a processor that is back, or has failed."""
+    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
+        """Records a processor that is back, or has failed; `rows` are all of the bounce."""
         ...
 
     def progress(self, text: str) -> None:
@@ -57,7 +58,7 @@ class Progress:
             self._forms[row.processor] = form
             self._ledger.log(told)
         if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
-            self._ledger.finished(row, _done(rows), len(rows))
+            self._ledger.finished(row, rows, _done(rows))
             self.tell(rows)
 
     def heartbeat(self, todo: Next, rows: Mapping[str, Bounced], now_ms: int) -> None:
@@ -100,7 +101,9 @@ class Progress:
         parts = [f"{_done(rows)}/{len(rows)}"]
         parts += [f"{bad} failed"] if bad else []
         if left:
-            parts.append("time left not known yet" if took is None else f"about {spell(took)} left")
+            parts.append(
+                "time left not known yet" if took is None else f"about {in_words(took)} left"
+            )
         return ", ".join(parts)
 
 

@@ -12,10 +12,12 @@ import dagster as dg
 
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.picture import DRAWN_AT_MOST, bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
+from samza_dagster.orchestration.pictures import picture
 
 BOUNCES = "bounce_history"
 KEY = dg.AssetKey(BOUNCES)
@@ -49,8 +51,12 @@ class RunLedger:
         """A line of the run's log."""
         self._context.log.info(text)
 
-    def finished(self, row: Bounced, done: int, total: int) -> None:
-        """An observation of `bounce_history`; its numbers are plotted over time."""
+    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
+        """An observation of `bounce_history`; its numbers are plotted over time.
+
+        With a picture of the bounce so far; of a large one with a picture at each tenth.
+        """
+        total = len(rows)
         metadata: dict[str, Any] = {
             "job": self._plan.job,
             "processor": row.processor,
@@ -66,6 +72,8 @@ class RunLedger:
             metadata["seconds"] = row.seconds
         if row.down_s is not None:
             metadata["down_seconds"] = row.down_s
+        if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
+            metadata["progress"] = dg.MetadataValue.md(picture(bounce_svg(rows.values()), "bounce"))
         self._context.log_event(
             dg.AssetObservation(
                 self._key,

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.bounce.plan import BouncePlan, spell
+from samza_dagster.orchestration.bounce.picture import bounce_svg
+from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.pictures import in_words, picture
 from samza_dagster.orchestration.tables import map_shown, map_table, table
 
 SHOWN = 500
@@ -60,6 +62,7 @@ def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow])
     downs = sorted(r.down_s for r in back if r.down_s is not None)
     told: Metadata = {
         "what": dg.MetadataValue.md(summary(plan, result)),
+        "progress": dg.MetadataValue.md(picture(bounce_svg(result.rows), "bounce")),
         "processors_table": table([_cells(r) for r in _shown(result.rows)], _COLUMNS, _TOLD),
         "hosts_and_containers_table": map_table(plan.before, after),
         "bounced": len(back),
@@ -77,7 +80,7 @@ def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow])
     if began and ended:
         seconds = (max(ended) - min(began)) / 1000
         told["seconds"] = seconds
-        told["took"] = spell(seconds)
+        told["took"] = in_words(seconds)
     return told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -41,7 +42,7 @@ class Book:
     def log(self, text: str) -> None:
         self.lines.append(text)
 
-    def finished(self, row: Bounced, done: int, total: int) -> None:
+    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
         self.rows.append(row)
 
     def progress(self, text: str) -> None:
