@@ -1,6 +1,7 @@
 """Run tags: which job and container group a run acts on, which action, who and why.
 
-`samza/container-group` is what a limit per unique value holds runs apart by. It is
+`samza/container-group` is what a limit per unique value holds runs apart by: a container
+group, or for what acts on several of them, the action and its host. It is
 derived from the run's config on every road by which a run is launched: see
 `run_coordinator`.
 """
@@ -46,12 +47,16 @@ def tags_from_run_config(run_config: object, tags: Mapping[str, str]) -> dict[st
     """
     if JOB not in tags or ACTION not in tags:
         return {}
-    partition = None if tags[ACTION] in BY_HOST else tags.get(PARTITION)
+    by_host = tags[ACTION] in BY_HOST
     for config in _op_configs(run_config) or [{}]:
         implied: dict[str, str] = {}
-        processor = config.get("processor") or partition
-        if isinstance(processor, str) and processor:
-            implied[GROUP] = group_tag(tags[JOB], processor)
+        subject = config.get("host" if by_host else "processor") or tags.get(PARTITION)
+        if isinstance(subject, str) and subject:
+            implied[GROUP] = (
+                f"{tags[JOB]}/{tags[ACTION]}/{subject}"
+                if by_host
+                else group_tag(tags[JOB], subject)
+            )
         for tag, field in _FROM_CONFIG.items():
             value = config.get(field)
             if isinstance(value, str) and value:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
 
 pytestmark = pytest.mark.unit
 TAGS = job_tags("demo/1", "move_container")
@@ -23,6 +23,21 @@ def test_an_active_and_its_standbys_share_a_group() -> None:
     """The limit holds for all of them together."""
     groups = {tags_from_run_config(config(processor=p), TAGS)[GROUP] for p in ("3", "3-0", "3-1")}
     assert groups == {"demo/1/3"}
+
+
+def test_a_host_is_drained_by_one_run_at_a_time() -> None:
+    """A second one would plan by a view that is about to change; another host isn't concerned."""
+    tags = job_tags("demo/1", "drain_host")
+
+    def group(host: str, partition: str = "") -> str | None:
+        ops = {"ops": {"plan_drain_host": {"config": {"host": host}}}}
+        more = {PARTITION: partition} if partition else {}
+        return tags_from_run_config(ops, {**tags, **more}).get(GROUP)
+
+    assert group("host-2") == group("", "host-2") == group("host-2", "host-3")
+    assert group("host-2") != group("host-3")
+    assert group("") is None
+    assert group("3") != tags_from_run_config(config(processor="3"), TAGS)[GROUP]
 
 
 def test_empty_reasons_are_no_tags() -> None:
