@@ -10,7 +10,7 @@ FAULTS ?= 12
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-real faults-real cockpit-real absences test-dagster test-browser test-deploy chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-browser test-deploy chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -50,6 +50,9 @@ bench-failover: $(STAMP) java ## an active's death heard of to the start that re
 
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
+
+killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time for, and the slow contracts (6 minutes)
+	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or longcontract"
 
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)
 	@$(BIN)/python -m pytest tests/integration -q -s -m realkillmatrix

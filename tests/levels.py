@@ -1,24 +1,32 @@
 """Runs the levels of the test command, each within its budget (seconds, 2 cores).
 
 `python -m tests.levels` runs all of them in order and goes on after a failure, so
-that one run shows everything; a level that takes longer than its line has failed.
+that one run shows everything. A level that takes longer than its line has failed, and so
+has one that leaves a process behind; at three times its line it is cut off. The lines are
+for the reference machine; a slower one stretches them, as it is seen to be before and after
+the level (`tests.rig.pace`).
 Arguments name levels: `python -m tests.levels lint unit`.
 """
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import commands
+from tests.rig.pace import VARIABLE, measured
+from tests.rig.pace import workers as fitting
+
 # What `samza-dagster agent build` packs; it runs on this Python and any later one.
 AGENT = ("samza_dagster/agent", "samza_dagster/__init__.py", "samza_dagster/version.py")
 AGENT_PYTHON = "3.8"
 BIN = Path(sys.executable).parent
+_CUT_OFF = 3.0
+"""So many times its line, and a level that hangs keeps nobody waiting."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ def _pytest(
     To collect no more than that spares each process seconds. `workers`: for levels that
     mostly wait for other processes; a file stays on one, unless they `share` otherwise.
     """
-    parallel = ("-n", str(workers), "--dist", share, "--no-loadscope-reorder")
+    parallel = ("-n", str(fitting(workers)), "--dist", share, "--no-loadscope-reorder")
     return (
         sys.executable,
         "-m",
@@ -93,18 +101,24 @@ class Outcome:
     """What one level did."""
 
     level: Level
+    pace: float
     seconds: float
     failed: tuple[str, ...]
     passed_tests: int
     failed_tests: int
 
     @property
+    def line_s(self) -> float:
+        """The budget on this machine."""
+        return self.level.budget_s * self.pace
+
+    @property
     def verdict(self) -> str:
         """`ok`, or what went wrong."""
         if self.failed:
             return "FAILED: " + ", ".join(self.failed)
-        if self.seconds > self.level.budget_s:
-            return f"FAILED: over its budget of {self.level.budget_s} s"
+        if self.seconds > self.line_s:
+            return f"FAILED: over its budget of {self.line_s:.0f} s"
         return "ok"
 
 
@@ -115,26 +129,28 @@ def _counted(output: str, word: str) -> int:
 
 def run(level: Level) -> Outcome:
     """Runs every command of a level, also after one has failed."""
-    print(f"\n── {level.name} (budget {level.budget_s} s) ──", flush=True)
+    pace = measured()
+    os.environ[VARIABLE] = str(pace)
+    print(f"\n── {level.name} (budget {level.budget_s} s × {pace:g}) ──", flush=True)
     began = time.monotonic()
     failed: list[str] = []
     passed_tests = failed_tests = 0
     for command in level.commands:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert process.stdout is not None
-        lines: list[str] = []
-        for line in process.stdout:
-            lines.append(line)
-            print(line, end="", flush=True)
-        if process.wait() != 0:
-            failed.append(" ".join((Path(command[0]).name, *command[1:3])))
+        left_s = began + _CUT_OFF * pace * level.budget_s - time.monotonic()
+        ran = commands.run(command, max(1.0, left_s))
+        name = " ".join((Path(command[0]).name, *command[1:3]))
+        if ran.cut_off:
+            failed.append(f"{name} was cut off")
+        elif ran.status != 0:
+            failed.append(name)
+        failed += [f"left behind: {left}" for left in ran.left_behind]
         if "pytest" in command:
-            output = "".join(lines).rstrip()
-            passed_tests += _counted(output, "passed")
-            failed_tests += _counted(output, "failed") + _counted(output, "error")
-    return Outcome(level, time.monotonic() - began, tuple(failed), passed_tests, failed_tests)
+            passed_tests += _counted(ran.output.rstrip(), "passed")
+            failed_tests += _counted(ran.output.rstrip(), "failed")
+            failed_tests += _counted(ran.output.rstrip(), "error")
+    seconds = time.monotonic() - began
+    pace = max(pace, measured())
+    return Outcome(level, pace, seconds, tuple(failed), passed_tests, failed_tests)
 
 
 def main(names: list[str]) -> int:
@@ -144,10 +160,11 @@ def main(names: list[str]) -> int:
         print(f"no such level: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     outcomes = [run(level) for level in LEVELS if not names or level.name in names]
-    print(f"\n{'level':<14}{'seconds':>9}{'budget':>8}  outcome")
+    print(f"\n{'level':<14}{'seconds':>9}{'pace':>6}{'budget':>8}  outcome")
     for outcome in outcomes:
         print(
-            f"{outcome.level.name:<14}{outcome.seconds:>9.1f}{outcome.level.budget_s:>8}  {outcome.verdict}"
+            f"{outcome.level.name:<14}{outcome.seconds:>9.1f}{outcome.pace:>6.1f}"
+            f"{outcome.line_s:>8.0f}  {outcome.verdict}"
         )
     bad = [outcome for outcome in outcomes if outcome.verdict != "ok"]
     passed = sum(outcome.passed_tests for outcome in outcomes)

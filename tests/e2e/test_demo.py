@@ -12,10 +12,11 @@ import pytest
 
 from samza_dagster.sandbox.home import artifacts_directory
 from tests.integration.sandbox.conftest import processes_of
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.e2e
 
-DEADLINE_S = 235
+DEADLINE_S = 235 * PACE
 
 
 def test_the_demo_moves_a_stateful_container_and_loses_nothing(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from samza_dagster.sandbox.judge import Judge, Verdict
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.job import alive, kill, until
+from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -281,7 +282,7 @@ def cockpit(
             with closing(Cockpit(sandbox, stack)) as made:
                 yield made
         finally:
-            stack.stop(timeout_s=10)
+            stack.stop(timeout_s=10 * PACE)
 
 
 def write_definitions(directory: Path, attributes: Mapping[str, Any]) -> Path:

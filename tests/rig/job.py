@@ -24,6 +24,7 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from tests.rig.nursery import Born, Nursery
+from tests.rig.pace import PACE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
@@ -40,8 +41,9 @@ def until(
 ) -> Value:
     """The condition's first value that is true, asked `every` so many seconds in the end.
 
-    Fails with `what` at the deadline.
+    Fails with `what` at the deadline, which a slow machine puts off.
     """
+    seconds *= PACE
     deadline = time.monotonic() + seconds
     pause = 0.01
     while time.monotonic() < deadline:
@@ -95,6 +97,8 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.lease_ms = round(self.lease_ms * PACE)
+        self.host_timeout_ms = round(self.host_timeout_ms * PACE)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.coordinator: subprocess.Popen[bytes] | Born | None = None
@@ -122,9 +126,9 @@ class Job:
             "job.standbytasks.replication.factor": str(self.standbys + 1),
             "job.host-affinity.enabled": "true",
             "cluster-manager.container.memory.mb": "256",
-            "cluster-manager.container.request.timeout.ms": "5000",
+            "cluster-manager.container.request.timeout.ms": str(round(5_000 * PACE)),
             "samza.dagster.max.concurrent.starts": "8",
-            "samza.dagster.start.timeout.ms": "60000",
+            "samza.dagster.start.timeout.ms": str(round(60_000 * PACE)),
             "samza.dagster.lease.ms": str(self.lease_ms),
             "samza.dagster.host.timeout.ms": str(self.host_timeout_ms),
             "stores.s.changelog": f"kafka.{self.name}-s",
@@ -228,7 +232,7 @@ class Job:
     def kill_agent(self, host: str) -> None:
         """SIGKILL, and its death awaited; its containers run on."""
         self.agents[host].kill()
-        self.agents[host].wait(timeout=10)
+        self.agents[host].wait(timeout=10 * PACE)
 
     def kill_host(self, host: str) -> None:
         """SIGKILL of all processes of a host: agent, wardens, containers."""
@@ -240,13 +244,13 @@ class Job:
         """SIGKILL, and its death awaited."""
         assert self.coordinator is not None
         self.coordinator.send_signal(signal.SIGKILL)
-        self.coordinator.wait(timeout=10)
+        self.coordinator.wait(timeout=10 * PACE)
 
     def status(self) -> dict[str, Any] | None:
         """`GET /status`, None while no coordinator answers."""
         try:
             url = (self.directory / "coordinator.url").read_text().strip()
-            with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=2) as answer:
+            with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=2 * PACE) as answer:
                 return json.loads(answer.read())
         except (OSError, ValueError, http.client.HTTPException):
             return None
@@ -254,7 +258,7 @@ class Job:
     def metrics(self) -> str:
         """`GET /metrics` of the coordinator that leads."""
         url = (self.directory / "coordinator.url").read_text().strip()
-        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=5 * PACE) as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
             return answer.read().decode()
 
@@ -321,7 +325,7 @@ class Job:
         for coordinator in self._coordinators:  # a frozen one is there, too
             if coordinator.poll() is None:
                 coordinator.kill()
-                coordinator.wait(timeout=10)
+                coordinator.wait(timeout=10 * PACE)
         if self._nursery is not None:
             self._nursery.close()
         stops = [
@@ -338,6 +342,6 @@ class Job:
             for host in self.agents
         ]
         for stop in stops:
-            stop.wait(timeout=30)
+            stop.wait(timeout=30 * PACE)
         for agent in self.agents.values():
-            agent.wait(timeout=10)
+            agent.wait(timeout=10 * PACE)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.rig.job import Job, kill, until
 from tests.rig.kill_points import GONE, KillableJob, Processors, Scenario
+from tests.rig.pace import PACE
 
 
 def free_host(job: KillableJob, processors: Processors, group: str = "0") -> str:
@@ -21,7 +22,7 @@ def _ask(job: KillableJob, how: str, *arguments: str, **more: Any) -> str:
 
 def _done(job: KillableJob, uuid: str) -> None:
     with job.client() as client:
-        assert client.wait(uuid, timeout_s=60).status_code == "SUCCEEDED"
+        assert client.wait(uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
 
 
 def _kill_active(_job: KillableJob, before: Processors) -> None:
@@ -63,17 +64,17 @@ def _set_apart(job: Job) -> None:
         if processors[name]["host"] == lost:
             taken = {lost, *(processors[member]["host"] for member in ("1", "1-0"))}
             host = next(host for host in job.host_names if host not in taken)
-            _done(job, _ask(job, "place", name, host, request_expiry_s=60))
+            _done(job, _ask(job, "place", name, host, request_expiry_s=60 * PACE))
 
 
 MOVE = Scenario(
     "move",
-    lambda job, before: _ask(job, "place", "0", free_host(job, before), request_expiry_s=60),
+    lambda job, before: _ask(job, "place", "0", free_host(job, before), request_expiry_s=60 * PACE),
     lambda job, before: {"0": free_host(job, before)},
 )
 SWAP = Scenario(
     "swap",
-    lambda job, _: _ask(job, "place", "0", "STANDBY", request_expiry_s=60),
+    lambda job, _: _ask(job, "place", "0", "STANDBY", request_expiry_s=60 * PACE),
     _swapped,
 )
 SPIN_UP = Scenario(
@@ -111,6 +112,6 @@ HOST_LOST = Scenario(
 
 SETTINGS = {
     # Long enough for hosts to register with a new leader, short enough to be waited for.
-    "cluster-manager.container.request.timeout.ms": "4000",
+    "cluster-manager.container.request.timeout.ms": str(round(4_000 * PACE)),
     "cluster-manager.container.retry.count": "-1",
 }

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tests.rig.pace import PACE
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -87,7 +89,7 @@ class Nursery:
 
     def close(self) -> None:
         """Ends it; children that live are nobody's then."""
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=10 * PACE)
         self._statuses.cleanup()
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.rig.pace import PACE
+
 pytestmark = pytest.mark.small_world
 
 
@@ -23,7 +25,7 @@ def test_workers_do_not_outlive_a_command_that_is_killed(what: list[str], tmp_pa
     command = [sys.executable, "-m", "samza_dagster.cli.main", "simulate", *what, "--workers", "2"]
     with (tmp_path / "out").open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 30 * PACE
     workers: list[psutil.Process] = []
     while len(workers) < 2:  # beside them Python's own resource tracker
         assert time.monotonic() < deadline

@@ -14,9 +14,10 @@ from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
 from samza_dagster.snapshots.class_archive import archive_path
 from samza_dagster.snapshots.connector import connector_jars
 from samza_dagster.snapshots.session import spark_session
+from tests.rig.pace import PACE
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
-DEADLINE_S = 30.0
+DEADLINE_S = 30.0 * PACE
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from samza_dagster.agent import main as agent_main
 from samza_dagster.cluster import ContainerLaunch, HostResources, LocalCluster, ObservedContainer
+from tests.rig.pace import PACE, workers
 
 STUB = Path(__file__).with_name("stub_container.py")
 TOKEN = "a token of the job"
@@ -26,7 +27,11 @@ T = TypeVar("T")
 
 
 def eventually(look: Callable[[], T], what: str, within_s: float = DEADLINE_S) -> T:
-    """The first truthy value; fails, naming `what`, when there is none in time."""
+    """The first truthy value; fails, naming `what`, when there is none in time.
+
+    `within_s` is for a machine as fast as the reference.
+    """
+    within_s *= PACE
     deadline = time.monotonic() + within_s
     while True:
         seen = look()
@@ -198,7 +203,7 @@ class Rig:
         with ThreadPoolExecutor() as pool:
             list(pool.map(Agent.stop_all, self.agents))
         for agent in self.agents:
-            agent.process.wait(timeout=10)
+            agent.process.wait(timeout=10 * PACE)
 
 
 Waiting = dict[Callable[[Rig], None], "Future[None]"]
@@ -252,7 +257,12 @@ def start(
     """Reserves and starts on `host`; the pid once the process exists."""
     request_id = f"r-{wanted.execution_id}"
     cluster.request_resource(
-        request_id, host=host, excluded_hosts=(), memory_mb=memory_mb, cores=1, expires_in_s=10
+        request_id,
+        host=host,
+        excluded_hosts=(),
+        memory_mb=memory_mb,
+        cores=1,
+        expires_in_s=10 * PACE,
     )
     assert seen.wait("on_resource_allocated", request_id) == (request_id, host)
     cluster.start_container(request_id, host, wanted)
@@ -270,7 +280,7 @@ def side_by_side(
             scenario(job)
 
     roots = {scenario: root(scenario.__name__) for scenario in scenarios}  # by one thread alone
-    with ThreadPoolExecutor(len(roots)) as pool:
+    with ThreadPoolExecutor(workers(len(roots))) as pool:
         yield {scenario: pool.submit(run, scenario, at) for scenario, at in roots.items()}
 
 

@@ -25,11 +25,12 @@ from tests.contract.agent.rig import (
     side_by_side,
     start,
 )
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
 HOST = "host-1"
-LEASE_S = 3.0
+LEASE_S = 3.0 * PACE
 
 
 class Cut(NamedTuple):
@@ -96,7 +97,7 @@ def words_are_lost(job: Rig) -> None:
 
 
 def replies_are_lost(job: Rig) -> None:
-    cut = cut_off(job, REPLIES, host_timeout_s=30.0)
+    cut = cut_off(job, REPLIES, host_timeout_s=30.0 * PACE)
     cut.cluster.stop_container("e1", HOST)  # not carried out: it would end with 143
     assert cut.seen.wait("on_container_stopped", "e1") == ("e1", HOST, 137)
     assert_no_work_after_its_lease(cut)
@@ -110,7 +111,7 @@ def assert_no_work_after_its_lease(cut: Cut) -> None:
 
 
 def late_start_after_a_loss(job: Rig) -> None:
-    cut = cut_off(job, lease_s=30.0, host_timeout_s=1.0)
+    cut = cut_off(job, lease_s=30.0 * PACE, host_timeout_s=1.0 * PACE)
     seen = cut.seen
     late = held_commands(cut, cut.cluster, stop=None, start="e2")
     seen.wait("on_host_lost")
@@ -130,7 +131,7 @@ def late_start_after_a_loss(job: Rig) -> None:
 
 
 def acknowledgement_is_late(job: Rig) -> None:
-    cut = cut_off(job, lease_s=20.0, host_timeout_s=1.0)
+    cut = cut_off(job, lease_s=20.0 * PACE, host_timeout_s=1.0 * PACE)
     cut.proxy.delay(WORDS, b'"acknowledged": [{')
     cut.cluster.stop_container("e1", HOST)
     cut.seen.wait("on_host_lost")
@@ -141,7 +142,7 @@ def acknowledgement_is_late(job: Rig) -> None:
 
 
 def zombie_speaks_late(job: Rig) -> None:
-    cut = cut_off(job, lease_s=30.0, host_timeout_s=30.0)
+    cut = cut_off(job, lease_s=30.0 * PACE, host_timeout_s=30.0 * PACE)
     kept = start(cut.cluster, cut.seen, HOST, launch("e3", processor_id="3"))
     late = held_commands(cut, cut.cluster, stop="e3", start="e2")
     newer, seen = job.cluster(epoch=2, url_file=job.root / "behind")
@@ -225,7 +226,7 @@ def test_what_is_late_by_less_than_the_lease_harms_nobody(
 @pytest.mark.longcontract
 def test_the_lease_ends_on_a_frozen_warden_by_the_agents_hand(job: Rig) -> None:
     """The second killer needs no coordinator, and confirms the death although the first hangs."""
-    cut = cut_off(job, WORDS, host_timeout_s=30.0)
+    cut = cut_off(job, WORDS, host_timeout_s=30.0 * PACE)
     warden = cut.agent.warden_pid("e1")
     os.kill(warden, signal.SIGSTOP)
     eventually(lambda: not lives(cut.pid), "the agent kills it")

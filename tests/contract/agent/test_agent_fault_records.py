@@ -29,6 +29,7 @@ from tests.contract.agent.rig import (
     side_by_side,
     start,
 )
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -52,7 +53,7 @@ def clocked_host(job: Rig, name: str, *more: str) -> tuple[ClockedPython, Agent]
 
 
 def clock_goes_forth(job: Rig) -> None:
-    cluster, seen = job.cluster(lease_s=20.0)
+    cluster, seen = job.cluster(lease_s=20.0 * PACE)
     jumps = {"wall": {"wall_s": HOUR_S}, "suspend": {"boottime_s": HOUR_S}, "step": {"wall_s": 5.0}}
     hosts = {name: clocked_host(job, name)[0] for name in jumps}
     pids = {
@@ -72,7 +73,7 @@ def clock_goes_forth(job: Rig) -> None:
 
 
 def clock_goes_back(job: Rig) -> None:
-    cluster, seen = job.cluster(lease_s=20.0, host_timeout_s=2.0)
+    cluster, seen = job.cluster(lease_s=20.0 * PACE, host_timeout_s=2.0 * PACE)
     python, agent = clocked_host(job, "host-1", "--lease-s", "3")
     pid = start(cluster, seen, "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")
@@ -158,7 +159,7 @@ def agent_is_replaced_by_another_version(job: Rig) -> None:
         if understood:
             eventually(lambda: len(seen.named("on_host_told")) == 2, "it is registered again")
         else:
-            assert agent.process.wait(timeout=10) == 1
+            assert agent.process.wait(timeout=10 * PACE) == 1
             assert f"{spec}: version 3 isn't understood" in agent.log()
         assert lives(pid)
     ((_, (observed,)),) = seen.named("on_host_registered")[1:]

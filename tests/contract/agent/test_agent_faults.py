@@ -25,6 +25,7 @@ from tests.contract.agent.rig import (
     side_by_side,
     start,
 )
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -33,12 +34,12 @@ def test_a_report_that_did_not_arrive_is_sent_again(job: Rig) -> None:
     """A death goes out on a connection to a coordinator that is gone: the next one hears of it
     at once, and not when its long poll is over.
     """
-    cluster, seen = job.cluster(lease_s=120.0)
+    cluster, seen = job.cluster(lease_s=120.0 * PACE)
     job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")
     cluster.close()
-    later, seen = job.cluster(epoch=2, lease_s=120.0)
+    later, seen = job.cluster(epoch=2, lease_s=120.0 * PACE)
     seen.wait("on_container_checked_in", "e1")
     eventually(later.hosts, "the host has registered")
     os.kill(pid, signal.SIGKILL)
@@ -57,7 +58,7 @@ def warden_is_stopped(job: Rig) -> None:
 
 
 def lease_ends(job: Rig) -> None:
-    cluster, seen = job.cluster(lease_s=2.0)
+    cluster, seen = job.cluster(lease_s=2.0 * PACE)
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", "forks"))
     seen.wait("on_container_checked_in", "e1")
@@ -77,7 +78,7 @@ def lease_ends(job: Rig) -> None:
 
 
 def host_is_lost(job: Rig) -> None:
-    cluster, seen = job.cluster(lease_s=1.0)
+    cluster, seen = job.cluster(lease_s=1.0 * PACE)
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")
@@ -235,7 +236,7 @@ def test_stop_all_cleans_up_after_a_killed_sandbox(job: Rig) -> None:
         assert (done["exit"], done["alive"]) == (0, [])
         assert f"e-{agent.host}" in {s.get("execution_id") for s in done["stopped"]}
     assert not any(lives(pid) for pid in pids)
-    assert alive.process.wait(timeout=5) == 0
+    assert alive.process.wait(timeout=5 * PACE) == 0
     assert dead.stop_all() == {"exit": 0, "stopped": [], "alive": []}
 
 
@@ -247,7 +248,7 @@ def test_nobody_enters_without_the_token(job: Rig) -> None:
     assert _status(sync, b"{}", "Bearer wrong") == (401, "the job's token is needed")
     assert _status(sync, b"{}", f"Bearer {TOKEN}")[0] == 400
     assert _status(sync, b"", f"Bearer {TOKEN}", length=str(10**9))[0] == 413
-    with urllib.request.urlopen(cluster.url + "/status", timeout=5) as response:
+    with urllib.request.urlopen(cluster.url + "/status", timeout=5 * PACE) as response:
         assert json.loads(response.read()) == {"up": True}
     job.agent("host-1")
     seen.wait("on_host_registered")
@@ -255,13 +256,13 @@ def test_nobody_enters_without_the_token(job: Rig) -> None:
 
 def test_the_page_of_hosts_tells_when_each_agent_was_heard(job: Rig) -> None:
     """It grows while an agent is frozen, long before the host counts as lost, and falls on the thaw."""
-    cluster, seen = job.cluster(lease_s=20.0, host_timeout_s=8.0)
+    cluster, seen = job.cluster(lease_s=20.0 * PACE, host_timeout_s=8.0 * PACE)
     cluster.add_route("/hosts", cluster.silences)
     agent = job.agent("host-1")
     seen.wait("on_host_registered")
 
     def silent_ms() -> int:
-        with urllib.request.urlopen(cluster.url + "/hosts", timeout=5) as response:
+        with urllib.request.urlopen(cluster.url + "/hosts", timeout=5 * PACE) as response:
             return json.loads(response.read())["hosts"]["host-1"]["silent_ms"]
 
     assert silent_ms() < 4_000
@@ -287,7 +288,7 @@ def _status(
     if length is not None:
         request.add_header("Content-Length", length)
     try:
-        with urllib.request.urlopen(request, timeout=5) as response:
+        with urllib.request.urlopen(request, timeout=5 * PACE) as response:
             return response.status, ""
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read()).get("error", "")
@@ -299,7 +300,7 @@ def test_a_second_agent_of_a_directory_ends_at_once(job: Rig) -> None:
     agent = job.agent("host-1")
     seen.wait("on_host_registered")
     second = agent.spawn()
-    assert second.wait(timeout=5) == 1
+    assert second.wait(timeout=5 * PACE) == 1
     assert agent.process.poll() is None
     assert "another agent has" in agent.log()
     assert isinstance(agent.directory, Path)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.agent.rig import Rig, eventually, launch, lives, start
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -217,7 +218,7 @@ def test_a_job_model_is_held_until_its_store_directories_are_free(job: Rig) -> N
 
 
 def _get(url: str) -> dict[str, object]:
-    with urllib.request.urlopen(url, timeout=5) as response:
+    with urllib.request.urlopen(url, timeout=5 * PACE) as response:
         return json.loads(response.read())
 
 

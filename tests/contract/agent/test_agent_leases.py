@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.agent.rig import eventually, launch, lease_end_s, lives, rig, start
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -20,7 +21,7 @@ def test_a_lost_host_keeps_its_lease_and_gets_no_longer_one_before_it_is_admitte
     would have, until the coordinator has dealt with its return.
     """
     with rig(tmp_path) as job:
-        cluster, seen = job.cluster(lease_s=20.0, host_timeout_s=1.0)
+        cluster, seen = job.cluster(lease_s=20.0 * PACE, host_timeout_s=1.0 * PACE)
         agent = job.agent("host-1", 1000, 4, "--fault-domain", "rack-7")
         assert seen.wait("on_host_registered")[0].fault_domain == "rack-7"
         pid = start(cluster, seen, "host-1", launch("e1"))
@@ -37,7 +38,7 @@ def test_a_lost_host_keeps_its_lease_and_gets_no_longer_one_before_it_is_admitte
         again = time.monotonic() + 1.5
         eventually(lambda: time.monotonic() > again, "some polls later")
         # The grant's own beginning is up to a poll before its reply.
-        assert lease_end_s(agent) <= promised + 0.5
+        assert lease_end_s(agent) <= promised + 0.5 * PACE
         cluster.admit_host("host-1")
         eventually(lambda: lease_end_s(agent) > promised + 1, "a whole lease")
         assert lives(pid)

@@ -12,6 +12,7 @@ import pytest
 
 from samza_dagster.cluster import ContainerLaunch, LocalCluster, resource_requests
 from tests.contract.agent.rig import Agent, Rig, eventually, launch, lives, start
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -84,7 +85,7 @@ def test_the_start_only_opens_the_gate(job: Rig) -> None:
 
 def test_who_has_no_time_is_told_at_once(job: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that is down: its resource is held, its process comes meanwhile."""
-    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 2.0)
+    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 2.0 * PACE)
     cluster, seen = job.cluster()
     job.agent("host-1")
     slow = launch("e1", command=("sleep", "600"))
@@ -243,7 +244,7 @@ def test_the_release_that_an_agent_missed_is_made_good(job: Rig) -> None:
 
 def test_it_ends_with_the_lease_and_with_stop_all(job: Rig) -> None:
     """Like any other container: its warden kills it, and the records name it."""
-    cluster, seen = job.cluster(lease_s=3.0)
+    cluster, seen = job.cluster(lease_s=3.0 * PACE)
     agent = job.agent("host-1")
     seen.wait("on_resource_allocated", reserve(cluster, launch("e1")))
     pid = parked_pid(agent, "e1")

@@ -19,6 +19,7 @@ from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import Ledger
 from samza_dagster.agent.supervisor import Supervisor
 from tests.contract.agent.rig import Rig
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -96,7 +97,7 @@ def test_a_held_job_model_is_answered_at_once_and_kept_warm(
 ) -> None:
     """Samza's reader breaks off after 60 s without a byte: 200, white space, then the JSON."""
     supervisor, port = served
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=5 * PACE) as connection:
         connection.sendall(b"GET /c/e1/ HTTP/1.1\r\nHost: x\r\n\r\n")
         stream = connection.makefile("rb")
         assert stream.readline() == b"HTTP/1.1 200 OK\r\n"
@@ -120,7 +121,7 @@ def test_a_held_job_model_of_one_that_is_stopped_breaks_off(
 ) -> None:
     """No reader takes half an answer for a JobModel, so it never owned anything."""
     supervisor, port = served
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=5 * PACE) as connection:
         connection.sendall(b"GET /c/e1/ HTTP/1.1\r\nHost: x\r\n\r\n")
         stream = connection.makefile("rb")
         assert stream.readline() == b"HTTP/1.1 200 OK\r\n"

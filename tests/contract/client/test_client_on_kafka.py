@@ -33,6 +33,7 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -43,7 +44,7 @@ def new_uuid() -> str:
 
 def eventually(read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
     """A commit returns before its marker is in the topic: readers see it a moment later."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 10 * PACE
     while not holds(value := read()):
         assert time.monotonic() < deadline, value
         time.sleep(0.02)
@@ -130,14 +131,14 @@ def test_waiting_sees_every_status_that_the_topic_had(kafka_job: Any) -> None:
         coordinator.start()
         seen: list[str] = []
         client.wait(
-            request.uuid, timeout_s=20, on_response=lambda r: seen.append(r.response_message)
+            request.uuid, timeout_s=20 * PACE, on_response=lambda r: seen.append(r.response_message)
         )
         coordinator.join()
         assert seen == ["a", "b", "c", "d"]
         assert client.request(request.uuid) is None
         assert client.history("0")[-1].response_message == "d"
     with kafka_job.client() as another:
-        assert another.wait(request.uuid, timeout_s=10).response_message == "d"
+        assert another.wait(request.uuid, timeout_s=10 * PACE).response_message == "d"
 
 
 def test_records_that_nobody_can_read_change_nothing(own_job: Any) -> None:
@@ -196,7 +197,7 @@ def test_a_broker_that_isnt_there_is_unreachable_within_ten_seconds() -> None:
         ports = (1, silent.getsockname()[1])
         for port, (told, took) in zip(ports, threads.map(ask, ports), strict=True):
             assert f"127.0.0.1:{port}" in told
-            assert took < 10
+            assert took < 10 * PACE
 
 
 def state_records(job: Any, host: str) -> list[tuple[str, bytes, bytes | None]]:

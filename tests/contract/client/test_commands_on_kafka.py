@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.model import StatusCode
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -26,7 +27,7 @@ def test_place_to_its_outcome(kafka_job: Any) -> None:
     kafka_job.take(asked)
     kafka_job.respond(asked, StatusCode.IN_PROGRESS, "Preferred Resources requested")
     kafka_job.respond(asked, StatusCode.FAILED, "request for resources expired")
-    stdout, _ = process.communicate(timeout=30)
+    stdout, _ = process.communicate(timeout=30 * PACE)
     assert process.returncode == 1
     document = json.loads(stdout)
     assert [r["statusCode"] for r in document["responses"]] == ["IN_PROGRESS", "FAILED"]
@@ -40,7 +41,7 @@ def test_ctrl_c_leaves_the_request_and_exits_130(kafka_job: Any) -> None:
     process = kafka_job.start("place", "0", "--to", "nm2", "--uuid", asked)
     assert asked in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=15)
+    _, stderr = process.communicate(timeout=15 * PACE)
     assert process.returncode == 130
     assert f"samza-dagster status {asked}" in stderr
     code, status = kafka_job.cli("status", asked)
@@ -75,14 +76,14 @@ def test_no_broker_is_exit_4_within_ten_seconds() -> None:
     """Beside the start of Python; what librdkafka logs reaches neither stdout nor stderr."""
     command = [sys.executable, "-m", "samza_dagster.cli.main", "status", "--json"]
     began = time.monotonic()
-    subprocess.run([*command, "--config", "/"], capture_output=True, timeout=30, check=False)
+    subprocess.run([*command, "--config", "/"], capture_output=True, timeout=30 * PACE, check=False)
     start_s = time.monotonic() - began
     began = time.monotonic()
     done = subprocess.run(
         [*command, "--bootstrap-servers", "127.0.0.1:1", "--job-name", "j"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=30 * PACE,
         check=False,
     )
     assert time.monotonic() - began < 10 + start_s
@@ -103,7 +104,7 @@ def test_the_documented_tool_prints_its_line(kafka_job: Any) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=30 * PACE,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

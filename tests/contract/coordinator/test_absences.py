@@ -17,6 +17,7 @@ from samza_dagster.placement.state import Limits
 from samza_dagster.sandbox.broker import start_broker
 from tests.contract.coordinator.test_leadership import log_of
 from tests.rig.job import Job, alive, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -35,13 +36,13 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
     zombie.send_signal(signal.SIGSTOP)
     client = job.client()
     try:
-        request = client.place("1", "LAST_SEEN", request_expiry_s=60)
-        assert client.wait(request.uuid, timeout_s=60).status_code == "SUCCEEDED"
+        request = client.place("1", "LAST_SEEN", request_expiry_s=60 * PACE)
+        assert client.wait(request.uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
         settled = job.wait_until_running()
         for processor in ("0", "0-0", "1-0"):
             assert settled[processor]["pid"] == before[processor]["pid"]
         zombie.send_signal(signal.SIGCONT)
-        assert zombie.wait(timeout=20) == 1
+        assert zombie.wait(timeout=20 * PACE) == 1
         assert job.wait_until_running() == settled
         starts = [e for e in job.journal() if e["processor"] == "1" and e["what"] == "started"]
         assert len(starts) == 2
@@ -59,13 +60,13 @@ def test_a_leader_that_was_frozen_for_a_while_takes_no_host_for_lost(
     leader = job.coordinator
     assert leader is not None
     leader.send_signal(signal.SIGSTOP)
-    thaws = time.monotonic() + 4.0
+    thaws = time.monotonic() + 2 * job.host_timeout_ms / 1000
     until("twice the host time-out", lambda: time.monotonic() > thaws)
     leader.send_signal(signal.SIGCONT)
     client = job.client()
     try:  # a whole request later every late word has been dealt with
         request = client.place("0-0", "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+        assert client.wait(request.uuid, timeout_s=20 * PACE).status_code == "SUCCEEDED"
     finally:
         client.close()
     after = job.wait_until_running()
@@ -82,13 +83,15 @@ def test_a_lease_bounds_the_absence_of_a_coordinator(job_of: Callable[..., Job])
     job = job_of("absence", lease_ms=12_000, host_timeout_ms=4_000)
     before = job.processors()
     pids = [container["pid"] for container in before.values()]
-    left_ms = shortest_left_ms(Limits(lease_ms=12_000, host_timeout_ms=4_000))
+    left_ms = shortest_left_ms(Limits(lease_ms=job.lease_ms, host_timeout_ms=job.host_timeout_ms))
     job.kill_coordinator()
     killed = time.monotonic()
     until("the first end", lambda: not all(map(alive, pids)), seconds=20)
     assert time.monotonic() - killed > left_ms / 1000
     until("the last end", lambda: not any(map(alive, pids)), seconds=20)
-    assert time.monotonic() - killed < 12 + 4  # the wardens' grace, and what the kernel takes
+    assert (
+        time.monotonic() - killed < job.lease_ms / 1000 + 4 * PACE
+    )  # the wardens' grace, and what the kernel takes
     job.start_coordinator()
     after = job.wait_until_running()
     assert not {c["pid"] for c in after.values()} & set(pids)
@@ -113,7 +116,7 @@ def test_a_broker_that_goes_away_in_mid_move_delays_it_and_kills_nobody(tmp_path
         broker.close(grace_s=0.0)
         assert all(alive(p["pid"]) for name, p in before.items() if name != "0")
         broker.start()
-        answer = client.wait(request.uuid, timeout_s=60)
+        answer = client.wait(request.uuid, timeout_s=60 * PACE)
         client.close()
         assert answer.status_code == "SUCCEEDED"
         after = job.wait_until_running()
@@ -135,5 +138,5 @@ def test_a_coordinator_without_a_broker_says_so_and_ends(tmp_path: Path) -> None
     job = Job(tmp_path / "job", "127.0.0.1:9", "nobody")
     job.start_coordinator()
     assert job.coordinator is not None
-    assert job.coordinator.wait(timeout=40) == 4
+    assert job.coordinator.wait(timeout=40 * PACE) == 4
     assert "127.0.0.1:9" in (job.directory / "coordinator.log").read_text()

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition  # noqa: TID253 - the outside judge
 
 from tests.rig.job import ROOT, Job, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -52,7 +53,7 @@ def verify(*arguments: str) -> tuple[int, dict[str, Any]]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=60 * PACE,
         check=False,
     )
     return done.returncode, json.loads(done.stdout)
@@ -66,7 +67,7 @@ def restart(job: Job, processor_id: str) -> None:
     client = job.client()
     try:
         request = client.place(processor_id, "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=30).status_code == "SUCCEEDED"
+        assert client.wait(request.uuid, timeout_s=30 * PACE).status_code == "SUCCEEDED"
     finally:
         client.close()
 

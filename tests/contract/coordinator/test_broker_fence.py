@@ -25,6 +25,7 @@ from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import naming
 from samza_dagster.sandbox.broker import ADMIN, MECHANISM, Broker
 from tests.rig.job import Job, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -339,7 +340,7 @@ def test_without_an_authorizer_the_coordinator_refuses_to_start_and_doctor_says_
     ensure_topic(KafkaCluster(bootstrap_servers), job.input_topic, partitions=4)
     (tmp_path / "plain.properties").write_text("security.protocol=PLAINTEXT\n")
     try:
-        assert job.start_coordinator().wait(timeout=30) == 2
+        assert job.start_coordinator().wait(timeout=30 * PACE) == 2
     finally:
         job.close()
     log = (job.directory / "coordinator.log").read_text()
@@ -406,7 +407,7 @@ def test_an_active_on_a_lost_host_is_replaced_after_the_fence_and_not_after_the_
             ),
             seconds=60,
         )
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 60 * PACE
         rules = authorizer.rules(principals.principal(lost["execution_id"]))
         assert [r.operation for r in rules if r.permission == DENY] == ["ALL"]
         (start,) = [

@@ -8,6 +8,7 @@ import pytest
 
 from samza_dagster.metadata.job_metadata import JobMetadata
 from tests.rig.job import Job, alive
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -33,9 +34,9 @@ def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None
         job.actives = actives
         job.start_coordinator()
         assert job.coordinator is not None
-        assert job.coordinator.wait(timeout=20) == 2  # a leader lives, with another config
+        assert job.coordinator.wait(timeout=20 * PACE) == 2  # a leader lives, with another config
         job.start_coordinator("--take-over", "now")
-        assert older.wait(timeout=20) == 1
+        assert older.wait(timeout=20 * PACE) == 1
         after = job.wait_until_running()
         deployments.append(job.status()["deployment_id"])
         assert not [p for p, c in before.items() if alive(c["pid"])], changes

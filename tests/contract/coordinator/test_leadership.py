@@ -13,6 +13,7 @@ from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.model.naming import transactional_id
 from tests.rig.job import Job, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -43,19 +44,19 @@ def test_a_second_coordinator_waits_until_the_first_is_gone(job_of: Callable[...
     client = job.client()
     try:
         request = client.place("0-0", "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+        assert client.wait(request.uuid, timeout_s=20 * PACE).status_code == "SUCCEEDED"
         status = job.status()
         assert status is not None
         assert status["leader_epoch"] == 1
         first.send_signal(signal.SIGKILL)
-        first.wait(timeout=10)
+        first.wait(timeout=10 * PACE)
         until(
             "the second leads",
             lambda: (now := job.status()) is not None and now["leader_epoch"] == 2,
             seconds=20,
         )
         request = client.place("1-0", "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+        assert client.wait(request.uuid, timeout_s=20 * PACE).status_code == "SUCCEEDED"
     finally:
         client.close()
     after = job.wait_until_running()
@@ -77,7 +78,7 @@ def test_of_several_that_wait_one_leads_and_the_others_wait_on(job_of: Callable[
     for epoch in (2, 3):
         leader = next(c for c in left if c.pid == leader_of(job)["process"]["pid"])
         leader.kill()
-        leader.wait(timeout=10)
+        leader.wait(timeout=10 * PACE)
         left.remove(leader)
         until(
             "one of the others leads",
@@ -104,7 +105,7 @@ def test_one_that_is_fenced_before_it_led_goes_back_to_waiting(job_of: Callable[
     reader = StateReader(job.bootstrap_servers, job.connection.state_topic)
     try:
         first.kill()
-        first.wait(timeout=10)
+        first.wait(timeout=10 * PACE)
 
         def marked() -> bool:
             mark = reader.snapshot().records["take-over"].value
@@ -140,10 +141,10 @@ def test_a_coordinator_that_is_told_so_ends_the_one_that_leads(job_of: Callable[
     client = job.client()
     try:
         request = client.place("0-0", "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=20).status_code == "SUCCEEDED"
+        assert client.wait(request.uuid, timeout_s=20 * PACE).status_code == "SUCCEEDED"
     finally:
         client.close()
-    assert older.wait(timeout=20) == 1
+    assert older.wait(timeout=20 * PACE) == 1
     after = job.wait_until_running()
     for processor in ("0", "1", "1-0"):
         assert after[processor]["pid"] == before[processor]["pid"]
@@ -158,6 +159,6 @@ def test_an_orderly_end_hands_over_at_once(job_of: Callable[..., Job]) -> None:
     job.start_coordinator()
     until("the second waits", lambda: "this coordinator waits" in log_of(job))
     first.send_signal(signal.SIGTERM)
-    assert first.wait(timeout=10) == 0
+    assert first.wait(timeout=10 * PACE) == 0
     after = job.wait_until_running(seconds=20)
     assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.rig.job import Job, alive, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -19,7 +20,7 @@ def kill_host(job: Job, host: str) -> None:
     """SIGKILL of its agent, its wardens and their containers, as a power failure would."""
     agent = job.agents[host]
     agent.send_signal(signal.SIGKILL)
-    agent.wait(timeout=10)
+    agent.wait(timeout=10 * PACE)
     for record in (job.directory / host / "incarnations").glob("*/warden.json"):
         for part in json.loads(record.read_text()).values():
             if isinstance(part, dict) and alive(part["pid"]):
@@ -55,7 +56,7 @@ def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
     assert all(after[p]["pid"] == before[p]["pid"] for p in others)
     starts = [e for e in job.journal() if e["what"] == "started" and e["at"] > killed_at]
     first = min(e["at"] for e in starts if e["processor"] == "0")
-    assert first - killed_at > 4  # a grant is at most a poll older than the kill
+    assert first - killed_at > job.lease_ms / 2_000  # a grant is at most a poll older than the kill
     assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
     job.start_agent(host)
     until("nothing is in doubt", lambda: (s := job.status()) and not s["ghosts"] and s)

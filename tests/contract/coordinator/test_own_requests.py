@@ -19,6 +19,7 @@ from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from tests.rig.job import ROOT, Job, alive, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -36,7 +37,7 @@ def client(job: Job) -> Iterator[PlacementClient]:
 
 
 def end_of(client: PlacementClient, asked: str) -> PlacementResponse:
-    return client.wait(asked, timeout_s=40)
+    return client.wait(asked, timeout_s=40 * PACE)
 
 
 def free_host(job: Job, group: str) -> str:
@@ -56,7 +57,7 @@ def test_a_hold_touches_nothing_until_it_is_committed(job: Job, client: Placemen
     """The same process runs while the destination is held, and runs there after the commit."""
     before = job.processors()["0"]
     destination = free_host(job, "0")
-    asked = client.reserve("0", destination, request_expiry_s=60)
+    asked = client.reserve("0", destination, request_expiry_s=60 * PACE)
     until("the hold", lambda: held(client, asked.uuid))
     assert job.processors()["0"] == before
     assert end_of(client, client.commit(asked.uuid).uuid).status_code is StatusCode.SUCCEEDED
@@ -74,7 +75,7 @@ def test_a_hold_that_is_let_go_leaves_the_container(
     before = job.processors()["1"]
     destination = free_host(job, "1")
     free = job.status()["hosts"][destination]["free_memory_mb"]
-    asked = client.reserve("1", destination, request_expiry_s=60)
+    asked = client.reserve("1", destination, request_expiry_s=60 * PACE)
     until("the hold", lambda: held(client, asked.uuid))
     control = getattr(client, how)(asked.uuid)
     assert end_of(client, control.uuid).status_code is StatusCode.SUCCEEDED
@@ -89,7 +90,7 @@ def test_a_hold_that_is_let_go_leaves_the_container(
 def test_an_active_takes_its_standbys_place_on_request(job: Job, client: PlacementClient) -> None:
     """`place --to STANDBY` on Samza's own wire: the standby moves away first, in one action."""
     before = job.processors()
-    request = client.place("0", "STANDBY", request_expiry_s=30)
+    request = client.place("0", "STANDBY", request_expiry_s=30 * PACE)
     assert end_of(client, request.uuid).status_code is StatusCode.SUCCEEDED
     after = job.wait_until_running()
     assert after["0"]["host"] == before["0-0"]["host"]
@@ -143,7 +144,7 @@ def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
 
 def test_our_requests_never_enter_the_coordinator_stream(job: Job, client: PlacementClient) -> None:
     """An outsider finds in it placement messages of `place` alone."""
-    asked = client.reserve("1", free_host(job, "1"), request_expiry_s=60)
+    asked = client.reserve("1", free_host(job, "1"), request_expiry_s=60 * PACE)
     until("the hold", lambda: held(client, asked.uuid))
     end_of(client, client.cancel(asked.uuid).uuid)
     store = job.metadata()
@@ -158,7 +159,7 @@ def write_raw(job: Job, key: bytes, value: bytes) -> None:
     cluster = KafkaCluster(job.bootstrap_servers)
     topic = job.connection.state_topic
     end = TopicEnd(cluster, topic)
-    RecordWriter(cluster, topic, end, timeout_s=10).write("write", key, value)
+    RecordWriter(cluster, topic, end, timeout_s=10 * PACE).write("write", key, value)
     end.close()
 
 
@@ -213,7 +214,7 @@ def command(job: Job, *arguments: str) -> tuple[int, dict[str, Any]]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=90 * PACE,
         check=False,
     )
     return done.returncode, json.loads(done.stdout)

@@ -13,6 +13,7 @@ from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from tests.rig.job import Job, alive, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -49,7 +50,7 @@ def ask(
     """Places and waits; every status that was seen."""
     seen: list[PlacementResponse] = []
     request = client.place(processor, destination, **more)
-    client.wait(request.uuid, timeout_s=30, on_response=seen.append)
+    client.wait(request.uuid, timeout_s=30 * PACE, on_response=seen.append)
     return seen
 
 
@@ -142,7 +143,7 @@ def test_a_second_move_of_a_group_is_queued_and_says_so(job: Job, client: Placem
     seen: list[PlacementResponse] = []
     first = client.place("0", "LAST_SEEN")
     second = client.place("0-0", "LAST_SEEN")
-    client.wait(second.uuid, timeout_s=30, on_response=seen.append)
+    client.wait(second.uuid, timeout_s=30 * PACE, on_response=seen.append)
     assert seen[0].status_code is StatusCode.ACCEPTED
     assert seen[-1].status_code is StatusCode.SUCCEEDED
     done = client.response(first.uuid)
@@ -237,7 +238,7 @@ def test_a_key_that_ends_every_start_stops_nothing(job_of: Callable[..., Job]) -
             f"{request.uuid}.ContainerPlacementRequestMessage",
             request.to_json().encode(),
         )
-        answer = client.wait(request.uuid, timeout_s=20)
+        answer = client.wait(request.uuid, timeout_s=20 * PACE)
     finally:
         stream.close()
         client.close()

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from samza_dagster.simulation.event_log import replay_log
 from tests.rig.job import Job, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -39,7 +40,7 @@ def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     client = job.client()
     try:
         asked = client.fail_over("0")
-        assert client.wait(asked.uuid, timeout_s=40).status_code == "SUCCEEDED"
+        assert client.wait(asked.uuid, timeout_s=40 * PACE).status_code == "SUCCEEDED"
     finally:
         client.close()
     job.wait_until_running()
@@ -48,7 +49,7 @@ def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     assert after["samza_dagster_running_containers", "Active"] == 2
     assert job.coordinator is not None
     job.coordinator.send_signal(signal.SIGTERM)
-    assert job.coordinator.wait(timeout=10) == 0
+    assert job.coordinator.wait(timeout=10 * PACE) == 0
     replayed = replay_log(log)
     assert replayed.differs is None, (replayed, log.read_text().splitlines()[-3:])
     assert replayed.events > 20

@@ -15,6 +15,7 @@ from samza_dagster.orchestration.instance import FILE, instance_settings
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.cockpit import PATIENCE_S
 from tests.rig.job import alive, kill, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.realcockpit
 
@@ -48,7 +49,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterStack]:
     made = DagsterStack(home, directory / "long.py")
     made.start(timeout_s=PATIENCE_S)
     yield made
-    made.stop(timeout_s=10)
+    made.stop(timeout_s=10 * PACE)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.cockpit import PATIENCE_S
 from tests.rig.job import until
+from tests.rig.pace import PACE
 from tests.rig.recorded_am import MOST_FAILURES, NAMESPACE, WINDOW_S
 from tests.rig.topic_records import records_of
 
@@ -49,7 +50,9 @@ class Coordinated:
                 "samza": SamzaClientResource(
                     bootstrap_servers=self.connection.bootstrap_servers, job_name=JOB, job_id="1"
                 ),
-                "samza_policies": PlacementPolicies(request_expiry_s=60, timeout_s=60),
+                "samza_policies": PlacementPolicies(
+                    request_expiry_s=60 * PACE, timeout_s=60 * PACE
+                ),
             },
         )
         return defs.get_job_def(bounce_runs.NAME).execute_in_process(

@@ -14,6 +14,7 @@ from samza_dagster.orchestration.failover.audit import JOB as AUDIT
 from tests.rig.cockpit import PATIENCE_S, Cockpit
 from tests.rig.job import alive, until
 from tests.rig.kill_scenarios import free_host
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.realcockpit
 
@@ -75,7 +76,7 @@ def test_a_standby_that_somebody_stopped_is_brought_back(ready: Cockpit) -> None
     before = at_rest(ready)
     with ready.job.client() as client:
         uuid = client.stop_standby("0-0").uuid
-        assert client.wait(uuid, timeout_s=60).status_code == "SUCCEEDED"
+        assert client.wait(uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
     assert "0-0" not in ready.job.processors()
     carried_out(ready, "reconcile", steady_s=2)
     after = at_rest(ready)

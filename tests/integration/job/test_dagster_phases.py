@@ -21,6 +21,7 @@ from samza_dagster.placement import texts
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.integration.job import worker
 from tests.rig.job import until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
 PROCESSOR = "1"
@@ -54,7 +55,7 @@ def test_a_run_that_ends_before_its_commit_leaves_the_container_untouched(
     )
     assert result.success
     assert result.output_for_node("reserve").stage == "HELD"
-    response = client.wait(request_uuid(result.run_id, "move", 0), timeout_s=30)
+    response = client.wait(request_uuid(result.run_id, "move", 0), timeout_s=30 * PACE)
     assert (response.status_code, response.response_message) == (StatusCode.FAILED, texts.RELEASED)
     assert incarnation(sandbox) == before
 

@@ -20,6 +20,7 @@ from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.restore_log import restored_records
 from tests.rig.job import alive, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +41,7 @@ def free_host(sandbox: Sandbox, group: str) -> str:
 def place(client: PlacementClient, processor: str, destination: str) -> None:
     """Places and demands SUCCEEDED."""
     request = client.place(processor, destination)
-    answer = client.wait(request.uuid, timeout_s=60)
+    answer = client.wait(request.uuid, timeout_s=60 * PACE)
     assert answer.status_code is StatusCode.SUCCEEDED, answer
 
 
@@ -92,12 +93,14 @@ def test_a_coordinator_killed_in_mid_move_ends_it_once_and_containers_notice_not
     before = processors(sandbox)
     destination = free_host(sandbox, "1")
     request = client.place("1", destination)
-    client.wait(request.uuid, timeout_s=20, until=lambda r: r.status_code is StatusCode.IN_PROGRESS)
+    client.wait(
+        request.uuid, timeout_s=20 * PACE, until=lambda r: r.status_code is StatusCode.IN_PROGRESS
+    )
     (coordinator,) = sandbox.registry.live("coordinator")
     coordinator.send(signal.SIGKILL)
     until("it is dead", lambda: not coordinator.is_alive, seconds=10)
     sandbox.files.start(on_spawn=sandbox.registry.add)
-    answer = client.wait(request.uuid, timeout_s=90)
+    answer = client.wait(request.uuid, timeout_s=90 * PACE)
     assert answer.status_code is StatusCode.SUCCEEDED, answer
     after = until(
         "the new coordinator knows all",
@@ -154,10 +157,10 @@ def cut_changelog(servers: str, partitions: tuple[int, ...]) -> None:
     )
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[policy])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(timeout=20)
+        future.result(timeout=20 * PACE)
     consumer = kafka_client.consumer(servers)
     ends = kafka_client.end_offsets(consumer, topic)
     consumer.close()
     cut = [kafka_client.partition(topic, p, ends[p]) for p in partitions]
     for future in admin.delete_records(cut).values():
-        future.result(timeout=20)
+        future.result(timeout=20 * PACE)

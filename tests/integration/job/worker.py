@@ -18,6 +18,7 @@ from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.sandbox import demo_job
+from tests.rig.pace import PACE
 
 NEVER = threading.Event()
 
@@ -42,7 +43,7 @@ def definitions(servers: str, *, stuck: bool = False) -> dg.Definitions:
             "samza": kind(
                 bootstrap_servers=servers, job_name=demo_job.JOB_NAME, job_id=demo_job.JOB_ID
             ),
-            "samza_policies": PlacementPolicies(request_expiry_s=60, timeout_s=120),
+            "samza_policies": PlacementPolicies(request_expiry_s=60 * PACE, timeout_s=120 * PACE),
         },
     )
 

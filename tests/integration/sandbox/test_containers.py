@@ -27,6 +27,7 @@ from samza_dagster.sandbox.warm_up import (
     container_template,
     ensure_container_archive,
 )
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +94,7 @@ class Rig:
 
 
 def wait_for(condition: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
-    deadline = time.monotonic() + deadline_s
+    deadline = time.monotonic() + deadline_s * PACE
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.1)

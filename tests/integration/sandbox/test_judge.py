@@ -15,6 +15,7 @@ from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.topics import create_topics
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
 
@@ -84,7 +85,7 @@ def test_the_command_prints_json_and_its_exit_code_tells(servers: str) -> None:
     """For scripts; a stranger's process comes to the same verdict."""
     result = subprocess.run(
         [sys.executable, "-m", "samza_dagster.sandbox.judge", "--bootstrap-servers", servers, "--deadline", "2", "--json"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=60 * PACE, check=False,
     )  # fmt: skip
     facts = json.loads(result.stdout)
     assert result.returncode == 1

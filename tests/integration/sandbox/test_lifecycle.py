@@ -15,6 +15,7 @@ import pytest
 from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.judge import Judge
 from tests.integration.sandbox.conftest import processes_of
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +55,7 @@ def _up_until(home: Path, phase: str) -> subprocess.Popen[str]:
 
 def _end(child: subprocess.Popen[str], number: signal.Signals) -> int:
     child.send_signal(number)
-    child.communicate(timeout=60)
+    child.communicate(timeout=60 * PACE)
     return child.returncode
 
 

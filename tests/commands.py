@@ -1,0 +1,87 @@
+"""Runs a command of the test run: not beyond its time, and nothing of it lives on.
+
+What a test starts in a session of its own outlives a test process that is cut off. This
+process adopts such orphans (PR_SET_CHILD_SUBREAPER), so that it knows them, whoever
+their parent was, and ends them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE_S = 20.0
+"""For what is told to end by Ctrl-C: fixtures stop their servers."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    status: int
+    output: str
+    cut_off: bool
+    left_behind: tuple[str, ...]
+    """The commands of processes that it hadn't ended itself."""
+
+
+def run(command: Sequence[str], within_s: float) -> Ran:
+    """Its output is shown as it comes; `within_s` later it is cut off."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    lines: list[str] = []
+    shown = threading.Thread(target=_show, args=(process, lines))
+    shown.start()
+    cut_off = False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        cut_off = True
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        process.kill()
+    # Its output ends with the last that holds it, an orphan too.
+    left = _end_descendants()
+    shown.join()
+    return Ran(process.wait(), "".join(lines), cut_off, left)
+
+
+def _show(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line)
+        print(line, end="", flush=True)
+
+
+def _end_descendants() -> tuple[str, ...]:
+    """SIGKILL of all, as long as new ones come to light; what they were."""
+    seen: dict[int, str] = {}
+    while living := [p for p in psutil.Process().children(recursive=True) if _lives(p)]:
+        for each in living:
+            try:
+                seen.setdefault(each.pid, " ".join(each.cmdline())[:160])
+                each.kill()
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(living, timeout=5)
+    return tuple(seen.values())
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,69 @@
+"""What the test run promises of its own commands: they end in time, and nothing of them lives on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import commands, further
+from tests.rig.job import alive
+
+pytestmark = pytest.mark.contract
+
+ORPHAN = (
+    "import subprocess, sys; "
+    "print(subprocess.Popen(['sleep', '600'], start_new_session=True).pid, flush=True); "
+)
+
+
+def in_process_of_its_own(tmp_path: Path, code: str, within_s: float) -> list[str]:
+    """`commands.run` adopts orphans for its whole process; the lines of what it says of one."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        f"from tests import commands\n"
+        f"ran = commands.run([{sys.executable!r}, '-c', {code!r}], {within_s})\n"
+        f"print(ran.status, ran.cut_off, len(ran.left_behind), *ran.left_behind)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(commands.ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_an_orphan_in_a_session_of_its_own_is_named_and_ended(tmp_path: Path) -> None:
+    pid, told = in_process_of_its_own(tmp_path, ORPHAN, 60.0)
+    assert told == "0 False 1 sleep 600"
+    assert not alive_at_all(int(pid))
+
+
+def test_what_is_cut_off_takes_its_orphans_along(tmp_path: Path) -> None:
+    began = time.monotonic()
+    pid, *_, told = in_process_of_its_own(tmp_path, ORPHAN + "import time; time.sleep(600)", 3.0)
+    assert told.split()[1:] == ["True", "1", "sleep", "600"]
+    assert time.monotonic() - began < 300
+    assert not alive_at_all(int(pid))
+
+
+def alive_at_all(pid: int) -> bool:
+    """By the kernel."""
+    try:
+        os.kill(pid, signal.SIG_DFL)
+    except ProcessLookupError:
+        return False
+    return alive(pid)
+
+
+def test_a_suite_without_time_is_named_and_not_called_passed() -> None:
+    """Only what ran to its end decides."""
+    quick = further.Suite("quick", 0.1, (sys.executable, "-c", "raise SystemExit(3)"))
+    long = further.Suite("long", 10_000.0, (sys.executable, "-c", ""))
+    outcomes = further.go_through((long, quick), 100.0)
+    assert outcomes["long"].startswith("not run: ")
+    assert outcomes["quick"].startswith("FAILED with 3")

@@ -1,0 +1,78 @@
+"""Runs what `make test` has no time for, one after the other, as far as the given time reaches.
+
+`python -m tests.further --within 2000`: a suite begins when the time that it takes on a
+machine as slow as this one is left. What wasn't begun, or was cut off, is named as not run;
+it says nothing of the product, so only what ran to its end decides the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests import commands
+from tests.rig.pace import VARIABLE, measured
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A command and the seconds that it takes on the reference machine."""
+
+    name: str
+    seconds: float
+    command: tuple[str, ...]
+
+
+SUITES = (
+    Suite("Dagster", 230, ("make", "test-dagster")),
+    Suite("kill matrix on stubs", 330, ("make", "killmatrix-further")),
+    Suite("real faults", 560, ("make", "faults-real")),
+    Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
+    Suite("chaos", 240, ("make", "chaos", "FAULTS=12")),
+    Suite("deployed", 330, ("make", "test-deploy")),
+)
+
+
+def go_through(suites: Sequence[Suite], within_s: float) -> dict[str, str]:
+    """Suite → `passed`, `FAILED …`, or why it wasn't run to its end."""
+    over = time.monotonic() + within_s
+    outcomes: dict[str, str] = {}
+    for suite in suites:
+        pace = measured()
+        os.environ[VARIABLE] = str(pace)
+        left_s, needed_s = over - time.monotonic(), suite.seconds * pace
+        if needed_s > left_s:
+            outcomes[suite.name] = f"not run: {needed_s:.0f} s are needed, {left_s:.0f} are left"
+            continue
+        print(f"\n── {suite.name} (about {needed_s:.0f} s of {left_s:.0f}) ──", flush=True)
+        began = time.monotonic()
+        ran = commands.run(suite.command, left_s)
+        took = f"after {time.monotonic() - began:.0f} s"
+        if ran.cut_off:
+            outcomes[suite.name] = f"not run to its end: cut off {took}"
+        elif ran.status != 0:
+            outcomes[suite.name] = f"FAILED with {ran.status} {took}"
+        elif ran.left_behind:
+            outcomes[suite.name] = f"FAILED: left behind {'; '.join(ran.left_behind)}"
+        else:
+            outcomes[suite.name] = f"passed {took}"
+    return outcomes
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 1 when a suite failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.further", description=__doc__)
+    parser.add_argument("--within", type=float, required=True, metavar="SECONDS")
+    outcomes = go_through(SUITES, parser.parse_args(arguments).within)
+    print()
+    for name, outcome in outcomes.items():
+        print(f"{name:<32}{outcome}")
+    return int(any(outcome.startswith("FAILED") for outcome in outcomes.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
