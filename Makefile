@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
+WITHIN ?=
 FAULTS ?= 12
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
@@ -32,8 +33,8 @@ java: $(STAMP)
 demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself
 	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once)
 
-test: $(STAMP) java ## lint, types and all levels of tests, each within its budget
-	@$(BIN)/python -m tests.levels
+test: $(STAMP) java ## lint, types and all levels of tests, each within its budget; WITHIN=seconds for who cuts it off then
+	@$(BIN)/python -m tests.levels $(if $(WITHIN),--within $(WITHIN))
 
 lint: $(STAMP) ## ruff, pyright, import-linter; vermin: the agent stays on Python 3.8
 	@$(BIN)/python -m tests.levels lint
