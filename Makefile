@@ -88,10 +88,10 @@ simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json benchmarks/results/mutants.json
 
-lock: ## the locked requirements anew
-	@for extra in base all dev; do \
+lock: ## the locked requirements anew; what is installed has the versions that were tested
+	@for extra in dev all base; do \
 	  $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --universal --python-version 3.11 --custom-compile-command "make lock" \
-	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt; done
+	    $$(test $$extra = base || echo --extra $$extra) $$(test $$extra = dev || echo -c requirements/dev.txt) pyproject.toml -o requirements/$$extra.txt; done
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --universal --python-version 3.11 --custom-compile-command "make lock" requirements/uv.in -o requirements/uv.txt
 
 clean: ## the virtual environment; caches and sandboxes stay
