@@ -141,18 +141,22 @@ def _search(
     from samza_dagster.simulation.campaign import run
     from samza_dagster.simulation.judges.violation import JUDGES
 
-    shows = sys.stderr.isatty() and not quiet
+    on_one_line = sys.stderr.isatty()
+    begin = "\r" if on_one_line else ""
+    told = [0]
 
     def progress(result: Result) -> None:
-        if shows:
-            done = min(100, 100 * result.events // events)
-            rate = result.events / max(result.seconds, 0.001)
-            click.echo(
-                f"\r{done:3d} %  {result.events:,} events  {rate:,.0f}/s  "
-                f"{len(result.broken)} broken ",
-                err=True,
-                nl=False,
-            )
+        done = min(100, 100 * result.events // events)
+        if quiet or not (on_one_line or done >= told[0] + 5):
+            return
+        told[0] = done
+        rate = result.events / max(result.seconds, 0.001)
+        click.echo(
+            f"{begin}{done:3d} %  {result.events:,} events  {rate:,.0f}/s  "
+            f"{len(result.broken)} broken ",
+            err=True,
+            nl=not on_one_line,
+        )
 
     result = run(
         seed,
@@ -163,7 +167,7 @@ def _search(
         clock=time.monotonic,
         begins=end_with_parent,
     )
-    if shows:
+    if on_one_line and not quiet:
         click.echo(err=True)
     idle = [name for name in JUDGES if not result.premises[name]]
     if as_json:

@@ -34,6 +34,7 @@ def test_a_search_reports_every_invariant_and_the_table(runner: CliRunner) -> No
     assert document["coverage"]["running"]["death"] > 0
     bad = document["violations"] or not all(document["premises"].values())
     assert result.exit_code == (1 if bad else 0)
+    assert "100 %" in result.stderr.splitlines()[-1], "progress, also where nobody is at a terminal"
 
 
 def test_the_help_has_examples(runner: CliRunner) -> None:
