@@ -7,11 +7,12 @@ their parent was, and ends them.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,19 +45,29 @@ def run(command: Sequence[str], within_s: float) -> Ran:
     lines: list[str] = []
     shown = threading.Thread(target=_show, args=(process, lines))
     shown.start()
-    cut_off = False
-    try:
-        process.wait(within_s)
-    except subprocess.TimeoutExpired:
-        cut_off = True
+    cut_off = not _ended(process, within_s)
+    if cut_off:
         process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
+        _ended(process, _GRACE_S)
         process.kill()
     # Its output ends with the last that holds it, an orphan too.
     left = _end_descendants()
     shown.join()
     return Ran(process.wait(), "".join(lines), cut_off, left)
+
+
+def _ended(process: subprocess.Popen[str], within_s: float) -> bool:
+    """Meanwhile the orphans that end are reaped: their tests wait for them to be gone."""
+    over = time.monotonic() + within_s
+    while process.poll() is None:
+        if time.monotonic() > over:
+            return False
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None or ended.si_pid == process.pid:
+            time.sleep(0.1)
+        else:
+            os.waitpid(ended.si_pid, 0)
+    return True
 
 
 def _show(process: subprocess.Popen[str], lines: list[str]) -> None:

@@ -51,6 +51,18 @@ def test_what_is_cut_off_takes_its_orphans_along(tmp_path: Path) -> None:
     assert not alive_at_all(int(pid))
 
 
+def test_an_orphan_that_ends_is_gone_while_its_command_goes_on(tmp_path: Path) -> None:
+    """Adopted and not reaped it was a zombie, and tests that waited for its end failed."""
+    code = (
+        "import os, subprocess, time; "
+        "pid = int(subprocess.check_output('sleep 1 > /dev/null & echo $!', shell=True)); "
+        "over = time.monotonic() + 60\n"
+        "while os.path.exists(f'/proc/{pid}') and time.monotonic() < over: time.sleep(0.05)\n"
+        "print('gone' if time.monotonic() < over else 'a zombie')"
+    )
+    assert in_process_of_its_own(tmp_path, code, 90.0) == ["gone", "0 False 0"]
+
+
 def alive_at_all(pid: int) -> bool:
     """By the kernel."""
     try:
