@@ -72,7 +72,7 @@ class Demo:
             self._sandbox.up(options, self._phases, on_jar=on_jar, on_broker=broker_is_up)
         with contextlib.closing(Judge(self._servers)) as judge:
             with self._phases.phase("outsider reads inputs and outputs"):
-                judge.judge(deadline_s=120)
+                judge.judge(deadline_s=300)
             with self._phases.phase("Dagster"):
                 self._starter.join()
                 if self._stack_failure is not None:
@@ -97,7 +97,7 @@ class Demo:
         """Beside the containers' start: it needs the broker's address and nothing else."""
         assert self._stack is not None
         try:
-            self._stack.start(timeout_s=180)
+            self._stack.start(timeout_s=600)
         except Exception as error:  # the main thread raises it
             self._stack_failure = error
 
@@ -107,7 +107,7 @@ class Demo:
     def _judge(self, judge: Judge, move: DemoMove) -> None:
         now_ms = time.time_ns() // 1_000_000
         verdict: Verdict = judge.judge(
-            deadline_s=60,
+            deadline_s=180,
             partitions=move.partitions,
             window_ms=(move.began_ms - 5_000, now_ms),
         )
@@ -140,7 +140,7 @@ class Demo:
         with self._phases.phase("Spark assets"):
             run_id = stack.runs.launch("snapshot_assets")
             self.links["snapshot_assets"] = stack.runs.run_url(run_id)
-            status = stack.runs.wait(run_id, timeout_s=240)
+            status = stack.runs.wait(run_id, timeout_s=900)
         for asset in ("container_locality", "task_locality", "changelog_lag"):
             self.links[asset] = stack.asset_url(asset)
         self.findings.assets = status == "SUCCESS"

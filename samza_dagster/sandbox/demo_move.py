@@ -60,7 +60,7 @@ class DemoMove:
             run_id = runs.launch(_JOB, _run_config())
             link = runs.run_url(run_id)
             self._tell(f"run {link}")
-            status = runs.wait(run_id, timeout_s=300)
+            status = runs.wait(run_id, timeout_s=900)
         after = self._view()
         self._tell(host_map("after", after))
         self._findings.locality_after = hosts_of(after)

@@ -58,7 +58,7 @@ class Options:
     seed: int = 1
     host_memory_mb: int = HOST_MEMORY_MB
     fencing: str = Fencing.BROKER.value
-    deadline_s: float = 300.0
+    deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
         if self.actives < 1 or self.standbys < 0 or self.state_mb <= 0 or self.rate <= 0:

@@ -10,6 +10,8 @@ from typing import Any
 from playwright.sync_api import Locator, Page, Request, expect
 from playwright.sync_api import TimeoutError as NotInTime
 
+from tests.rig.pace import PACE
+
 _HERE = ("http://127.", "ws://127.", "data:", "blob:")
 _PICTURES = """dialog => [...dialog.querySelectorAll('img')].map(image => {
   const at = image.getBoundingClientRect();
@@ -76,7 +78,7 @@ class Cockpit:
             box.click()
             box.fill(partition)
             try:
-                choice.wait_for(timeout=3_000)
+                choice.wait_for(timeout=3_000 * PACE)
             except NotInTime:
                 continue
             choice.click()
@@ -124,7 +126,7 @@ class Cockpit:
     def status_is(self, status: str, *, seconds: float) -> None:
         """The run's page says so, by itself."""
         tag = self.page.get_by_text(status, exact=True).first
-        expect(tag).to_be_visible(timeout=seconds * 1_000)
+        expect(tag).to_be_visible(timeout=seconds * 1_000 * PACE)
 
     def filter_events(self, text: str) -> None:
         """Shows only events that tell of it."""
@@ -134,7 +136,7 @@ class Cockpit:
 
     def reads(self, text: str, *, seconds: float = 60) -> None:
         """The page shows this text."""
-        expect(self.page.get_by_text(text).first).to_be_visible(timeout=seconds * 1_000)
+        expect(self.page.get_by_text(text).first).to_be_visible(timeout=seconds * 1_000 * PACE)
 
     def open_markdown(self, key: str) -> Locator:
         """Clicks on the Markdown of a metadata entry: the dialog that opens."""

@@ -12,9 +12,10 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.chromium import chromium, flags
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage, staged
+from tests.rig.pace import PACE
 
 SCREENSHOTS = "SAMZA_DAGSTER_TEST_SCREENSHOTS"
-PATIENCE_MS = 60_000
+PATIENCE_MS = 60_000 * PACE
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.progress import Phases
 from tests.rig.demo_sandbox import OPTIONS
 from tests.rig.job import ROOT, alive, until
+from tests.rig.pace import PACE
 from tests.rig.topic_records import records_of
 
 _LOCALITY = "set-container-host-assignment"
@@ -118,7 +119,7 @@ def staged(root: Path, **environment: str) -> Iterator[Stage]:
 
     def start(stack: DagsterStack) -> None:
         try:
-            stack.start(timeout_s=240)
+            stack.start(timeout_s=240 * PACE)
         except BaseException as error:  # the test's own thread raises it
             failures.append(error)
 

@@ -7,6 +7,7 @@ import pytest
 from samza_dagster.model.naming import group_of
 from tests.browser.cockpit import STARTS_S, Cockpit
 from tests.browser.stage import Stage
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.browser
 
@@ -58,7 +59,7 @@ def test_the_lag_of_the_standbys_is_plotted(stage: Stage, cockpit: Cockpit, sche
     """A snapshot by Spark of the job as it is; its picture, its table and Dagster's own plot."""
     if not stage.run_id("snapshot_assets"):
         run_id = stage.stack.runs.launch("snapshot_assets")
-        assert stage.stack.runs.wait(run_id, timeout_s=240) == "SUCCESS"
+        assert stage.stack.runs.wait(run_id, timeout_s=240 * PACE) == "SUCCESS"
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_asset("changelog_lag")
     cockpit.reads("max_standby_lag_records")

@@ -27,6 +27,7 @@ from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.failover.policy import Mode, Rules
 from samza_dagster.orchestration.failover.sensor import Tick
 from samza_dagster.orchestration.policies import PlacementPolicies
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
 Evaluation = dg.AssetCheckEvaluation
@@ -239,5 +240,5 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
             cursor = work(cursor)
             took.append(time.process_time() - began)
     print(f"{what}: {max(took):.3f} s of processor time, cursor {len(cursor or ''):,} characters")
-    assert max(took) < 2.0, took
+    assert max(took) < 2.0 * PACE, took
     assert len(cursor or "") < 150_000

@@ -27,6 +27,7 @@ from samza_dagster.orchestration.waits.continuation import (
     Cursor,
     continuations_sensor,
 )
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
 VIA = "move_via_new_standby"
@@ -341,7 +342,7 @@ def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
         took.append(time.process_time() - began)
         cursor = result.cursor
     assert len(requested(result)) == MOST_LAUNCHED
-    assert min(took) < 2.0, took
+    assert min(took) < 2.0 * PACE, took
     assert len(str(cursor)) < 200_000
     assert len(Cursor.read(cursor, "demo/1").watched) == 1000
 

@@ -17,6 +17,7 @@ from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
 from samza_dagster.sandbox.process_group import is_group_alive
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.stack
 DEFINITIONS = """
@@ -42,7 +43,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterStack]:
     directory = tmp_path_factory.mktemp("stack")
     (directory / "greetings.py").write_text(DEFINITIONS)
     made = DagsterStack(directory / "home", directory / "greetings.py")
-    made.start(timeout_s=150)
+    made.start(timeout_s=150 * PACE)
     yield made
     made.stop()
 
@@ -61,7 +62,7 @@ def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
     seen: list[str] = []
     run_id = stack.runs.launch("greet_job", {"ops": {"greet": {"config": {"processor": "0-0"}}}})
     status = stack.runs.wait(
-        run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90
+        run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90 * PACE
     )
     assert status == "SUCCESS"
     assert seen.count("hello 0-0") == 1
@@ -104,7 +105,7 @@ def test_definitions_that_cannot_be_loaded_leave_nothing_running(tmp_path: Path)
     broken.write_text("raise RuntimeError('not loadable')\n")
     made = DagsterStack(tmp_path / "home", broken)
     with pytest.raises(ActionFailed, match="not loadable"):
-        made.start(timeout_s=60)
+        made.start(timeout_s=60 * PACE)
     assert made.pids == {}
 
 
@@ -159,13 +160,13 @@ def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, after: int) -> No
 
     def start() -> None:
         try:
-            made.start(timeout_s=150)
+            made.start(timeout_s=150 * PACE)
         except ActionFailed as error:
             raised.append(error)
 
     starter = threading.Thread(target=start, daemon=True)
     starter.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PACE
     while len(made.pids) < after:
         assert time.monotonic() < deadline
         time.sleep(0.01)

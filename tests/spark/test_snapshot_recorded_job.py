@@ -11,6 +11,7 @@ import pytest
 from samza_dagster.readiness import records_behind
 from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
 from samza_dagster.snapshots.schemas import DATASETS
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.spark
 
@@ -148,5 +149,5 @@ def test_metrics_before_the_window_are_not_read(an_hour_later: Later) -> None:
 
 def test_a_warm_snapshot_costs_seconds(an_hour_later: Later) -> None:
     """All three datasets for under 6 s of processor time, once warm; each part is timed."""
-    assert 0 < an_hour_later.cpu_s < 6.0
+    assert 0 < an_hour_later.cpu_s < 6.0 * PACE
     assert {"coordinator_stream", *DATASETS} <= set(an_hour_later.snapshot.seconds)
