@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -39,11 +40,9 @@ class Ran:
 def run(command: Sequence[str], within_s: float) -> Ran:
     """Its output is shown as it comes; `within_s` later it is cut off."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    lines: list[str] = []
-    shown = threading.Thread(target=_show, args=(process, lines))
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output = bytearray()
+    shown = threading.Thread(target=_show, args=(process, output))
     shown.start()
     cut_off = not _ended(process, within_s)
     if cut_off:
@@ -53,10 +52,10 @@ def run(command: Sequence[str], within_s: float) -> Ran:
     # Its output ends with the last that holds it, an orphan too.
     left = _end_descendants()
     shown.join()
-    return Ran(process.wait(), "".join(lines), cut_off, left)
+    return Ran(process.wait(), output.decode(errors="replace"), cut_off, left)
 
 
-def _ended(process: subprocess.Popen[str], within_s: float) -> bool:
+def _ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
     """Meanwhile the orphans that end are reaped: their tests wait for them to be gone."""
     over = time.monotonic() + within_s
     while process.poll() is None:
@@ -70,11 +69,13 @@ def _ended(process: subprocess.Popen[str], within_s: float) -> bool:
     return True
 
 
-def _show(process: subprocess.Popen[str], lines: list[str]) -> None:
+def _show(process: subprocess.Popen[bytes], output: bytearray) -> None:
+    """By what comes, not by lines: a line of tests may take a quarter of an hour."""
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.append(line)
-        print(line, end="", flush=True)
+    while some := os.read(process.stdout.fileno(), 65_536):
+        output += some
+        sys.stdout.buffer.write(some)
+        sys.stdout.flush()
 
 
 def _end_descendants() -> tuple[str, ...]:

@@ -116,8 +116,8 @@ class Outcome:
 
     @property
     def line_s(self) -> float:
-        """The budget on this machine."""
-        return self.level.budget_s * self.pace
+        """The budget on this machine; half as much again where others slow it as they please."""
+        return self.level.budget_s * (self.pace if self.pace <= 1.2 else 1.5 * self.pace)
 
     @property
     def verdict(self) -> str:
