@@ -64,7 +64,7 @@ class Cockpit:
 
     def judge(self) -> Verdict:
         """An outsider on all inputs of until now and their outputs."""
-        return self._judge.judge(deadline_s=60)
+        return self._judge.judge(deadline_s=60 * PACE)
 
     def incarnations(self) -> dict[str, tuple[str, int]]:
         """Processor → execution id and pid, by the kernel's process table; who runs now."""

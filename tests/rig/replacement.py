@@ -8,6 +8,7 @@ from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.job import alive, until
 from tests.rig.kill_points import Processors
+from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
 
 
@@ -71,7 +72,7 @@ def replaced(job: SandboxJob, before: Processors, names: set[str], seconds: floa
 def outputs_are_whole(judge: Judge, what: str, actives: set[str], since_s: float) -> None:
     """Nothing is missing; prints the longest silence of those partitions since then."""
     verdict = judge.judge(
-        deadline_s=120,
+        deadline_s=120 * PACE,
         partitions=[p for active in sorted(actives) for p in partitions_of(active)],
         window_ms=(int(since_s * 1000), int(time.time() * 1000)),
     )

@@ -20,6 +20,7 @@ from tests.rig.broker import kill_broker
 from tests.rig.job import alive, until
 from tests.rig.kill_points import KilledJob, Processors
 from tests.rig.kill_scenarios import FAILOVER, MOVE, SPIN_UP, STOP_STANDBY, SWAP
+from tests.rig.pace import PACE
 from tests.rig.replacement import offsets, works
 from tests.rig.sandbox_job import SandboxJob
 
@@ -146,7 +147,9 @@ def test_a_minute_without_a_server_ends_no_container(
     if begin is FAILOVER.happens:
         FAILOVER.restore(job, before)
     rest.settle()
-    verdict = judge.judge(deadline_s=120, window_ms=(int(since * 1000), int(time.time() * 1000)))
+    verdict = judge.judge(
+        deadline_s=120 * PACE, window_ms=(int(since * 1000), int(time.time() * 1000))
+    )
     assert verdict.is_good, verdict
     silent = {gap.partition: gap.gap_ms for gap in verdict.gaps}
     print(f"\n{server} away while {phase}: longest silences, ms by partition: {silent}")

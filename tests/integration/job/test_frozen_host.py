@@ -22,6 +22,7 @@ from tests.chaos import broker_log
 from tests.chaos.broker_log import Batch
 from tests.integration.job.test_moves import PARTITIONS_OF_0, processors
 from tests.rig.job import alive, parent_of, until
+from tests.rig.pace import PACE
 
 pytestmark = [pytest.mark.integration, pytest.mark.realfault]
 
@@ -123,5 +124,5 @@ def test_a_frozen_host_is_fenced_and_what_thaws_there_writes_nothing(
         assert zombie not in {b.producer_id for b in written if b.next_offset > ends[partition]}
         assert not broker_log.overlaps(demo_job.CHANGELOG_TOPIC, partition, written)
         assert written[-1].next_offset > ends[partition]
-    verdict = judge.judge(deadline_s=60)
+    verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict

@@ -82,7 +82,7 @@ def test_an_active_moves_onto_its_standbys_host_and_restores_only_the_difference
         assert read[partition] <= 2 * max(produced, 1), (partition, read, left, ends)
     since = int(time.time() * 1000)
     until("it processes", lambda: client.processing("0", since).processing, seconds=40)
-    verdict = judge.judge(deadline_s=60)
+    verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
 
 
@@ -115,7 +115,7 @@ def test_a_coordinator_killed_in_mid_move_ends_it_once_and_containers_notice_not
     for processor in ("0", "0-0", "1-0"):
         assert after[processor]["pid"] == before[processor]["pid"]
         assert alive(after[processor]["pid"])
-    verdict = judge.judge(deadline_s=60)
+    verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
 
 

@@ -13,10 +13,11 @@ import pytest
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.kill_points import CRASHING, KilledJob
+from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
 
 PATIENCE_S = 90.0
-CAUGHT_UP_S = 60.0
+CAUGHT_UP_S = 60.0 * PACE
 LEASE_S, SILENCE_S = 30, 20
 SETTINGS = {
     "samza.dagster.lease.ms": str(LEASE_S * 1000),
@@ -28,7 +29,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledJob]:
     """A sandbox's job, led by a coordinator that can be killed at any point, a spare beside it."""
     with demo_sandbox(tmp_path_factory.mktemp("sandboxes"), SETTINGS) as sandbox:
@@ -49,7 +50,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledJob]:
         judge.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def judge(killed: KilledJob) -> Iterator[Judge]:
     judge = Judge(killed.job.connection.bootstrap_servers)
     yield judge

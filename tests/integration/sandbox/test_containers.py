@@ -127,7 +127,7 @@ def test_an_active_processes_the_fill_and_commits_it(rig: Rig, judge: Judge) -> 
     """Every key's epoch 0 comes out exactly once; the store's offset is the changelog's end."""
     fill(rig.servers, PLAN)
     rig.start("0", "host-1")
-    verdict = judge.judge(deadline_s=60)
+    verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good
     assert (verdict.completed, verdict.duplicates) == (2000, 0)
     wait_for(lambda: rig.near_copies() == (1, 1), "the active commits its offset")
@@ -151,7 +151,7 @@ def test_a_successor_on_the_standbys_host_restores_next_to_nothing_and_loses_not
     assert standby.stop()
     rig.send(1, range(1, PLAN.parts))
     _, log = rig.start("0", "host-2")
-    verdict = judge.judge(deadline_s=60)
+    verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
     assert verdict.completed == 4000
     wait_for(lambda: len(restored(log)) == 2, "both tasks told what they restored", 5)
@@ -163,7 +163,7 @@ def test_a_successor_on_a_cold_host_restores_all_of_it(rig: Rig, judge: Judge) -
     assert rig.running[-1].stop()
     _, log = rig.start("0", "host-3")
     rig.send(2, range(PLAN.parts), keys=10)
-    verdict = judge.judge(deadline_s=60)
+    verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
     wait_for(lambda: len(restored(log)) == 2, "both tasks told what they restored", 5)
     assert sum(restored(log)) >= PLAN.keys

@@ -60,7 +60,7 @@ def test_a_lost_completion_is_found_and_named(servers: str, judge: Judge) -> Non
 def test_it_is_good_once_the_late_ones_come(servers: str, judge: Judge) -> None:
     """Read on from where it stood."""
     _put_out(servers, range(398, 400))
-    verdict = judge.judge(deadline_s=10)
+    verdict = judge.judge(deadline_s=10 * PACE)
     assert verdict.is_good
     assert verdict.inputs == 800
 
@@ -68,7 +68,7 @@ def test_it_is_good_once_the_late_ones_come(servers: str, judge: Judge) -> None:
 def test_a_repeated_completion_is_a_duplicate_not_a_fault(servers: str, judge: Judge) -> None:
     """At-least-once processing repeats what it hadn't committed."""
     _put_out(servers, range(5))
-    verdict = judge.judge(deadline_s=10)
+    verdict = judge.judge(deadline_s=10 * PACE)
     assert verdict.is_good
     assert verdict.duplicates == 5
 
