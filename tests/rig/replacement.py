@@ -44,10 +44,10 @@ def works(job: SandboxJob, processor: str, now: Processors, ends: tuple[int, ...
 
 def replaced(job: SandboxJob, before: Processors, names: set[str], seconds: float) -> Processors:
     """Waits until each has a new process that works; nobody else got one. Where all are then."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PACE
 
-    def left() -> float:
-        return max(0.1, deadline - time.monotonic())
+    def left() -> float:  # as `until` has it: for a machine as fast as the reference
+        return max(0.1, (deadline - time.monotonic()) / PACE)
 
     def running() -> Processors | None:
         now = job.processors()
