@@ -23,7 +23,8 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 20.0
-"""For what is told to end by Ctrl-C: fixtures stop their servers."""
+"""For what is told to end by Ctrl-C, as fixtures stop their servers; and for what ends with its
+command, as Spark's JVM does, a moment later."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def run(command: Sequence[str], within_s: float) -> Ran:
         process.send_signal(signal.SIGINT)
         _ended(process, _GRACE_S)
         process.kill()
+    over = time.monotonic() + (0 if cut_off else _GRACE_S)
+    while _descendants() and time.monotonic() < over:
+        time.sleep(0.1)
     # Its output ends with the last that holds it, an orphan too.
     left = _end_descendants()
     shown.join()
@@ -81,7 +85,7 @@ def _show(process: subprocess.Popen[bytes], output: bytearray) -> None:
 def _end_descendants() -> tuple[str, ...]:
     """SIGKILL of all, as long as new ones come to light; what they were."""
     seen: dict[int, str] = {}
-    while living := [p for p in psutil.Process().children(recursive=True) if _lives(p)]:
+    while living := _descendants():
         for each in living:
             try:
                 seen.setdefault(each.pid, " ".join(each.cmdline())[:160])
@@ -90,6 +94,10 @@ def _end_descendants() -> tuple[str, ...]:
                 continue
         psutil.wait_procs(living, timeout=5)
     return tuple(seen.values())
+
+
+def _descendants() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children(recursive=True) if _lives(p)]
 
 
 def _lives(process: psutil.Process) -> bool:

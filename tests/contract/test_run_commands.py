@@ -63,6 +63,12 @@ def test_an_orphan_that_ends_is_gone_while_its_command_goes_on(tmp_path: Path) -
     assert in_process_of_its_own(tmp_path, code, 90.0) == ["gone", "0 False 0"]
 
 
+def test_what_ends_a_moment_after_its_command_is_not_left_behind(tmp_path: Path) -> None:
+    """As Spark's JVM, which sees its standard input closed."""
+    code = "import subprocess; subprocess.Popen(['sleep', '2'])"
+    assert in_process_of_its_own(tmp_path, code, 60.0) == ["0 False 0"]
+
+
 def alive_at_all(pid: int) -> bool:
     """By the kernel."""
     try:
