@@ -97,6 +97,8 @@ def job_config(
         "task.transactional.state.restore.enabled": "false",
         "job.coordinator.system": SYSTEM,
         "job.coordinator.replication.factor": "1",
+        # Two minutes were too short for a standby, which yields, where all else shares two slow cores.
+        "samza.dagster.start.timeout.ms": "300000",
         "job.default.system": SYSTEM,
         "cluster-manager.container.memory.mb": str(CONTAINER_MEMORY_MB),
         "cluster-manager.container.cpu.cores": "1",

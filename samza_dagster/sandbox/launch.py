@@ -16,7 +16,7 @@ from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
 HEAP_MB = 96
 STOP_GRACE_S = 20.0
-STANDBY_NICENESS = 10
+STANDBY_NICENESS = 5
 CONTAINER_MEMORY_MB = 256
 """What a container takes of its host: heap, RocksDB and the JVM itself."""
 
