@@ -54,7 +54,9 @@ def instance_settings(
         "sensors": {"use_threads": True, "num_workers": 4},
         "run_monitoring": {
             "enabled": True,
-            "start_timeout_seconds": 120,
+            # A worker whose process is gone is noticed by the launcher; this is for one that hangs. On
+            # two busy cores one that works was seen to take more than two minutes to begin.
+            "start_timeout_seconds": 600,
             "poll_interval_seconds": 30,
         },
         "telemetry": {"enabled": False},
