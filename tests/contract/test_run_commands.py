@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import commands, further
+from tests.levels import Level, Outcome
 from tests.rig.job import alive
 
 pytestmark = pytest.mark.contract
@@ -85,3 +86,23 @@ def test_a_suite_without_time_is_named_and_not_called_passed() -> None:
     outcomes = further.go_through((long, quick), 100.0)
     assert outcomes["long"].startswith("not run: ")
     assert outcomes["quick"].startswith("FAILED with 3")
+
+
+LEVEL = Level("a level", 10, ())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict", "is_bad"),
+    [
+        (Outcome(LEVEL, 1.0, 9.0), "ok", False),
+        (Outcome(LEVEL, 1.0, 11.0), "FAILED: over its budget of 10 s", True),
+        (Outcome(LEVEL, 5.0, 51.0), "ok, over its budget of 50 s on a slow machine", False),
+        (Outcome(LEVEL, 5.0, 1.0, ("pytest",)), "FAILED: pytest", True),
+        (Outcome(LEVEL, 5.0, 0.0, not_run="no time"), "NOT RUN: no time", False),
+    ],
+)
+def test_a_budget_binds_on_the_reference_machine(
+    outcome: Outcome, verdict: str, is_bad: bool
+) -> None:
+    """A failure does on any."""
+    assert (outcome.verdict, outcome.is_bad) == (verdict, is_bad)
