@@ -95,14 +95,15 @@ LEVEL = Level("a level", 10, ())
     ("outcome", "verdict", "is_bad"),
     [
         (Outcome(LEVEL, 1.0, 9.0), "ok", False),
+        (Outcome(LEVEL, 5.0, 49.0), "ok", False),
         (Outcome(LEVEL, 1.0, 11.0), "FAILED: over its budget of 10 s", True),
-        (Outcome(LEVEL, 5.0, 51.0), "ok, over its budget of 50 s on a slow machine", False),
+        (Outcome(LEVEL, 5.0, 51.0), "FAILED: over its budget of 50 s", True),
         (Outcome(LEVEL, 5.0, 1.0, ("pytest",)), "FAILED: pytest", True),
-        (Outcome(LEVEL, 5.0, 0.0, not_run="no time"), "NOT RUN: no time", False),
+        (Outcome(LEVEL, 5.0, 0.0, not_run="no time"), "NOT RUN: no time", True),
     ],
 )
-def test_a_budget_binds_on_the_reference_machine(
+def test_only_a_level_that_ran_within_its_stretched_line_has_passed(
     outcome: Outcome, verdict: str, is_bad: bool
 ) -> None:
-    """A failure does on any."""
+    """What wasn't run isn't green."""
     assert (outcome.verdict, outcome.is_bad) == (verdict, is_bad)
