@@ -10,6 +10,8 @@ WITHIN ?=
 FAULTS ?= 12
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
+# Where it is set, each of a hundred processes would compile Dagster's sources for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-browser test-deploy chaos simulate mutants lock clean
 help: ## this list
@@ -21,7 +23,7 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@echo "Setting up $(VENV) (once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 

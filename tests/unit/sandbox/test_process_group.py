@@ -18,7 +18,11 @@ from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
 
 pytestmark = pytest.mark.unit
 
-SLEEP = "import time; print('up', flush=True); time.sleep(60)"
+# Sleeps briefly: a signal between Python's last look for one and the sleep waits for its end.
+SLEEP = (
+    "import time; print('up', flush=True); end = time.monotonic() + 60\n"
+    "while time.monotonic() < end: time.sleep(0.05)"
+)
 LEAVES_A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}])"
 
 
