@@ -25,6 +25,7 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(BIN)/python -m compileall -q samza_dagster
 	@touch $@
 
 setup: $(STAMP) ## the virtual environment, from the locked requirements

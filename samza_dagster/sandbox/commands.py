@@ -51,7 +51,7 @@ def sandbox() -> None:
 @click.option(
     "--rate",
     type=click.FloatRange(1, 20_000),
-    default=200.0,
+    default=60.0,
     show_default=True,
     help="Records a second.",
 )

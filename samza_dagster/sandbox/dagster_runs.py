@@ -10,7 +10,7 @@ from samza_dagster.errors import DeadlineExceeded, InvalidInput
 from samza_dagster.sandbox import graphql
 
 ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
-_POLL_S = 0.2
+_POLL_S = 1.0
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 

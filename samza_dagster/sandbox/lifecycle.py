@@ -54,7 +54,7 @@ class Options:
     standbys: int = 1
     hosts: int = 4
     state_mb: float = 50.0
-    rate: float = 200.0
+    rate: float = 60.0
     seed: int = 1
     host_memory_mb: int = HOST_MEMORY_MB
     fencing: str = Fencing.BROKER.value

@@ -156,7 +156,7 @@ def steady(
 @click.option("--bootstrap-servers", required=True)
 @click.option("--keys", type=int, required=True, help="keys in all")
 @click.option("--partitions", type=int, required=True, help="partitions of the input topic")
-@click.option("--rate", type=float, default=200.0, show_default=True, help="records a second")
+@click.option("--rate", type=float, default=60.0, show_default=True, help="records a second")
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
     "--spread", "spread_s", type=float, default=SPREAD_S, show_default=True, help="seconds"

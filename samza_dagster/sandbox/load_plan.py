@@ -53,7 +53,7 @@ class LoadPlan:
 
     keys: int
     partitions: int
-    rate: float = 200.0
+    rate: float = 60.0
     seed: int = 1
     spread_s: float = SPREAD_S
     parts: int = PARTS
@@ -68,7 +68,7 @@ class LoadPlan:
 
     @classmethod
     def for_state(
-        cls, state_mb: float, *, actives: int, rate: float = 200.0, seed: int = 1
+        cls, state_mb: float, *, actives: int, rate: float = 60.0, seed: int = 1
     ) -> LoadPlan:
         """`state_mb` MB of live keys per active (1 MB = 1000 keys)."""
         per_active = max(MIN_KEYS_PER_ACTIVE, round(state_mb * 1_000_000 / KEY_BYTES))

@@ -12,8 +12,11 @@ from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
+from tests.rig.pace import PACE
 
-OPTIONS = Options(name="job", state_mb=4.0, rate=200.0)
+OPTIONS = Options(name="job", state_mb=4.0, rate=200.0 / PACE)
+"""The load asks as much of a slow machine as of the reference: one that it can't carry would
+keep every container behind for ever."""
 
 
 @dataclass(frozen=True)
