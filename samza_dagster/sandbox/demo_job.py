@@ -111,7 +111,7 @@ def job_config(
         # Fewer and larger requests: broker, load and four containers share the cores.
         "systems.kafka.producer.linger.ms": "20",
         "systems.kafka.consumer.fetch.min.bytes": "16384",
-        "systems.kafka.consumer.fetch.max.wait.ms": "50",
+        "systems.kafka.consumer.fetch.max.wait.ms": "100",
         "systems.kafka.default.stream.replication.factor": "1",
         "systems.kafka.samza.key.serde": "string",
         "systems.kafka.samza.msg.serde": "string",
