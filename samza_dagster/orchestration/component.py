@@ -167,7 +167,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             ),
             continuations_sensor(waiting, interval_s, running=running),
             choices_sensor(self.job, max(30, interval_s), running=running),
-            bounce_resume_sensor(self.job, running=running),
+            bounce_resume_sensor(self.job, interval_s, running=running),
             auto_failover_sensor(self.auto_failover),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),

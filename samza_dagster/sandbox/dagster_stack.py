@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,8 +76,10 @@ class DagsterStack:
         """Process ids by name, while they run."""
         return {each.role: each.pid for each in self._processes}
 
-    def start(self, *, timeout_s: float = 90) -> None:
-        """Starts the three and waits until they are ready.
+    def start(
+        self, *, timeout_s: float = 90, before_daemon: Callable[[], object] = lambda: None
+    ) -> None:
+        """Starts the three and waits until they are ready; `before_daemon` may hold back its ticks.
 
         Ready: GraphQL answers, the code location is loaded and every daemon that the
         instance needs has a heartbeat. Raises `DeadlineExceeded` that names what is
@@ -95,6 +97,8 @@ class DagsterStack:
         )  # before any of the three: each of them opens the databases
         try:
             for name in _ROLES:
+                if name == "daemon":
+                    before_daemon()
                 self._spawn(name)
             self.wait_ready(timeout_s)
         except BaseException:

@@ -39,6 +39,7 @@ class Demo:
         self._stack: DagsterStack | None = None
         self._stack_failure: BaseException | None = None
         self._starter = threading.Thread(target=self._start_dagster, daemon=True)
+        self._is_up = threading.Event()
         self._servers = ""
         self.findings = Findings()
         self.links: dict[str, str] = {}
@@ -70,6 +71,7 @@ class Demo:
             with self._phases.phase("Spark's Kafka jars"):
                 jar_paths("spark-kafka", progress=on_jar)
             self._sandbox.up(options, self._phases, on_jar=on_jar, on_broker=broker_is_up)
+        self._is_up.set()
         with contextlib.closing(Judge(self._servers)) as judge:
             with self._phases.phase("outsider reads inputs and outputs"):
                 judge.judge(deadline_s=300)
@@ -89,15 +91,19 @@ class Demo:
         """Stops all that the demo started and confirms it."""
         if self._stack is not None:
             self._stack.stop(timeout_s=10)  # a run that is under way is ended hard
+            self._is_up.set()
         if self._starter.ident is not None:
             self._starter.join()  # a start under way was told to end, with what it spawned last
         self._sandbox.down()
 
     def _start_dagster(self) -> None:
-        """Beside the containers' start: it needs the broker's address and nothing else."""
+        """Beside the containers' start: it needs the broker's address and nothing else.
+
+        Sensors tick once the state is in: on two slow cores they took a third of what that needs.
+        """
         assert self._stack is not None
         try:
-            self._stack.start(timeout_s=600)
+            self._stack.start(timeout_s=600, before_daemon=self._is_up.wait)
         except Exception as error:  # the main thread raises it
             self._stack_failure = error
 

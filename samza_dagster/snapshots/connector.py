@@ -31,10 +31,13 @@ EXCLUDED_PACKAGES = (
 
 
 def artifacts_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """`$SAMZA_DAGSTER_HOME/artifacts`; the home is `~/.samza_dagster` when not given."""
+    """`$SAMZA_DAGSTER_HOME/artifacts`; the home is `~/.samza_dagster` when not given.
+
+    Where a link leads to: the JVM compares paths as text before it takes a class archive.
+    """
     given = (os.environ if environment is None else environment).get(HOME_VARIABLE, "")
     home = Path(given) if given else Path.home() / ".samza_dagster"
-    return home.expanduser().absolute() / "artifacts"
+    return (home.expanduser().absolute() / "artifacts").resolve()
 
 
 def connector_jars(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:

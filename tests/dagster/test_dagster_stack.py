@@ -151,16 +151,22 @@ def test_a_worker_that_is_slow_to_start_is_waited_for(
     assert seen == ["180", "61"]
 
 
-@pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, after: int) -> None:
-    """At once, with what it spawned last: by the kernel's word no process names the home."""
+@pytest.mark.parametrize(("after", "held"), [(0, False), (1, False), (2, True), (3, False)])
+def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, after: int, held: bool) -> None:
+    """At once, with what it spawned last: by the kernel's word no process names the home.
+
+    `held`: its daemon waits to be let go, and isn't started any more.
+    """
     (tmp_path / "greetings.py").write_text(DEFINITIONS)
     made = DagsterStack(tmp_path / "home", tmp_path / "greetings.py")
     raised: list[Exception] = []
+    let_go = threading.Event()
+    if not held:
+        let_go.set()
 
     def start() -> None:
         try:
-            made.start(timeout_s=150 * PACE)
+            made.start(timeout_s=150 * PACE, before_daemon=let_go.wait)
         except ActionFailed as error:
             raised.append(error)
 
@@ -171,6 +177,7 @@ def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, after: int) -> No
         assert time.monotonic() < deadline
         time.sleep(0.01)
     made.stop()
+    let_go.set()
     starter.join(60)
     assert not starter.is_alive()
     assert len(raised) == 1

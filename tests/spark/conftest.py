@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
-from samza_dagster.snapshots.class_archive import archive_path
+from samza_dagster.snapshots.class_archive import dump
 from samza_dagster.snapshots.connector import connector_jars
 from samza_dagster.snapshots.session import spark_session
 from tests.rig.pace import PACE
@@ -25,7 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     jars = connector_jars()
     session = spark_session(
         jars,
-        class_archive=archive_path(jars),
+        class_archive=dump(jars),
         settings={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
     )
     yield session

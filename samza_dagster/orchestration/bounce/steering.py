@@ -47,7 +47,9 @@ def control_bounce_job(job: str) -> dg.JobDefinition:
     )
 
 
-def bounce_resume_sensor(job: str, *, running: bool = True) -> dg.SensorDefinition:
+def bounce_resume_sensor(
+    job: str, interval_s: int = 5, *, running: bool = True
+) -> dg.SensorDefinition:
     """`bounce_resume`: launches the run that goes on with a bounce that is to be resumed.
 
     Once for each ended run, whatever ticks are missed or repeated: by its run key.
@@ -56,7 +58,7 @@ def bounce_resume_sensor(job: str, *, running: bool = True) -> dg.SensorDefiniti
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name="bounce_resume",
         job_name=bounce_runs.NAME,
-        minimum_interval_seconds=5,
+        minimum_interval_seconds=interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING
         if running
         else dg.DefaultSensorStatus.STOPPED,
