@@ -27,7 +27,7 @@ from samza_dagster.snapshots.session import (
 )
 
 _DRAFT_VARIABLE = "SAMZA_DAGSTER_CLASS_ARCHIVE_DRAFT"
-_DEADLINE_S = 180.0
+_DEADLINE_S = 600.0
 
 
 def archive_path(jars: Sequence[Path], environment: Mapping[str, str] | None = None) -> Path:
