@@ -36,6 +36,7 @@ from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.intervals import IntervalS
 from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
 from samza_dagster.orchestration.names import PREFIX_PATTERN
 from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
@@ -56,7 +57,7 @@ class Policies(dg.Model, dg.Resolvable):
     verify_timeout_s: int = Field(default=120, ge=0, le=DAY_S)
     lag_limit: int = Field(default=10_000, ge=0)
     wait_in_run_s: int = Field(default=120, ge=0, le=DAY_S)
-    sensor_interval_s: int = Field(default=5, ge=1, le=3_600)
+    sensor_interval_s: IntervalS = 5
     sensor_running: bool = True
 
 

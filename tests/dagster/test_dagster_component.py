@@ -77,6 +77,25 @@ def test_attributes_reach_resources_and_sensor(tmp_path: Path) -> None:
     assert definitions.resolve_sensor_def("placement_responses").minimum_interval_seconds == 30
 
 
+def test_an_interval_comes_from_the_environment_within_its_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pydantic's bounds refused the template itself: a number could never come from outside."""
+    template = "\"{{ env('TEST_INTERVAL', '12') | int }}\""
+    text = YAML.replace("sensor_interval_s: 30", f"sensor_interval_s: {template}")
+    text += f"  auto_failover: {{interval_s: {template}}}\n  lag_slo: {{interval_s: {template}}}\n"
+    watching = ("continuations", "bounce_resume", "auto_failover", "lag_slo")
+    for given, expected in ((None, 12), ("20", 20)):
+        if given is not None:
+            monkeypatch.setenv("TEST_INTERVAL", given)
+        made = dg.build_defs_for_component(component(tmp_path, text))
+        found = {n: made.resolve_sensor_def(n).minimum_interval_seconds for n in watching}
+        assert found == dict.fromkeys(watching, expected)
+    monkeypatch.setenv("TEST_INTERVAL", "3601")
+    with pytest.raises(InvalidInput, match=r"interval_s.*from 1 to 3600"):
+        component(tmp_path, text)
+
+
 def test_secrets_are_read_from_the_environment_when_a_client_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

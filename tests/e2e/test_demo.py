@@ -25,7 +25,11 @@ def test_the_demo_moves_a_stateful_container_and_loses_nothing(tmp_path: Path) -
     home.mkdir()
     (home / "artifacts").symlink_to(artifacts_directory(), target_is_directory=True)
     command = [sys.executable, "-m", "samza_dagster.cli.main"]
-    environment = {**os.environ, "SAMZA_DAGSTER_HOME": str(home)}
+    environment = {
+        **os.environ,
+        "SAMZA_DAGSTER_HOME": str(home),
+        "SAMZA_DAGSTER_SENSOR_INTERVAL_S": str(round(5 * PACE)),
+    }
     try:
         done = subprocess.run(
             [*command, "demo", "--once"],

@@ -10,6 +10,7 @@ from pydantic import Field
 from samza_dagster.orchestration.checks import outside as outside_checks
 from samza_dagster.orchestration.checks.findings import Patience
 from samza_dagster.orchestration.checks.lag_objectives import Objective
+from samza_dagster.orchestration.intervals import IntervalS
 
 DAY_S = 86_400
 
@@ -18,7 +19,7 @@ class Invariants(dg.Model, dg.Resolvable):
     """The sensor `invariants`. Times in seconds."""
 
     running: bool = True
-    interval_s: int = Field(default=10, ge=1, le=3_600)
+    interval_s: IntervalS = 10
     grace_s: int = Field(
         default=60,
         ge=0,
@@ -61,7 +62,7 @@ class LagSlo(dg.Model, dg.Resolvable):
     """The sensor `lag_slo`. Times in seconds."""
 
     running: bool = True
-    interval_s: int = Field(default=10, ge=1, le=3_600)
+    interval_s: IntervalS = 10
     breach_looks: int = Field(default=3, ge=1, le=1_000, description="Bad looks before a breach.")
     breach_s: int = Field(default=30, ge=0, le=DAY_S, description="And over so long.")
     recovery_looks: int = Field(default=3, ge=1, le=1_000, description="Good looks that end it.")

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from samza_dagster.orchestration.failover.policy import Mode, Rules
 from samza_dagster.orchestration.failover.signals import Limits
+from samza_dagster.orchestration.intervals import IntervalS
 
 DAY_S = 86_400
 
@@ -21,7 +22,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
         description="shadow: only records what it would do; advise: says what to run; act: asks itself.",
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
-    interval_s: int = Field(default=5, ge=1, le=3_600)
+    interval_s: IntervalS = 5
     look_every_s: float = Field(
         default=0.6, ge=0.5, le=60, description="Pause between the looks of one tick."
     )
