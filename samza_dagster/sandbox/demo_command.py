@@ -14,6 +14,7 @@ from rich.console import Console
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.sandbox.demo import Demo
 from samza_dagster.sandbox.lifecycle import Options
+from samza_dagster.sandbox.load_plan import RATE
 from samza_dagster.sandbox.process import interrupts_deferred
 
 
@@ -21,7 +22,7 @@ from samza_dagster.sandbox.process import interrupts_deferred
 @click.option("--once", is_flag=True, help="End by itself; exit 0 only if all held.")
 @click.option("--name", default="demo", show_default=True, help="Name of the sandbox.")
 @click.option("--state-mb", type=click.FloatRange(1, 4096), default=50.0, show_default=True)
-@click.option("--rate", type=click.FloatRange(1, 5000), default=60.0, show_default=True)
+@click.option("--rate", type=click.FloatRange(1, 5000), default=RATE, show_default=True)
 def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
     """Moves a stateful Samza container to its standby's host, driven by Dagster.
 

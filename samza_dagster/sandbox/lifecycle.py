@@ -34,7 +34,7 @@ from samza_dagster.sandbox.hosts import (
 )
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
-from samza_dagster.sandbox.load_plan import LoadPlan
+from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
@@ -54,7 +54,7 @@ class Options:
     standbys: int = 1
     hosts: int = 4
     state_mb: float = 50.0
-    rate: float = 60.0
+    rate: float = RATE
     seed: int = 1
     host_memory_mb: int = HOST_MEMORY_MB
     fencing: str = Fencing.BROKER.value

@@ -23,7 +23,7 @@ from samza_dagster.agent.files import write_json
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC
-from samza_dagster.sandbox.load_plan import SPREAD_S, LoadPlan, Part
+from samza_dagster.sandbox.load_plan import RATE, SPREAD_S, LoadPlan, Part
 
 _TICK_S = 0.02
 
@@ -156,7 +156,7 @@ def steady(
 @click.option("--bootstrap-servers", required=True)
 @click.option("--keys", type=int, required=True, help="keys in all")
 @click.option("--partitions", type=int, required=True, help="partitions of the input topic")
-@click.option("--rate", type=float, default=60.0, show_default=True, help="records a second")
+@click.option("--rate", type=float, default=RATE, show_default=True, help="records a second")
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
     "--spread", "spread_s", type=float, default=SPREAD_S, show_default=True, help="seconds"

@@ -25,6 +25,8 @@ from samza_dagster.sandbox.demo_job import PARTS, TASKS_PER_CONTAINER
 
 KEY_BYTES = 1000
 MIN_KEYS_PER_ACTIVE = 100
+RATE = 60.0
+"""Records a second: more than that took all that two slow cores had."""
 SPREAD_S = 12.0
 """Longer than what a restarted container reads again (a commit every 5 s, and its stop):
 else it would read both parts again and lost state would not show."""
@@ -53,7 +55,7 @@ class LoadPlan:
 
     keys: int
     partitions: int
-    rate: float = 60.0
+    rate: float = RATE
     seed: int = 1
     spread_s: float = SPREAD_S
     parts: int = PARTS
@@ -68,7 +70,7 @@ class LoadPlan:
 
     @classmethod
     def for_state(
-        cls, state_mb: float, *, actives: int, rate: float = 60.0, seed: int = 1
+        cls, state_mb: float, *, actives: int, rate: float = RATE, seed: int = 1
     ) -> LoadPlan:
         """`state_mb` MB of live keys per active (1 MB = 1000 keys)."""
         per_active = max(MIN_KEYS_PER_ACTIVE, round(state_mb * 1_000_000 / KEY_BYTES))
