@@ -51,6 +51,13 @@ class Authorizer:
         self._deadline_s = deadline_s
         self._admin: Any = None
 
+    def close(self) -> None:
+        """Ends the connection; the next call makes another."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            # Not left to the destructor, in which a Ctrl-C is lost (confluent_kafka 2.16).
+            admin.__exit__(None, None, None)
+
     def require(self) -> None:
         """Returns when there is one, and this client may change its rules."""
         # librdkafka gives an empty list of rules for every error of `describe_acls`

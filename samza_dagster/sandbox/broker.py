@@ -269,20 +269,22 @@ class Broker:
     def _wait_until_ready(self, deadline: float) -> None:
         from confluent_kafka import KafkaException
 
-        admin = kafka_client.admin(self.bootstrap_servers)
-        while self._clock() < deadline:
-            if not self.process.is_alive:
-                raise ActionFailed(
-                    "start the broker", seen=process.log_tail(self.log), fix=f"see {self.log}"
-                )
-            try:
-                metadata = admin.list_topics(timeout=0.5)
-            except KafkaException:
-                continue
-            if metadata.brokers and metadata.cluster_id == self._cluster_id:
-                return
-            if metadata.cluster_id != self._cluster_id:
-                raise ActionFailed("start the broker", seen="another cluster answers on its port")
+        with kafka_client.admin(self.bootstrap_servers) as admin:
+            while self._clock() < deadline:
+                if not self.process.is_alive:
+                    raise ActionFailed(
+                        "start the broker", seen=process.log_tail(self.log), fix=f"see {self.log}"
+                    )
+                try:
+                    metadata = admin.list_topics(timeout=0.5)
+                except KafkaException:
+                    continue
+                if metadata.brokers and metadata.cluster_id == self._cluster_id:
+                    return
+                if metadata.cluster_id != self._cluster_id:
+                    raise ActionFailed(
+                        "start the broker", seen="another cluster answers on its port"
+                    )
         raise DeadlineExceeded(
             "start the broker",
             seen=f"no answer in {self._deadline_s:.0f} s; {process.log_tail(self.log, 3)}",

@@ -1,4 +1,9 @@
-"""The thin edge to librdkafka: clients that stay silent, typed loosely here and only here."""
+"""The thin edge to librdkafka: clients that stay silent, typed loosely here and only here.
+
+Each is ended by its caller, by `with` or `close`, and never left to its destructor: that
+one runs Python's signal handlers and drops what they raise (confluent_kafka 2.16,
+`CallState_end` in `Producer_dealloc`), so that a Ctrl-C is lost or ends as a SystemError.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +30,14 @@ def _ignore(_: object) -> None:
 
 
 def admin(bootstrap_servers: str, **more: Any) -> Any:
-    """An `AdminClient`."""
+    """An `AdminClient`, for a `with`."""
     from confluent_kafka.admin import AdminClient
 
     return AdminClient(_settings(bootstrap_servers, more))
 
 
 def producer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
-    """An idempotent `Producer`."""
+    """An idempotent `Producer`, for a `close`: its `with` has the destructor's fault."""
     from confluent_kafka import Producer
 
     return Producer(_settings(bootstrap_servers, {"enable.idempotence": True, **(more or {})}))

@@ -73,6 +73,11 @@ class Sender:
         if left:
             raise DeadlineExceeded("send the load", seen=f"{left} records not acknowledged")
 
+    def close(self) -> None:
+        """Ends the client; what the broker hasn't acknowledged isn't waited for."""
+        self._producer.purge()
+        self._producer.close()
+
     def _delivered(self, error: object, _: object) -> None:
         if error is not None:
             self._failure = str(error)
@@ -82,13 +87,13 @@ def fill(
     bootstrap_servers: str, plan: LoadPlan, progress: Callable[[int, int], None] | None = None
 ) -> int:
     """Sends epoch 0 of every key and returns the number of records when all are acknowledged."""
-    sender = Sender(bootstrap_servers, plan)
     total = plan.keys * plan.parts
-    for sent, part in enumerate(plan.fill(), start=1):
-        sender.send(part)
-        if progress is not None and sent % 20_000 == 0:
-            progress(sent, total)
-    sender.flush()
+    with contextlib.closing(Sender(bootstrap_servers, plan)) as sender:
+        for sent, part in enumerate(plan.fill(), start=1):
+            sender.send(part)
+            if progress is not None and sent % 20_000 == 0:
+                progress(sent, total)
+        sender.flush()
     if progress is not None:
         progress(total, total)
     return total

@@ -7,6 +7,7 @@ open to whoever has an account here, and a container knows only the other listen
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,9 +41,9 @@ class LoginFiles:
     def create(self, broker: Broker, *, actives: int) -> BrokerLogins:
         """The coordinator's login and the containers' rights; what the job's config says of them."""
         password = secrets.token_urlsafe(32)
-        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
-        authorizer.set_login(ADMIN, password, MECHANISM)
-        authorizer.add_rules(container_rights(actives=actives))
+        with closing(Authorizer(KafkaCluster(broker.bootstrap_servers))) as authorizer:
+            authorizer.set_login(ADMIN, password, MECHANISM)
+            authorizer.add_rules(container_rights(actives=actives))
         self.directory.mkdir(parents=True, exist_ok=True)
         _write(
             self.client_config,

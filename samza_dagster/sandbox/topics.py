@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded
 from samza_dagster.sandbox import kafka_client
@@ -22,11 +23,18 @@ def create_topics(
     Raises `ActionFailed` that names the topic and the broker's answer, `DeadlineExceeded`
     when a leader is missing at the deadline.
     """
+    deadline = clock() + deadline_s
+    with kafka_client.admin(bootstrap_servers) as admin:
+        _create(admin, wanted, deadline_s)
+        while waiting := _without_leaders(admin, wanted):
+            if clock() > deadline:
+                raise DeadlineExceeded("topics with leaders", seen=f"still waiting for {waiting}")
+
+
+def _create(admin: Any, wanted: Sequence[Topic], deadline_s: float) -> None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic
 
-    admin = kafka_client.admin(bootstrap_servers)
-    deadline = clock() + deadline_s
     asked = admin.create_topics(
         [NewTopic(t.name, t.partitions, 1, config=dict(t.config)) for t in wanted],
         operation_timeout=deadline_s,
@@ -37,16 +45,14 @@ def create_topics(
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ActionFailed(f"create topic {name}", seen=str(error.args[0])) from error
-    while True:
-        known = admin.list_topics(timeout=5).topics
-        waiting = [
-            topic.name
-            for topic in wanted
-            if topic.name not in known
-            or len(known[topic.name].partitions) < topic.partitions
-            or any(p.leader < 0 for p in known[topic.name].partitions.values())
-        ]
-        if not waiting:
-            return
-        if clock() > deadline:
-            raise DeadlineExceeded("topics with leaders", seen=f"still waiting for {waiting}")
+
+
+def _without_leaders(admin: Any, wanted: Sequence[Topic]) -> list[str]:
+    known = admin.list_topics(timeout=5).topics
+    return [
+        topic.name
+        for topic in wanted
+        if topic.name not in known
+        or len(known[topic.name].partitions) < topic.partitions
+        or any(p.leader < 0 for p in known[topic.name].partitions.values())
+    ]

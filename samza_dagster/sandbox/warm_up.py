@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -198,16 +199,17 @@ def _with_login(broker: Broker, directory: Path) -> JobModel:
 
 
 def _produce(bootstrap_servers: str) -> None:
-    producer = kafka_client.producer(bootstrap_servers)
-    for number in range(_RECORDS):
-        for part in range(demo_job.PARTS):
-            producer.produce(
-                demo_job.INPUT_TOPIC,
-                key=f"key {number}",
-                value=f"0-Partition {part}",
-                partition=number % demo_job.TASKS_PER_CONTAINER,
-            )
-    producer.flush(30)
+    with contextlib.closing(kafka_client.producer(bootstrap_servers)) as producer:
+        for number in range(_RECORDS):
+            for part in range(demo_job.PARTS):
+                producer.produce(
+                    demo_job.INPUT_TOPIC,
+                    key=f"key {number}",
+                    value=f"0-Partition {part}",
+                    partition=number % demo_job.TASKS_PER_CONTAINER,
+                )
+        producer.flush(30)
+        producer.purge()  # else it is closed when the broker has the rest
 
 
 def _wait_for_output(
