@@ -41,8 +41,13 @@ class WireModel(BaseModel):
     """Immutable model whose field aliases are Samza's JSON names."""
 
     # Samza's `CamelCaseToDashesStrategy`. A generator, so that type checkers see our names.
+    # Built at first use: whoever only imports them, as each run of Dagster does, pays nothing.
     model_config = ConfigDict(
-        frozen=True, populate_by_name=True, extra="ignore", alias_generator=_with_hyphens
+        frozen=True,
+        populate_by_name=True,
+        extra="ignore",
+        alias_generator=_with_hyphens,
+        defer_build=True,
     )
 
     def to_wire(self) -> dict[str, Any]:

@@ -207,7 +207,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             bounce_history_spec(self.job, self.prefix),
             standby_readiness(self.prefix, given),
             outside_checks_now(
-                self.job, self.lag_slo.parsed(), self.invariants.standbys, self.prefix, given
+                self.job, self.lag_slo, self.invariants.standbys, self.prefix, given
             ),
         ]
 

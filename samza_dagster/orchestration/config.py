@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from samza_dagster.model.naming import ANY_HOST
 
@@ -12,7 +12,13 @@ HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 
 
-class RunConfig(dg.Config):
+class OpConfig(dg.Config):
+    """Config of an op; what checks it is built when a run first asks, not when definitions load."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class RunConfig(OpConfig):
     """What every run that changes a placement is told."""
 
     reason: str = Field(

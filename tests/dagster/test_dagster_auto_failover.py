@@ -11,7 +11,7 @@ from fake_placement import Killed
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.failover import sensor as module
+from samza_dagster.orchestration.failover import tick as module
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged

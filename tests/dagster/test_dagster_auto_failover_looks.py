@@ -10,8 +10,8 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.orchestration.failover.log import InstanceEvents
 from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.sensor import Tick, watch
 from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.failover.tick import Tick, watch
 
 pytestmark = pytest.mark.dagster
 

@@ -13,8 +13,8 @@ from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.failover.log import acknowledged, acknowledgement
 from samza_dagster.orchestration.failover.policy import HOUR_MS, Mode, Rules
-from samza_dagster.orchestration.failover.sensor import Tick
 from samza_dagster.orchestration.failover.signals import Limits
+from samza_dagster.orchestration.failover.tick import Tick
 
 pytestmark = pytest.mark.dagster
 HOSTS = [f"host-{n}" for n in range(4)]

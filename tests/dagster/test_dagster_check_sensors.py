@@ -14,18 +14,14 @@ from samza_dagster.orchestration.assets.standby_readiness import (
     outside_checks_now,
     standby_readiness,
 )
-from samza_dagster.orchestration.checks import sensors as check_sensors
+from samza_dagster.orchestration.checks import tick as check_tick
 from samza_dagster.orchestration.checks.events import InstanceChecks
-from samza_dagster.orchestration.checks.lag_objectives import OBJECTIVE
-from samza_dagster.orchestration.checks.sensors import (
-    invariants_sensor,
-    invariants_tick,
-    lag_slo_sensor,
-    lag_slo_tick,
-)
+from samza_dagster.orchestration.checks.names import OBJECTIVE
+from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.checks.tick import invariants_tick, lag_slo_tick
 from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.sensor import Tick
+from samza_dagster.orchestration.failover.tick import Tick
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.pace import PACE
 
@@ -71,7 +67,7 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     world = LOOKOUTS["here"] = Lookout()
-    monkeypatch.setattr(check_sensors.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    monkeypatch.setattr(check_tick.time, "time_ns", lambda: world.now_ms * 1_000_000)
     with dg.DagsterInstance.ephemeral() as instance:
         yield Stage(world, instance)
     LOOKOUTS.clear()
@@ -157,7 +153,7 @@ def test_a_short_peak_is_no_breach(stage: Stage) -> None:
 def test_the_checks_can_be_run_on_demand(stage: Stage) -> None:
     """At one look, all six."""
     stage.world.at["0-0"] = "host-0"
-    checks = outside_checks_now("demo/1", LagSlo().parsed(), None)
+    checks = outside_checks_now("demo/1", LagSlo(), None)
     definitions = dg.Definitions(
         asset_checks=[checks],
         jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],

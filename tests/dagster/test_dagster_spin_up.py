@@ -10,7 +10,7 @@ from test_dagster_jobs import failure, output_metadata, run
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.spinning_up import WarmUp
+from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-import dagster as dg
 from pydantic import Field, model_validator
 
-from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.config import DAY_S, OpConfig
 
 MOST_AT_ONCE = 64
 
@@ -27,7 +26,7 @@ class BounceAction(Enum):
     abort = "abort"
 
 
-class RollingBounceConfig(dg.Config):
+class RollingBounceConfig(OpConfig):
     """Whom to restart, how many at once, and when to stop."""
 
     unit: BounceUnit = Field(
@@ -133,7 +132,7 @@ class RollingBounceConfig(dg.Config):
         return self
 
 
-class ControlBounceConfig(dg.Config):
+class ControlBounceConfig(OpConfig):
     """Which bounce, and what to do with it."""
 
     action: BounceAction = Field(

@@ -13,7 +13,6 @@ from samza_dagster.orchestration.checks.findings import Finding
 from samza_dagster.orchestration.watching_ports import ReplicaLag
 from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
 
-OBJECTIVE = "lag_objective"
 MOST_FOLLOWED = 200
 SAMPLES = 6
 

@@ -9,25 +9,6 @@ from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.checks.findings import Finding
 from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
 
-SAME_HOST = "same_host"
-REPLICAS = "replicas_present"
-ONE_OWNER = "one_owner"
-LAG = "standbys_within_limit"
-LOCALITY = "locality_agrees"
-ASSETS: Mapping[str, str] = {
-    SAME_HOST: "container_locality",
-    REPLICAS: "container_locality",
-    ONE_OWNER: "task_locality",
-    LAG: "changelog_lag",
-    LOCALITY: "container_locality",
-}
-TOLD: Mapping[str, str] = {
-    SAME_HOST: "No two processes of one group are on one host.",
-    REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
-    ONE_OWNER: "Every task has one active owner.",
-    LAG: "Every standby's lag is known and within lag_limit.",
-    LOCALITY: "Containers report the hosts on which the coordinator has them.",
-}
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})
 _LEAVING = "leaving"

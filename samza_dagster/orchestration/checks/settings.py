@@ -2,15 +2,17 @@
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.checks import outside as outside_checks
-from samza_dagster.orchestration.checks.findings import Patience
-from samza_dagster.orchestration.checks.lag_objectives import Objective
+from samza_dagster.orchestration.checks import names
 from samza_dagster.orchestration.intervals import IntervalS
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.checks.findings import Patience
+    from samza_dagster.orchestration.checks.lag_objectives import Objective
 
 DAY_S = 86_400
 
@@ -34,15 +36,17 @@ class Invariants(dg.Model, dg.Resolvable):
         default=None, ge=0, le=100, description="Standbys of each active; empty: as most have."
     )
 
-    def patience(self) -> dict[str, Patience]:
+    def patience(self) -> "dict[str, Patience]":
         """Of each check."""
+        from samza_dagster.orchestration.checks.findings import Patience
+
         slow = Patience(looks=2, for_ms=self.grace_s * 1000)
         return {
-            outside_checks.SAME_HOST: Patience(),
-            outside_checks.REPLICAS: slow,
-            outside_checks.ONE_OWNER: Patience(),
-            outside_checks.LAG: slow,
-            outside_checks.LOCALITY: slow,
+            names.SAME_HOST: Patience(),
+            names.REPLICAS: slow,
+            names.ONE_OWNER: Patience(),
+            names.LAG: slow,
+            names.LOCALITY: slow,
         }
 
 
@@ -72,13 +76,17 @@ class LagSlo(dg.Model, dg.Resolvable):
         description="The stricter breach of a store of a standby counts.",
     )
 
-    def parsed(self) -> list[Objective]:
+    def parsed(self) -> "list[Objective]":
         """As the rules take them."""
+        from samza_dagster.orchestration.checks.lag_objectives import Objective
+
         return [
             Objective(o.standby, o.store, o.records, o.seconds, o.severity.upper())
             for o in self.objectives
         ]
 
-    def patience(self) -> Patience:
+    def patience(self) -> "Patience":
         """Of a breach."""
+        from samza_dagster.orchestration.checks.findings import Patience
+
         return Patience(self.breach_looks, self.breach_s * 1000, self.recovery_looks)

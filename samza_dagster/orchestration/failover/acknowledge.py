@@ -9,8 +9,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.config import PROCESSOR_PATTERN
-from samza_dagster.orchestration.failover.log import acknowledgement
+from samza_dagster.orchestration.config import PROCESSOR_PATTERN, OpConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import HISTORY
 from samza_dagster.orchestration.moves import find_processor
@@ -20,7 +19,7 @@ from samza_dagster.orchestration.tags import job_tags
 JOB = "acknowledge_failover"
 
 
-class AcknowledgeConfig(dg.Config):
+class AcknowledgeConfig(OpConfig):
     """Which group was looked at, by whom, and what was found."""
 
     processor: str = Field(
@@ -44,6 +43,8 @@ def acknowledge(
     context: dg.OpExecutionContext, config: AcknowledgeConfig, samza: SamzaClientResource
 ) -> Iterator[Any]:
     """Lifts the block that a failover left on a group. Asks nothing of any coordinator."""
+    from samza_dagster.orchestration.failover.log import acknowledgement
+
     with errors_as_failures():
         find_processor(samza.client.view(), config.processor)
     event = acknowledgement(

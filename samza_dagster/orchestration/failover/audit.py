@@ -7,14 +7,14 @@ again, it finds the request as it stands.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import time
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
 from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.config import DAY_S, PROCESSOR_PATTERN
-from samza_dagster.orchestration.failover.policy import FAIL_OVER, Case
+from samza_dagster.orchestration.config import DAY_S, PROCESSOR_PATTERN, OpConfig
 from samza_dagster.orchestration.follow import (
     errors_as_failures,
     failed,
@@ -22,19 +22,22 @@ from samza_dagster.orchestration.follow import (
     map_metadata,
     outcome_metadata,
 )
-from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.moves import FAIL_OVER, host_map
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import ACTION, GROUP, WHO, WHY, group_tag, job_tags
 
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.failover.policy import Case
+
 JOB = "audit_failover"
 WHO_ASKS = "auto_failover"
 HEARTBEAT_S = 30.0
 
 
-class AuditConfig(dg.Config):
+class AuditConfig(OpConfig):
     """Which request to follow, and what led to it."""
 
     processor: str = Field(
@@ -55,7 +58,7 @@ class AuditConfig(dg.Config):
     )
 
 
-def run_request(job: str, case: Case, timeout_s: int = 600) -> dg.RunRequest:
+def run_request(job: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
     """The run of one request: its key is the request's UUID, so that there is one run of it."""
     why = f"{case.kind} of {case.subject}: {case.why}"[:500]
     config = {

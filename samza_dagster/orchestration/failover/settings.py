@@ -2,14 +2,15 @@
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.signals import Limits
 from samza_dagster.orchestration.intervals import IntervalS
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.failover.policy import Rules
 
 DAY_S = 86_400
 
@@ -76,8 +77,11 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=600, ge=1, le=DAY_S, description="How long the run that follows a request watches."
     )
 
-    def rules(self) -> Rules:
+    def rules(self) -> "Rules":
         """As the policy takes them."""
+        from samza_dagster.orchestration.failover.policy import Mode, Rules
+        from samza_dagster.orchestration.failover.signals import Limits
+
         return Rules(
             mode=Mode(self.mode),
             limits=Limits(

@@ -1,0 +1,150 @@
+"""What a run of `standby_readiness` or of `outside_checks` does: looks at the job and judges."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from samza_dagster.orchestration.checks import names
+from samza_dagster.orchestration.checks.events import evaluation
+from samza_dagster.orchestration.checks.findings import Board, Patience, looked
+from samza_dagster.orchestration.checks.lag_objectives import breaches, followed, forecast
+from samza_dagster.orchestration.checks.settings import LagSlo
+from samza_dagster.orchestration.checks.tick import invariant_findings, read_lags, under
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.pictures import lag_svg, picture
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.watching_ports import ReplicaLag, open_watch
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.assets.standby_readiness import ReadinessConfig
+
+SHOWN_ROWS = 1_000
+DRAWN = 5
+COLUMNS: Mapping[str, str] = {
+    "standby": "processor id",
+    "host": "where it runs",
+    "records": "still to apply, the sum over its stores; empty: not known",
+    "ready_in_s": "seconds until it has caught up, as it has been applying; empty: not known, or no headway",
+    "soonest_s": "by the fastest of the rates seen",
+    "latest_s": "by the slowest; empty: it paused",
+    "why": "why there is no forecast",
+}
+
+
+def forecast_now(
+    context: dg.AssetExecutionContext, config: ReadinessConfig, samza: SamzaClientResource
+) -> dg.MaterializeResult[Any]:
+    """The asset's materialization: looks a few times and forecasts. Changes nothing in the job."""
+    with errors_as_failures():
+        client = open_watch(samza)
+        try:
+            looks: list[tuple[int, Sequence[ReplicaLag]]] = []
+            samples: dict[str, Any] = {}
+            for number in range(config.samples):
+                if number:
+                    time.sleep(config.every_s)
+                lags = read_lags(client)
+                at_ms = time.time_ns() // 1_000_000
+                looks.append((at_ms, lags))
+                samples = followed(samples, lags, at_ms)
+                context.log.info(f"look {number + 1} of {config.samples}: {len(lags)} replicas")
+        finally:
+            client.close()
+    rows = readiness_rows(samples, looks[-1][1])
+    known = [row["ready_in_s"] for row in rows if row["ready_in_s"] is not None]
+    return dg.MaterializeResult(
+        metadata={
+            "readiness": table(rows[:SHOWN_ROWS], tuple(COLUMNS), COLUMNS),
+            "max_ready_in_s": max(known, default=0.0),
+            "unknown": len(rows) - len(known),
+            "lag_over_time": dg.MetadataValue.md(picture(lag_svg(drawn(looks)), "lag over time")),
+            "dagster/row_count": len(rows),
+        }
+    )
+
+
+def readiness_rows(
+    samples: Mapping[str, Sequence[Sequence[int]]], lags: Sequence[ReplicaLag]
+) -> list[dict[str, Any]]:
+    """A row for each standby, those that need longest first."""
+    of: dict[str, list[ReplicaLag]] = {}
+    for lag in lags:
+        if "-" in lag.processor_id:
+            of.setdefault(lag.processor_id, []).append(lag)
+    rows: list[dict[str, Any]] = []
+    for standby, parts in sorted(of.items()):
+        known = [lag.lag for lag in parts if lag.lag is not None]
+        whole = len(known) == len(parts)
+        ready = forecast(samples, parts)
+        why = ""
+        if not whole:
+            why = "it doesn't report"
+        elif ready is None:
+            why = "it has reported only once"
+        elif ready.ready_in_ms is None:
+            why = "it makes no headway"
+        rows.append(
+            {
+                "standby": standby,
+                "host": parts[0].host,
+                "records": sum(known) if whole else None,
+                "ready_in_s": _seconds(ready.ready_in_ms if ready else None),
+                "soonest_s": _seconds(ready.soonest_ms if ready else None),
+                "latest_s": _seconds(ready.latest_ms if ready else None),
+                "why": why,
+            }
+        )
+    return sorted(rows, key=lambda r: (r["ready_in_s"] is not None, -(r["ready_in_s"] or 0.0)))
+
+
+def drawn(looks: Sequence[tuple[int, Sequence[ReplicaLag]]]) -> dict[str, list[tuple[int, float]]]:
+    """Lines of the standbys that were furthest behind at any look, and known."""
+    lines: dict[str, dict[int, float]] = {}
+    for at_ms, lags in looks:
+        for lag in lags:
+            if "-" in lag.processor_id and lag.lag is not None:
+                line = lines.setdefault(lag.processor_id, {})
+                line[at_ms] = line.get(at_ms, 0.0) + lag.lag
+    worst = sorted(lines, key=lambda name: (-max(lines[name].values()), name))[:DRAWN]
+    return {name: sorted(lines[name].items()) for name in worst}
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+def judged_now(
+    job: str,
+    slo: LagSlo,
+    standbys: int | None,
+    prefix: str,
+    samza: SamzaClientResource,
+    lag_limit: int,
+) -> Iterator[dg.AssetCheckResult]:
+    """The result of every check at one look, without patience."""
+    now_ms = time.time_ns() // 1_000_000
+    with errors_as_failures():
+        client = open_watch(samza)
+        try:
+            lags = read_lags(client)
+            found = invariant_findings(client, lags, lag_limit, standbys)
+        finally:
+            client.close()
+    found[names.OBJECTIVE] = breaches(slo.parsed(), lags, {})
+    _, results = looked(Board(job), found, dict.fromkeys(found, Patience(looks=1)), now_ms)
+    assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
+    for result in results:
+        told = evaluation(result, assets[result.check], job, now_ms)
+        yield dg.AssetCheckResult(
+            asset_key=told.asset_key,
+            check_name=told.check_name,
+            passed=told.passed,
+            severity=told.severity,
+            description=told.description,
+            metadata=told.metadata,
+        )

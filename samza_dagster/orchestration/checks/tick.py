@@ -1,0 +1,126 @@
+"""A tick of `invariants` or `lag_slo`: looks, judges, and tells what changed as asset checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import dagster as dg
+
+from samza_dagster.errors import MissingPrerequisite, Unreachable
+from samza_dagster.orchestration.checks import names, outside
+from samza_dagster.orchestration.checks.events import CheckLog, InstanceChecks, due, seeded
+from samza_dagster.orchestration.checks.findings import Board, Finding, Patience, looked
+from samza_dagster.orchestration.checks.lag_objectives import breaches, followed
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.names import asset_path
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient, open_watch
+
+
+@dataclass
+class CheckTick:
+    """One tick of either sensor; `findings` looks and judges, and gives what to remember beside."""
+
+    checks: Mapping[str, str]
+    patience: Mapping[str, Patience]
+    repeat_ms: int
+    findings: Callable[[Board], tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]]
+
+    def run(
+        self, cursor: str | None, job: str, log: CheckLog, now_ms: int
+    ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
+        """The board to keep and the evaluations to tell."""
+        board = seeded(Board.read(cursor, job), job, self.checks, log)
+        found, extra = self.findings(board)
+        board, results = looked(board, found, self.patience, now_ms)
+        board = replace(board, extra=extra)
+        return due(board, results, self.checks, log, now_ms, self.repeat_ms)
+
+
+def invariants_tick(
+    client: WatchedClient, settings: Invariants, lag_limit: int, prefix: str = ""
+) -> CheckTick:
+    """What `invariants` does in a tick."""
+
+    def findings(_board: Board) -> tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]:
+        return invariant_findings(client, read_lags(client), lag_limit, settings.standbys), {}
+
+    checks = under(prefix, names.ASSETS)
+    return CheckTick(checks, settings.patience(), settings.repeat_s * 1000, findings)
+
+
+def invariant_findings(
+    client: WatchedClient, lags: Sequence[ReplicaLag], lag_limit: int, standbys: int | None
+) -> dict[str, Sequence[Finding]]:
+    """One look at the job by every rule of `outside`, by check."""
+    view = client.view()
+    reported = {
+        p: locality.host
+        for p, locality in client.locality().processor_localities.items()
+        if locality.host
+    }
+    return {
+        names.SAME_HOST: outside.same_host(view),
+        names.REPLICAS: outside.replicas_present(view, standbys),
+        names.ONE_OWNER: outside.one_owner(view),
+        names.LAG: outside.within_limit(lags, lag_limit),
+        names.LOCALITY: outside.locality_agrees(view, reported),
+    }
+
+
+def lag_slo_tick(
+    client: WatchedClient, settings: LagSlo, now_ms: int, prefix: str = ""
+) -> CheckTick:
+    """What `lag_slo` does in a tick."""
+
+    def findings(board: Board) -> tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]:
+        lags = read_lags(client)
+        samples = followed(board.extra, lags, now_ms)
+        return {names.OBJECTIVE: breaches(settings.parsed(), lags, samples)}, samples
+
+    checks = under(prefix, names.SLO_ASSETS)
+    return CheckTick(
+        checks, {names.OBJECTIVE: settings.patience()}, settings.repeat_s * 1000, findings
+    )
+
+
+def under(prefix: str, checks: Mapping[str, str]) -> Mapping[str, str]:
+    """Checks with the paths of their assets below a prefix."""
+    return {check: asset_path(prefix, asset) for check, asset in checks.items()}
+
+
+def read_lags(client: WatchedClient) -> Sequence[ReplicaLag]:
+    """The lags; none where the job has no store, or they can't be read by this client."""
+    try:
+        return client.lag()
+    except MissingPrerequisite:
+        return ()
+
+
+def evaluated(
+    context: dg.SensorEvaluationContext,
+    samza: SamzaClientResource,
+    make: Callable[[WatchedClient, int], CheckTick],
+) -> dg.SensorResult | dg.SkipReason:
+    """One tick of either sensor: what it tells and remembers."""
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        client = open_watch(samza)
+    except Unreachable as error:
+        return dg.SkipReason(f"Kafka doesn't answer: {error}")
+    try:
+        board, events = make(client, now_ms).run(
+            context.cursor, samza.job, InstanceChecks(context.instance), now_ms
+        )
+    except Unreachable as error:
+        return dg.SkipReason(f"Kafka doesn't answer: {error}")
+    finally:
+        client.close()
+    standing = sum(s.on for found in board.checks.values() for s in found.values())
+    return dg.SensorResult(
+        asset_events=events,
+        skip_reason=None if events else f"nothing new; {standing} findings stand",
+        cursor=board.to_text(),
+    )

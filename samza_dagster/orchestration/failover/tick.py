@@ -1,0 +1,258 @@
+"""A tick of `auto_failover`: looks at what a coordinator can't see, and shadows, advises or acts.
+
+What it asks, it asks within its tick; the run that follows watches and records it. Dagster
+begins a tick every 5 s at best, so a tick looks again and again until there is something to
+tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import dagster as dg
+
+from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.model.naming import LAST_SEEN, group_of
+from samza_dagster.orchestration.failover.audit import run_request
+from samza_dagster.orchestration.failover.log import (
+    Events,
+    InstanceEvents,
+    acknowledged,
+    decision_event,
+    event_id,
+    recovered_event,
+    recovered_id,
+    restored,
+    told,
+)
+from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.policy import (
+    NOTHING,
+    RESTART,
+    Case,
+    Decision,
+    Mode,
+    Rules,
+    Verdict,
+    decide,
+    may_be_known,
+    remembered,
+    still_blocking,
+)
+from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
+from samza_dagster.orchestration.failover.signals import Judged, judge
+from samza_dagster.orchestration.history.events import HISTORY, KEY
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
+
+SHARE_OF_LOOKING = 4
+"""So much longer than the last look took is the pause before the next."""
+
+
+@dataclass
+class Tick:
+    """One tick: the events, the runs and the cursor that it ends with."""
+
+    client: WatchedClient
+    events: Events
+    rules: Rules
+    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    watch_s: int = 600
+    say: Callable[[str], None] = lambda _text: None
+    key: dg.AssetKey = KEY
+    now_ms: int = 0
+    reported: list[dg.AssetObservation] = field(default_factory=list[dg.AssetObservation])
+    runs: list[dg.RunRequest] = field(default_factory=list[dg.RunRequest])
+
+    def run(self, cursor: str | None) -> Memory:
+        """Looks, decides, asks. Raises `Unreachable` when nothing could be read."""
+        sight = look(self.client)
+        self.now_ms = self.now()
+        before = Memory.read(cursor, sight.job)
+        fresh = before is None
+        if before is None:
+            before = restored(self.events.observations(), sight.job)
+        judged = judge(sight, before, self.rules.limits, self.now_ms)
+        if not (judged.ended or before.acted or _is_about_something(before, judged)):
+            return judged.memory
+        log = self.events.observations()
+        known_acks = {**before.acks, **acknowledged(log, sight.job)}
+        before = still_blocking(before, known_acks, self.now_ms)
+        judged = Judged(
+            replace(still_blocking(judged.memory, known_acks, self.now_ms), acks=known_acks),
+            judged.signals,
+            judged.ended,
+            judged.nobody_reads,
+        )
+        decisions = decide(
+            sight,
+            before,
+            judged,
+            self.rules,
+            self.now_ms,
+            acknowledged=known_acks,
+            known=self._known(sight, before, judged, known_acks),
+        )
+        said = {**(told(log, sight.job) if not fresh else {}), **judged.memory.told}
+        new: dict[str, int] = {}
+        carried_out: list[Decision] = []
+        for decision in decisions:
+            refused = ""
+            if decision.verdict is Verdict.ASK:
+                try:
+                    self._ask(decision.case)
+                except InvalidInput as error:
+                    refused = str(error)
+                except _Changed as changed:
+                    self.say(f"{decision.case.processor}: {changed}: nothing is asked")
+                    continue
+                except Unreachable as error:
+                    self.say(f"{decision.case.processor}: {error}: asked again in the next tick")
+                    continue
+            if not refused:
+                carried_out.append(decision)
+                if decision.verdict in (Verdict.ASK, Verdict.ADOPT):
+                    self.runs.append(run_request(sight.job, decision.case, self.watch_s))
+            ident = event_id(decision, refused)
+            if ident not in said and ident not in new:
+                new[ident] = self.now_ms
+                self.reported.append(
+                    decision_event(
+                        decision,
+                        job=sight.job,
+                        host=_host_of(sight, decision.case),
+                        now_ms=self.now_ms,
+                        refused=refused,
+                        key=self.key,
+                    )
+                )
+        for suspect in judged.ended:
+            ident = recovered_id(suspect)
+            if ident not in said:
+                new[ident] = self.now_ms
+                self.reported.append(
+                    recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
+                )
+        return remembered(judged.memory, tuple(carried_out), new, self.now_ms)
+
+    def goes_on(self, memory: Memory) -> bool:
+        """Whether another look may lead to something before the next tick.
+
+        What is confirmed is over after good looks, and those are counted from tick to tick.
+        """
+        confirmed = any(suspect.confirmed for suspect in memory.suspects.values())
+        return not (self.reported or self.runs or confirmed)
+
+    def _known(
+        self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, int]
+    ) -> frozenset[str]:
+        if self.rules.mode is not Mode.ACT:
+            return frozenset()
+        asked = may_be_known(sight, before, judged, self.rules, acks)
+        client = self.client
+        return frozenset(
+            uuid
+            for uuid in asked
+            if client.response(uuid) or client.own_request(uuid) or client.request(uuid)
+        )
+
+    def _ask(self, case: Case) -> None:
+        """Asks, unless the coordinator has begun something since the look."""
+        view = self.client.view()
+        processor = view.processors.get(case.processor)
+        if processor is None or (processor.execution_id or "") != case.incarnation:
+            raise _Changed("it is another incarnation by now")
+        busy = busy_groups(view).get(group_of(case.processor))
+        if busy is not None:
+            raise _Changed(busy)
+        if case.action == RESTART:
+            self.client.place(case.processor, LAST_SEEN, uuid=case.uuid)
+        elif case.action != NOTHING:
+            self.client.fail_over(case.processor, uuid=case.uuid)
+
+
+class _Changed(Exception):
+    """The world isn't what was looked at any more."""
+
+
+def look(client: WatchedClient) -> Sight:
+    """One look at the job."""
+    seen = client.look()
+    return sight_of(seen.job, seen.lags, seen.input_lags, seen.host_words)
+
+
+def watch(
+    tick: Tick,
+    cursor: str | None,
+    settings: AutoFailover,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Memory:
+    """Looks until there is something to tell, or `look_for_s` is over.
+
+    At most a fifth of the time is spent looking. Raises `Unreachable` when the first look
+    failed; a later failure ends the tick with what was seen before it.
+    """
+    began = clock()
+    memory = tick.run(cursor)
+    took = clock() - began
+    while tick.goes_on(memory) and clock() - began < settings.look_for_s:
+        pause(max(settings.look_every_s, SHARE_OF_LOOKING * took))
+        looked_at = clock()
+        try:
+            memory = tick.run(memory.to_text())
+        except Unreachable as error:
+            tick.say(f"no further look in this tick: {error}")
+            break
+        took = clock() - looked_at
+    return memory
+
+
+def evaluated(
+    context: dg.SensorEvaluationContext, samza: SamzaClientResource, settings: AutoFailover
+) -> dg.SensorResult | dg.SkipReason:
+    """One tick of the sensor: what it tells, launches and remembers."""
+    try:
+        client = open_watch(samza)
+    except Unreachable as error:
+        return dg.SkipReason(f"Kafka doesn't answer: {error}")
+    tick = Tick(
+        client,
+        InstanceEvents(context.instance, samza.asset_key(HISTORY)),
+        settings.rules(),
+        watch_s=settings.watch_s,
+        say=context.log.info,
+        key=samza.asset_key(HISTORY),
+    )
+    try:
+        memory = watch(tick, context.cursor, settings)
+    except Unreachable as error:
+        return dg.SkipReason(f"Kafka doesn't answer: {error}")
+    finally:
+        client.close()
+    skip = None if tick.reported or tick.runs else dg.SkipReason(_quiet(memory))
+    return dg.SensorResult(
+        run_requests=tick.runs,
+        asset_events=tick.reported,
+        skip_reason=skip if not tick.runs else None,
+        cursor=memory.to_text(),
+    )
+
+
+def _is_about_something(before: Memory, judged: Judged) -> bool:
+    return bool(before.suspects or judged.memory.suspects)
+
+
+def _host_of(sight: Sight, case: Case) -> str | None:
+    return next((c.host for c in sight.containers if c.processor_id == case.processor), None)
+
+
+def _quiet(memory: Memory) -> str:
+    if not memory.suspects:
+        return "all looks well"
+    bad = sorted({f"{s.subject} {s.kind}" for s in memory.suspects.values()})
+    return f"nothing new; looks bad: {', '.join(bad[:10])}"

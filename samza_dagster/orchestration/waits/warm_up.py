@@ -1,0 +1,84 @@
+"""The wait for one standby within a run: samples of its lag until it has been small and flat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from samza_dagster.errors import ActionFailed
+from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.waits.conditions import Met, lags_by_processor
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat
+from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
+
+SAMPLE_S = 2.0
+SEEN_IS_GOOD_FOR_MS = 600_000
+
+
+@dataclass
+class WarmUp:
+    """Samples of one standby's lag: the most that any of its stores is behind."""
+
+    client: Placement
+    standby: str
+    bounds: CatchUp
+    sleep: Callable[[float], None] = time.sleep
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    log: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.samples: list[LagAt] = []
+        self.deadline_ms = self.now_ms() + round(self.bounds.timeout_s * 1000)
+
+    def run(self, in_run_s: float | None = None, seen: Met | None = None) -> Steadiness | None:
+        """The verdict that says steady; None when `in_run_s` is over first.
+
+        `seen` is what was seen of it between two runs: a standby that was steady then, and
+        isn't behind now, is warm, and the deadline is that wait's. Raises `ActionFailed`
+        when it takes too long, and for a standby that is gone.
+        """
+        limit = self.bounds.lag_limit
+        bounds = Bounds(limit, limit, round(self.bounds.steady_s * 1000))
+        began = self.now_ms()
+        if seen is not None:
+            self.deadline_ms = seen.deadline_ms
+        beat = Heartbeat(self.log, self.now_ms)
+        while True:
+            if self.standby not in self.client.view().processors:
+                raise ActionFailed(
+                    f"standby {self.standby} runs",
+                    seen="it isn't in the job any more",
+                    fix="launch a new run: it starts another one",
+                )
+            now_ms = self.now_ms()
+            records = lags_by_processor(self.client.lag()).get(self.standby)
+            self.samples.append(LagAt(now_ms, records))
+            verdict = steadiness(self.samples, now_ms, bounds)
+            if not verdict.steady and seen is not None and self._was_steady(seen, records, now_ms):
+                held = seen.steady_ms[self.standby]
+                return Steadiness(True, held, f"seen between two runs: {seen.why}")
+            if verdict.steady:
+                return verdict
+            if now_ms >= self.deadline_ms:
+                why = verdict.why_not
+                raise ActionFailed(
+                    f"standby {self.standby} is warm within {self.bounds.timeout_s:g} s",
+                    seen=why if seen is None else f"{why}; between two runs: {seen.why}",
+                    fix="re-execute this run from failure to wait on: the standby runs and catches up",
+                )
+            if in_run_s is not None and now_ms - began >= in_run_s * 1000:
+                return None
+            left = (self.deadline_ms - now_ms) / 1000
+            behind = "lag unknown" if records is None else f"{records:,} records behind"
+            beat(
+                "steady" if verdict.steady_for_ms else "not steady",
+                f"standby {self.standby}: {behind}; {verdict.why_not}; {left:.0f} s left",
+            )
+            self.sleep(SAMPLE_S)
+
+    def _was_steady(self, seen: Met, records: int | None, now_ms: int) -> bool:
+        fresh = now_ms - seen.at_ms <= SEEN_IS_GOOD_FOR_MS
+        small = records is not None and records <= self.bounds.lag_limit
+        return fresh and small and self.standby in seen.steady_ms
