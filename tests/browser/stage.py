@@ -129,6 +129,7 @@ def staged(root: Path, **environment: str) -> Iterator[Stage]:
             "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
             "SAMZA_DAGSTER_JOB_ID": JOB_ID,
             "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
+            "SAMZA_DAGSTER_SENSOR_INTERVAL_S": str(round(5 * PACE)),
             **environment,
         }
         stacks.append(DagsterStack(sandbox.dagster_home, ROOT / "workspace.yaml", env=env))
