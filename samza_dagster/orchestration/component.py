@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Annotated, Any, Self, cast
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -27,6 +27,7 @@ from samza_dagster.orchestration.assets.standby_readiness import (
 from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.choices import choices_sensor
@@ -36,7 +37,6 @@ from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
-from samza_dagster.orchestration.intervals import IntervalS
 from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
 from samza_dagster.orchestration.names import PREFIX_PATTERN
 from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
@@ -52,11 +52,11 @@ TYPE = "samza_dagster.SamzaJobComponent"
 class Policies(dg.Model, dg.Resolvable):
     """Bounds of the job's actions; times in seconds."""
 
-    request_expiry_s: int = Field(default=120, ge=1, le=DAY_S)
-    timeout_s: int = Field(default=600, ge=1, le=DAY_S)
-    verify_timeout_s: int = Field(default=120, ge=0, le=DAY_S)
-    lag_limit: int = Field(default=10_000, ge=0)
-    wait_in_run_s: int = Field(default=120, ge=0, le=DAY_S)
+    request_expiry_s: Annotated[int, Within(1, DAY_S)] = 120
+    timeout_s: Annotated[int, Within(1, DAY_S)] = 600
+    verify_timeout_s: Annotated[int, Within(0, DAY_S)] = 120
+    lag_limit: Annotated[int, Within(0)] = 10_000
+    wait_in_run_s: Annotated[int, Within(0, DAY_S)] = 120
     sensor_interval_s: IntervalS = 5
     sensor_running: bool = True
 

@@ -17,12 +17,17 @@ from fake_placement import WORLDS, FakeSamza, World
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.bounds import Within
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.component import TYPE, Policies
+from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.naming_jobs import sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).resolve().parents[2]
+NAMED: dict[str, Any] = {"bootstrap_servers": "here:9092", "app_name": "wordcount"}
 YAML = """
 type: samza_dagster.SamzaJobComponent
 attributes:
@@ -92,8 +97,66 @@ def test_an_interval_comes_from_the_environment_within_its_bounds(
         found = {n: made.resolve_sensor_def(n).minimum_interval_seconds for n in watching}
         assert found == dict.fromkeys(watching, expected)
     monkeypatch.setenv("TEST_INTERVAL", "3601")
-    with pytest.raises(InvalidInput, match=r"interval_s.*from 1 to 3600"):
+    with pytest.raises(InvalidInput, match=r"interval_s.*3,601 is out of bounds: from 1 to 3,600"):
         component(tmp_path, text)
+
+
+SETTINGS = {
+    "policies": Policies,
+    "auto_failover": AutoFailover,
+    "lag_slo": LagSlo,
+    "invariants": Invariants,
+}
+NUMBERS = [
+    (part, name, "float" if "float" in str(field.annotation) else "int", within)
+    for part, model in SETTINGS.items()
+    for name, field in model.model_fields.items()
+    for within in field.metadata
+    if isinstance(within, Within)
+]
+
+
+def test_every_number_is_known_to_have_bounds() -> None:
+    """Those of `Field` refuse templates, and a number without any takes nonsense."""
+    bounded = {(part, name) for part, name, _, _ in NUMBERS}
+    numbers = {
+        (part, name)
+        for part, model in SETTINGS.items()
+        for name, field in model.model_fields.items()
+        if field.annotation in (int, float, int | None, float | None)
+    }
+    assert bounded == numbers
+
+
+def test_every_number_may_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As YAML tells secrets and addresses; the number is the one that is there."""
+    attributes: dict[str, dict[str, str]] = {part: {} for part in SETTINGS}
+    wanted: dict[tuple[str, str], float] = {}
+    for part, name, kind, within in NUMBERS:
+        variable = f"TEST_{part}_{name}"
+        wanted[part, name] = 0.5 if within.most == 1 else max(50, within.least or 0)
+        monkeypatch.setenv(variable, str(wanted[part, name]))
+        attributes[part][name] = f"{{{{ env('{variable}') | {kind} }}}}"
+    made = component(tmp_path, yaml.safe_dump({"type": TYPE, "attributes": NAMED | attributes}))
+    assert {at: getattr(getattr(made, at[0]), at[1]) for at in wanted} == wanted
+
+
+@pytest.mark.parametrize(("part", "name", "kind", "within"), NUMBERS)
+def test_every_number_is_refused_out_of_its_bounds(
+    tmp_path: Path, part: str, name: str, kind: str, within: Within
+) -> None:
+    """Also the one that a template gives; the error names the field and the bounds."""
+    lowest = within.above if within.above is not None else within.least
+    assert lowest is not None
+    bad = [lowest - 1] + ([within.most + 1] if within.most is not None else [])
+    for number in bad:
+        for given in (number, f"{{{{ '{number}' | {kind} }}}}"):
+            attributes: dict[str, Any] = NAMED | {part: {name: given}}
+            text = yaml.safe_dump({"type": TYPE, "attributes": attributes})
+            with pytest.raises(InvalidInput, match=rf"{name}.*{number:,}.* is out of bounds: "):
+                component(tmp_path, text)
 
 
 def test_secrets_are_read_from_the_environment_when_a_client_opens(
@@ -118,7 +181,7 @@ def test_a_secret_in_plain_config_is_refused(tmp_path: Path) -> None:
 
 def test_a_policy_out_of_bounds_is_refused_at_load(tmp_path: Path) -> None:
     """A typing error in the YAML doesn't wait for the first run."""
-    with pytest.raises(InvalidInput, match=r"timeout_s.*greater than or equal to 1"):
+    with pytest.raises(InvalidInput, match=r"timeout_s.*0 is out of bounds: from 1 to 86,400"):
         component(tmp_path, YAML.replace("timeout_s: 42", "timeout_s: 0"))
 
 

@@ -2,13 +2,13 @@
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks import names
-from samza_dagster.orchestration.intervals import IntervalS
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.checks.findings import Patience
@@ -22,18 +22,16 @@ class Invariants(dg.Model, dg.Resolvable):
 
     running: bool = True
     interval_s: IntervalS = 10
-    grace_s: int = Field(
+    grace_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=60,
-        ge=0,
-        le=DAY_S,
         description="How long a container may be down, a lag too large or a locality old. Two"
         " processes of a group on one host, and two owners, count at the second look.",
     )
-    repeat_s: int = Field(
-        default=3_600, ge=60, le=DAY_S, description="A check is told again after it, unchanged."
+    repeat_s: Annotated[int, Within(60, DAY_S)] = Field(
+        default=3_600, description="A check is told again after it, unchanged."
     )
-    standbys: int | None = Field(
-        default=None, ge=0, le=100, description="Standbys of each active; empty: as most have."
+    standbys: Annotated[int | None, Within(0, 100)] = Field(
+        default=None, description="Standbys of each active; empty: as most have."
     )
 
     def patience(self) -> "dict[str, Patience]":
@@ -55,9 +53,11 @@ class LagObjective(dg.Model, dg.Resolvable):
 
     standby: str = Field(default="*", min_length=1, max_length=128)
     store: str = Field(default="*", min_length=1, max_length=255)
-    records: int | None = Field(default=None, ge=0, description="Records behind, at most.")
-    seconds: float | None = Field(
-        default=None, gt=0, le=DAY_S, description="Seconds until ready by forecast, at most."
+    records: Annotated[int | None, Within(0)] = Field(
+        default=None, description="Records behind, at most."
+    )
+    seconds: Annotated[float | None, Within(most=DAY_S, above=0)] = Field(
+        default=None, description="Seconds until ready by forecast, at most."
     )
     severity: Literal["warn", "error"] = "warn"
 
@@ -67,10 +67,14 @@ class LagSlo(dg.Model, dg.Resolvable):
 
     running: bool = True
     interval_s: IntervalS = 10
-    breach_looks: int = Field(default=3, ge=1, le=1_000, description="Bad looks before a breach.")
-    breach_s: int = Field(default=30, ge=0, le=DAY_S, description="And over so long.")
-    recovery_looks: int = Field(default=3, ge=1, le=1_000, description="Good looks that end it.")
-    repeat_s: int = Field(default=3_600, ge=60, le=DAY_S)
+    breach_looks: Annotated[int, Within(1, 1_000)] = Field(
+        default=3, description="Bad looks before a breach."
+    )
+    breach_s: Annotated[int, Within(0, DAY_S)] = Field(default=30, description="And over so long.")
+    recovery_looks: Annotated[int, Within(1, 1_000)] = Field(
+        default=3, description="Good looks that end it."
+    )
+    repeat_s: Annotated[int, Within(60, DAY_S)] = 3_600
     objectives: list[LagObjective] = Field(
         default_factory=lambda: [LagObjective(records=10_000)],
         description="The stricter breach of a store of a standby counts.",

@@ -2,12 +2,12 @@
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.intervals import IntervalS
+from samza_dagster.orchestration.bounds import IntervalS, Within
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.failover.policy import Rules
@@ -24,57 +24,57 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
     interval_s: IntervalS = 5
-    look_every_s: float = Field(
-        default=0.6, ge=0.5, le=60, description="Pause between the looks of one tick."
+    look_every_s: Annotated[float, Within(0.5, 60)] = Field(
+        default=0.6, description="Pause between the looks of one tick."
     )
-    look_for_s: int = Field(
+    look_for_s: Annotated[int, Within(0, 50)] = Field(
         default=20,
-        ge=0,
-        le=50,
         description="How long a tick goes on looking while nothing is to tell; 0: one look a"
         " tick. Dagster gives a tick 60 s.",
     )
-    bad_looks: int = Field(default=3, ge=1, le=100, description="Bad looks before it counts.")
-    bad_within_s: int = Field(default=60, ge=1, le=DAY_S, description="They lie within this.")
-    good_looks: int = Field(default=3, ge=1, le=100, description="Good looks in turn that end it.")
-    host_silent_s: int = Field(
-        default=12, ge=1, le=DAY_S, description="Age of an agent's last word that looks bad."
+    bad_looks: Annotated[int, Within(1, 100)] = Field(
+        default=3, description="Bad looks before it counts."
     )
-    report_silent_s: int = Field(
-        default=90, ge=1, le=DAY_S, description="Time without a metrics report that looks bad."
+    bad_within_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=60, description="They lie within this."
     )
-    backlog_records: int = Field(
-        default=10_000, ge=1, description="Input before an active from which on it is judged."
+    good_looks: Annotated[int, Within(1, 100)] = Field(
+        default=3, description="Good looks in turn that end it."
     )
-    stuck_s: int = Field(
-        default=180, ge=1, le=DAY_S, description="Time without a commit, with that backlog."
+    host_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=12, description="Age of an agent's last word that looks bad."
     )
-    growing_commits: int = Field(
-        default=3, ge=1, le=100, description="Commits in turn at which that backlog has grown."
+    report_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=90, description="Time without a metrics report that looks bad."
     )
-    standby_behind_records: int = Field(default=1_000, ge=1)
-    standby_stands_s: int = Field(
+    backlog_records: Annotated[int, Within(1)] = Field(
+        default=10_000, description="Input before an active from which on it is judged."
+    )
+    stuck_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=180, description="Time without a commit, with that backlog."
+    )
+    growing_commits: Annotated[int, Within(1, 100)] = Field(
+        default=3, description="Commits in turn at which that backlog has grown."
+    )
+    standby_behind_records: Annotated[int, Within(1)] = 1_000
+    standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
-        ge=1,
-        le=DAY_S,
         description="Time that a standby applies nothing while its changelog grows; longer than"
         " the coordinator's own samza.dagster.standby.stalled.ms.",
     )
-    standby_down_s: int = Field(default=300, ge=1, le=DAY_S)
-    leader_beats: int = Field(
-        default=3, ge=2, le=100, description="Signs of life that the leader may miss."
+    standby_down_s: Annotated[int, Within(1, DAY_S)] = 300
+    leader_beats: Annotated[int, Within(2, 100)] = Field(
+        default=3, description="Signs of life that the leader may miss."
     )
-    cap_per_hour: int = Field(
-        default=3, ge=0, le=1_000, description="Requests of this sensor within an hour, at most."
+    cap_per_hour: Annotated[int, Within(0, 1_000)] = Field(
+        default=3, description="Requests of this sensor within an hour, at most."
     )
-    mass_share: float = Field(
+    mass_share: Annotated[float, Within(0, 1)] = Field(
         default=0.4,
-        ge=0,
-        le=1,
         description="Share of hosts that may look bad at once; beyond it nothing is asked.",
     )
-    watch_s: int = Field(
-        default=600, ge=1, le=DAY_S, description="How long the run that follows a request watches."
+    watch_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=600, description="How long the run that follows a request watches."
     )
 
     def rules(self) -> "Rules":
