@@ -13,7 +13,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-browser test-deploy chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -74,8 +74,11 @@ chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json
 
 test-dagster: $(STAMP) java ## Dagster: kills at every boundary, sizes, and the UI in a browser, which `make test` has no time for
-	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal; \
+	@$(MAKE) --no-print-directory test-dagster-long; \
 	  killed=$$?; $(MAKE) --no-print-directory test-browser && exit $$killed
+
+test-dagster-long: $(STAMP) java ## Dagster: kills at every boundary, and sizes (1 minute)
+	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
