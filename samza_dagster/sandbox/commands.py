@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import click
@@ -18,10 +16,6 @@ from samza_dagster.errors import InvalidInput
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _INTERRUPTED = 130
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @click.group()
@@ -82,14 +76,14 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
       samza-dagster sandbox up --state-mb 5 --rate 100
       samza-dagster sandbox up --name second --detach
     """
+    from samza_dagster.sandbox import process
     from samza_dagster.sandbox.lifecycle import Options, Sandbox
     from samza_dagster.sandbox.progress import Phases
 
     def tell(line: str) -> None:
         click.echo(line, err=True)
 
-    signal.signal(signal.SIGTERM, _terminate)
-    signal.signal(signal.SIGINT, _terminate)  # a shell may have it ignored
+    process.interrupts_raise()
     phases = Phases(tell)
     started = time.monotonic()
     box = Sandbox(name)

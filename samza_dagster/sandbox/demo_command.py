@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.sandbox.demo import Demo
 from samza_dagster.sandbox.lifecycle import Options
 from samza_dagster.sandbox.load_plan import RATE
-from samza_dagster.sandbox.process import interrupts_deferred
+from samza_dagster.sandbox.process import interrupts_deferred, interrupts_raise
 
 
 @click.command("demo")
@@ -41,8 +40,7 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
     def tell(line: str) -> None:
         console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {line}", soft_wrap=True)
 
-    for number in (signal.SIGTERM, signal.SIGINT):  # a shell may have SIGINT ignored
-        signal.signal(number, signal.default_int_handler)
+    interrupts_raise()
     demo = Demo(name, lambda line: tell(line.replace("[", r"\[")))
     status = 1
     try:

@@ -17,7 +17,7 @@ CHILD = """
 import collections, contextlib, json, os, random, signal, sys, threading, time
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.load import Sender
 from samza_dagster.sandbox.load_plan import LoadPlan
 
@@ -46,7 +46,7 @@ def interrupt(after_s):
     time.sleep(after_s)
     os.kill(os.getpid(), signal.SIGINT)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
+process.interrupts_raise()
 came = collections.Counter()
 for _ in range(ROUNDS):
     ending.clear()
