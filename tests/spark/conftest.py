@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
 from samza_dagster.snapshots.class_archive import dump
 from samza_dagster.snapshots.connector import connector_jars
@@ -22,6 +23,7 @@ DEADLINE_S = 30.0 * PACE
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    jar_paths("spark-kafka")  # a fresh machine has none yet
     jars = connector_jars()
     session = spark_session(
         jars,
