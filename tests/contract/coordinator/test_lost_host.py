@@ -33,10 +33,12 @@ def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
     """Not before the lease is over, since nobody saw it dead; the status names it meanwhile.
     When the host is back nothing is left in doubt.
     """
-    job = job_of("lost-host", lease_ms=12_000, host_timeout_ms=4_000)
+    # A host has room for one container, so that nobody of the other group is on the lost one.
+    job = job_of("lost-host", hosts=5, memory_mb=256, lease_ms=12_000, host_timeout_ms=4_000)
     before = job.processors()
     host, standby_host = before["0"]["host"], before["0-0"]["host"]
     others = [p for p, c in before.items() if c["host"] not in (host, standby_host)]
+    assert sorted(others) == ["1", "1-0"]
     killed_at = time.time()
     kill_host(job, host)
     status = until("the loss is seen", lambda: (s := job.status()) and s["ghosts"] and s)
