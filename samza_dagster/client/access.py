@@ -67,5 +67,7 @@ class JobAccess:
         self.store.close()
         if self.state is not None:
             self.state.close()
+        if self.topics is not None:
+            self.topics.close()
         if self.mailbox is not None:
             self.mailbox.close()

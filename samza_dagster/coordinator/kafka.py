@@ -38,7 +38,8 @@ def partition_counts(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, 
 
     asked = "read the partitions of the job's inputs"
     try:
-        found = cluster.admin().list_topics(timeout=10).topics
+        with cluster.admin() as admin:
+            found = admin.list_topics(timeout=10).topics
     except KafkaException as error:
         raise cluster.failure(asked, error.args[0], 10) from error
     missing = sorted(set(topics) - found.keys())

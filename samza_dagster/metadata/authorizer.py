@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, SamzaDagsterError
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 
 USER = "User:"
 ALLOW, DENY = "ALLOW", "DENY"
@@ -54,9 +54,7 @@ class Authorizer:
     def close(self) -> None:
         """Ends the connection; the next call makes another."""
         admin, self._admin = self._admin, None
-        if admin is not None:
-            # Not left to the destructor, in which a Ctrl-C is lost (confluent_kafka 2.16).
-            admin.__exit__(None, None, None)
+        end_admin(admin)
 
     def require(self) -> None:
         """Returns when there is one, and this client may change its rules."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from samza_dagster.metadata.job_topics import ANSWER_S, TopicRecord, partitions_of
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -66,6 +66,8 @@ class FollowedTopic:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
+        admin, self._admin = self._admin, None
+        end_admin(admin)
 
     def _opened(self) -> list[TopicRecord]:
         from confluent_kafka import TopicPartition

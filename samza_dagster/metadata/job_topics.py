@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
@@ -49,6 +49,10 @@ class JobTopics(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Releases the connection."""
+        ...
+
 
 class KafkaJobTopics:
     """`JobTopics` over Kafka. Commits nothing and creates no topic.
@@ -62,6 +66,11 @@ class KafkaJobTopics:
         self._cluster = cluster
         self._monotonic = monotonic
         self._admin: AdminClient | None = None
+
+    def close(self) -> None:
+        """Ends the connection; the next call makes another."""
+        admin, self._admin = self._admin, None
+        end_admin(admin)
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         """First and next offset of every partition of the topics that exist."""

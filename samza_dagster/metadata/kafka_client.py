@@ -176,6 +176,26 @@ class KafkaCluster:
         _log.debug("Kafka client: %s", error.str())
 
 
+def end_admin(admin: AdminClient | None) -> None:
+    """Ends a client that is kept beyond a `with`.
+
+    Never left to its destructor, in which an exception of a signal's handler is lost: the
+    Ctrl-C of a command, the termination of a run (confluent_kafka 2.16).
+    """
+    if admin is not None:
+        admin.__exit__(None, None, None)
+
+
+def end_producer(producer: Producer | None) -> None:
+    """As `end_admin`; what isn't acknowledged yet is given up, not waited for.
+
+    Not for a transactional one: its `close` waits for the brokers, minutes while they hang.
+    """
+    if producer is not None:
+        producer.purge()  # `close` alone waits without a deadline
+        producer.close()
+
+
 def remaining_s(deadline: float) -> float:
     """Seconds until a deadline of the monotonic clock, at least 0."""
     return max(deadline - time.monotonic(), 0.0)

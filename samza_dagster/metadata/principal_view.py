@@ -48,27 +48,28 @@ class PrincipalView:
 
         cluster = self._cluster(self.bootstrap_servers)
         admin: Any = cluster.admin()
-        futures = admin.describe_topics(
-            TopicCollection(sorted(wanted)),
-            include_authorized_operations=True,
-            request_timeout=self.deadline_s,
-        )
-        found: dict[str, str] = {}
-        for topic, future in futures.items():
-            try:
-                allowed = {each.name for each in future.result().authorized_operations or ()}
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue
-                if code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise cluster.unreachable(
-                        f"log in as {self.user}", self.deadline_s, error.args[0].str()
-                    ) from error
-                allowed = set[str]()
-            missing = sorted(wanted[topic] - allowed)
-            if missing:
-                found[topic] = " and ".join(missing)
+        with admin:
+            futures = admin.describe_topics(
+                TopicCollection(sorted(wanted)),
+                include_authorized_operations=True,
+                request_timeout=self.deadline_s,
+            )
+            found: dict[str, str] = {}
+            for topic, future in futures.items():
+                try:
+                    allowed = {each.name for each in future.result().authorized_operations or ()}
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    if code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise cluster.unreachable(
+                            f"log in as {self.user}", self.deadline_s, error.args[0].str()
+                        ) from error
+                    allowed = set[str]()
+                missing = sorted(wanted[topic] - allowed)
+                if missing:
+                    found[topic] = " and ".join(missing)
         return found
 
     def is_refused(self, topic: str) -> bool:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
 from samza_dagster.metadata.topic_reader import TopicEnd
 
 if TYPE_CHECKING:
@@ -84,12 +84,13 @@ class RecordWriter:
             return offset
 
     def close(self) -> None:
-        """Lets go of the producer."""
+        """Ends the producer."""
         with self._lock:
-            self._producer = None
+            self._forget()
 
     def _forget(self) -> None:
-        self._producer, self._topic_seen = None, False
+        producer, self._producer, self._topic_seen = self._producer, None, False
+        end_producer(producer)
 
     def _need_producer(self) -> Producer:
         if self._producer is None:

@@ -43,24 +43,24 @@ def ensure_topic(
 
     asked = f"create topic {name}"
     deadline = time.monotonic() + timeout_s
-    admin = cluster.admin()
-    wanted = NewTopic(name, partitions, replication_factor, config=dict(config))
-    futures = cast(
-        "dict[str, Future[None]]",
-        admin.create_topics(  # pyright: ignore[reportUnknownMemberType]
-            [wanted], operation_timeout=timeout_s, request_timeout=timeout_s
-        ),
-    )
-    created = True
-    try:
-        futures[name].result(timeout=timeout_s + 1)
-    except TimeoutError as error:
-        raise cluster.unreachable(asked, timeout_s) from error
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            admin.poll(0)
-            raise cluster.failure(asked, error.args[0], timeout_s, name) from error
-        created = False
+    with cluster.admin() as admin:
+        wanted = NewTopic(name, partitions, replication_factor, config=dict(config))
+        futures = cast(
+            "dict[str, Future[None]]",
+            admin.create_topics(  # pyright: ignore[reportUnknownMemberType]
+                [wanted], operation_timeout=timeout_s, request_timeout=timeout_s
+            ),
+        )
+        created = True
+        try:
+            futures[name].result(timeout=timeout_s + 1)
+        except TimeoutError as error:
+            raise cluster.unreachable(asked, timeout_s) from error
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                admin.poll(0)
+                raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+            created = False
     if not created:
         _check(cluster, name, partitions, config, remaining_s(deadline))
     end = TopicEnd(cluster, name)
@@ -84,19 +84,19 @@ def _check(
     from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
     asked = f"use the existing topic {name}"
-    admin = cluster.admin()
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    try:
-        topics = admin.list_topics(timeout=timeout_s).topics
-        described = cast(
-            "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
-            admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
-                [resource], request_timeout=timeout_s
-            ),
-        )
-        found = described[resource].result(timeout=timeout_s + 1)
-    except KafkaException as error:
-        raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+    with cluster.admin() as admin:
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            topics = admin.list_topics(timeout=timeout_s).topics
+            described = cast(
+                "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
+                admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
+                    [resource], request_timeout=timeout_s
+                ),
+            )
+            found = described[resource].result(timeout=timeout_s + 1)
+        except KafkaException as error:
+            raise cluster.failure(asked, error.args[0], timeout_s, name) from error
     has = len(topics[name].partitions)
     if has != partitions:
         raise InvalidInput(

@@ -32,6 +32,9 @@ AUTHOR = Author("host-1", "samza", 1_795_264_662_000)
 
 
 class NoTopics:
+    def close(self) -> None:
+        """Nothing to release."""
+
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         return {(topic, n): OffsetRange(0, 10) for topic in topics for n in (0, 1)}
 

@@ -66,6 +66,9 @@ class FakeTopics:
     ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
     records: dict[str, list[TopicRecord]] = field(default_factory=dict)
 
+    def close(self) -> None:
+        """Nothing to release."""
+
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         return {at: span for at, span in self.ranges.items() if at[0] in topics}
 
