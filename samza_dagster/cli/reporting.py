@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ import click
 
 from samza_dagster.cli.output import print_json
 from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.interrupts import interrupts_raise
 
 INTERRUPTED = 130
 
@@ -31,6 +33,8 @@ class Reporting(click.Command):
         """Runs the command; with `standalone_mode` it ends the process."""
         given = list(sys.argv[1:] if args is None else args)
         if standalone_mode:
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                interrupts_raise(signal.SIGINT)
             _leave(self._reported(given, prog_name, complete_var, extra))
         return super().main(given, prog_name, complete_var, False, **extra)
 

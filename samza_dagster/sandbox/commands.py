@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.interrupts import interrupts_raise
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -76,14 +78,13 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
       samza-dagster sandbox up --state-mb 5 --rate 100
       samza-dagster sandbox up --name second --detach
     """
-    from samza_dagster.sandbox import process
     from samza_dagster.sandbox.lifecycle import Options, Sandbox
     from samza_dagster.sandbox.progress import Phases
 
     def tell(line: str) -> None:
         click.echo(line, err=True)
 
-    process.interrupts_raise()
+    interrupts_raise(signal.SIGINT, signal.SIGTERM)
     phases = Phases(tell)
     started = time.monotonic()
     box = Sandbox(name)

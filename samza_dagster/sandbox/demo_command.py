@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 import time
@@ -11,10 +12,11 @@ import click
 from rich.console import Console
 
 from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox.demo import Demo
 from samza_dagster.sandbox.lifecycle import Options
 from samza_dagster.sandbox.load_plan import RATE
-from samza_dagster.sandbox.process import interrupts_deferred, interrupts_raise
+from samza_dagster.sandbox.process import interrupts_deferred
 
 
 @click.command("demo")
@@ -40,7 +42,7 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
     def tell(line: str) -> None:
         console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {line}", soft_wrap=True)
 
-    interrupts_raise()
+    interrupts_raise(signal.SIGINT, signal.SIGTERM)
     demo = Demo(name, lambda line: tell(line.replace("[", r"\[")))
     status = 1
     try:

@@ -225,21 +225,6 @@ def _record_child(role: str, pid: int, child: _Child) -> ProcessRecord:
     return record
 
 
-def interrupts_raise() -> None:
-    """From now on SIGINT and SIGTERM raise `KeyboardInterrupt` in the main thread.
-
-    Also where a shell had SIGINT ignored. Not by `signal.default_int_handler`: what that raises
-    has no value yet, and confluent_kafka loses it in a callback ("error return without
-    exception set", 2.16 on Python 3.11).
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 @contextlib.contextmanager
 def interrupts_deferred() -> Generator[None]:
     """Keeps SIGINT and SIGTERM until the block has ended; nothing outside the main thread."""

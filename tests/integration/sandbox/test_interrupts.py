@@ -15,9 +15,10 @@ pytestmark = pytest.mark.integration
 # A process of its own: in the main thread alone signals become exceptions.
 CHILD = """
 import collections, contextlib, json, os, random, signal, sys, threading, time
+from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.sandbox import kafka_client, process
+from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.load import Sender
 from samza_dagster.sandbox.load_plan import LoadPlan
 
@@ -46,7 +47,7 @@ def interrupt(after_s):
     time.sleep(after_s)
     os.kill(os.getpid(), signal.SIGINT)
 
-process.interrupts_raise()
+interrupts_raise(signal.SIGINT)
 came = collections.Counter()
 for _ in range(ROUNDS):
     ending.clear()
