@@ -31,6 +31,13 @@ SETTINGS = {
     "--fencing", type=click.Choice(["broker", "lease"]), default="broker", show_default=True
 )
 @click.option("--lease-ms", type=int, default=None, help="the config's, when it isn't given")
+@click.option(
+    "--lasting",
+    type=click.FloatRange(0.1, 20.0),
+    default=1.0,
+    show_default=True,
+    help="faults last so many times as long: past a lease, and what a slow machine needs to replace",
+)
 @click.option("--only", "kinds", multiple=True, type=click.Choice(KINDS), help="these kinds alone")
 @click.option("--json", "output", type=click.Path(dir_okay=False, path_type=Path))
 def main(
@@ -38,6 +45,7 @@ def main(
     seed: int,
     fencing: str,
     lease_ms: int | None,
+    lasting: float,
     kinds: tuple[str, ...],
     output: Path | None,
 ) -> None:
@@ -50,7 +58,7 @@ def main(
     ):
         job = SandboxJob(sandbox)
         report = ChaosRun(job, Report(seed, fencing), console.print).go(
-            schedule(seed, faults, kinds or KINDS)
+            schedule(seed, faults, kinds or KINDS, lasting=lasting)
         )
         job.close()
     console.print(report.table())

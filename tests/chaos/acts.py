@@ -153,7 +153,7 @@ class Acts:
             _send(pid, number)
 
         def undo() -> None:
-            for pid in pids:
+            for pid in reversed(pids):  # who is looked after wakes before who looks after him
                 _send(pid, signal.SIGCONT)
             then()
 

@@ -48,8 +48,13 @@ class Fault:
         )
 
 
-def schedule(seed: int, faults: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Fault]:
-    """Each kind as often as the others, but for one; a `joined` one doesn't wait for rest after it."""
+def schedule(
+    seed: int, faults: int, kinds: tuple[str, ...] = KINDS, *, lasting: float = 1.0
+) -> Iterator[Fault]:
+    """Each kind as often as the others, but for one; a `joined` one doesn't wait for rest after it.
+
+    `lasting`: so many times as long, the same faults else.
+    """
     lots = random.Random(f"chaos {seed}")
     deck: list[str] = []
     for number in range(1, faults + 1):
@@ -62,6 +67,6 @@ def schedule(seed: int, faults: int, kinds: tuple[str, ...] = KINDS) -> Iterator
             number,
             kind,
             lots.randrange(1_000),
-            round(lots.uniform(0.2, 1.0) * longest, 1),
+            round(lots.uniform(0.2, 1.0) * longest * lasting, 1),
             lots.random() < _OVERLAP,
         )
