@@ -113,10 +113,11 @@ def confirmed(draft: Draft, group_id: str, action: Action, reservation: Resource
 
 
 def hold_expired(draft: Draft, group_id: str, action: Action) -> None:
-    """Nobody committed in time: FAILED, the container untouched."""
+    """Nobody committed in time, or the host didn't confirm: FAILED, the container untouched."""
     assert action.reservation is not None
     host = action.reservation.allocated_host or ""
-    give_up(draft, group_id, action, texts.hold_expired(host))
+    why = texts.not_confirmed(host) if action.committed else texts.hold_expired(host)
+    give_up(draft, group_id, action, why)
 
 
 def give_up(draft: Draft, group_id: str, action: Action, message: str) -> None:

@@ -127,8 +127,10 @@ def start_reserved(draft: Draft, group_id: str, processor_id: str) -> rules.Viol
     assert request.allocated_host is not None
     host = request.allocated_host
     broken = rules.violation(group, draft.hosts, processor_id, host)
-    if broken is not None or rules.in_the_way(group, processor_id, host):
+    if broken is not None or rules.in_the_way(group, processor_id, host) or draft.regrouped_epoch:
         return broken
+    # What was measured is of the incarnation before.
+    draft.lags = draft.lags.delete(processor_id) if processor_id in draft.lags else draft.lags
     incarnation = draft.new_incarnation(processor_id, host, request.request_id)
     audit.start(draft, group, processor, incarnation)
     draft.put_processor(

@@ -19,7 +19,7 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
         if ask.kind is AskKind.COMMIT:
             _refuse(draft, ask, f"request {target} is queued; commit it once it is reserved")
             return
-        _drop_queued(draft, group, target, _word(ask))
+        _drop_queued(draft, group, target, texts.dropped(_verb(ask)))
     elif ask.kind is AskKind.COMMIT:
         if not action.ask.hold or action.stage not in (Stage.RESERVING, Stage.HELD):
             _refuse(draft, ask, f"request {target} is {action.stage}, it waits for no commit")
@@ -59,13 +59,17 @@ def _is_request(group: Group, uuid: str) -> bool:
 
 def _message(group: Group, action: Action, ask: PlacementAsk) -> str:
     """What is true of the containers when the action is given up."""
-    word = "released" if ask.kind is AskKind.RELEASE else "cancelled"
+    word = _verb(ask)
     subject = group.processors.get(ownership.subject(action))
     if subject is not None and subject.incarnation is None:
         return texts.given_up_while_down(word, subject.processor_id)
     if action.standby_id and action.target_host and action.stage is not Stage.RESERVING_STANDBY:
         return texts.given_up_after_standby(word, action.standby_id)
     return _word(ask)
+
+
+def _verb(ask: PlacementAsk) -> str:
+    return "released" if ask.kind is AskKind.RELEASE else "cancelled"
 
 
 def _word(ask: PlacementAsk) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from samza_dagster.placement import containers, failover, failures, ownership, responses, texts
+from samza_dagster.placement import (
+    containers,
+    failover,
+    failures,
+    ghosts,
+    ownership,
+    responses,
+    texts,
+)
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import JobDeployed
 from samza_dagster.placement.state import Group, Phase, Processor, Role
@@ -17,8 +25,10 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
         return
     for group in tuple(draft.groups()):
         _abandon(draft, group.group_id, texts.deployment_ended(event.deployment_id))
+        ghosts.outlived(draft, group.group_id, event.limits.fencing)
         for processor_id in tuple(group.processors):
             _withdraw(draft, group.group_id, processor_id, event)
+    _regroup(draft, event)
     draft.deployment_id = event.deployment_id
     draft.limits = event.limits
     for group_id, processor_ids in event.groups.items():
@@ -44,6 +54,23 @@ def start_turns(draft: Draft) -> None:
         processor = draft.processor(group_id, processor_id)
         preferred = containers.preferred_host(draft, processor)
         failover.go(draft, group_id, processor_id, preferred)
+
+
+def regrouping_over(draft: Draft) -> None:
+    """Once the last older owner has ended, whoever has reserved a place may start."""
+    if not draft.regrouped_epoch:
+        return
+    if ownership.older_owner(draft.groups(), draft.regrouped_epoch) is None:
+        draft.regrouped_epoch = 0
+        draft.unsettled.update(group.group_id for group in draft.groups())
+
+
+def _regroup(draft: Draft, event: JobDeployed) -> None:
+    """Invariant 3 is about tasks: where they change groups, a group's own past isn't enough."""
+    before = {group.group_id for group in draft.groups()}
+    if before and (event.grouping != draft.grouping or before != set(event.groups)):
+        draft.regrouped_epoch = draft.next_epoch
+    draft.grouping = event.grouping
 
 
 def _abandon(draft: Draft, group_id: str, message: str) -> None:
@@ -86,14 +113,14 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
 
 def _add(draft: Draft, group_id: str, processor_id: str, role: Role, event: JobDeployed) -> None:
     # One that an earlier deployment had may have left a ghost, which it then follows.
-    ghosts = [g for g in draft.group(group_id).ghosts if g.processor_id == processor_id]
+    own = [g for g in draft.group(group_id).ghosts if g.processor_id == processor_id]
     draft.put_processor(
         group_id,
         Processor(
             processor_id,
             role,
             Phase.WAITING,
-            last_end=ownership.newest_end(*(ghost.end for ghost in ghosts)),
+            last_end=ownership.newest_end(*(ghost.end for ghost in own)),
             last_seen_host=event.last_seen_hosts.get(processor_id),
             waiting_since_ms=draft.now_ms,
             not_before_ms=draft.now_ms,

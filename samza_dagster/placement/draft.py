@@ -45,6 +45,8 @@ class Draft:
         self.lags: Map[str, Lag] = state.lags
         self.job = state.job
         self.deployment_id = state.deployment_id
+        self.grouping = state.grouping
+        self.regrouped_epoch = state.regrouped_epoch
         self.limits: Limits = state.limits
         self.now_ms = max(state.now_ms, at_ms)
         # Groups that something may follow for before the step ends.
@@ -192,6 +194,11 @@ class Draft:
         """The incarnation that may start on this request's resource: at most one ever does."""
         return f"{self.safe_job}-{_safe(processor_id)}-{request_id.rpartition('-')[2]}"
 
+    @property
+    def next_epoch(self) -> int:
+        """The epoch of the next incarnation."""
+        return self._next_epoch
+
     def new_incarnation(self, processor_id: str, host: str, request_id: str) -> Incarnation:
         """The next incarnation; its epoch is above every earlier one of the job."""
         epoch = self._next_epoch
@@ -226,6 +233,8 @@ class Draft:
             self._next_uuid,
             self._certificates,
             self._certificate_hash,
+            self.grouping,
+            self.regrouped_epoch,
             self.lags,
             self._index.result(self.now_ms),
         )

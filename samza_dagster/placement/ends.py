@@ -41,7 +41,8 @@ def after_end(draft: Draft, group_id: str, before: Processor, *, lost: bool) -> 
     if failing_over is not None and failing_over.active_id == processor_id:
         draft.put_failover(group_id, None)
     gave_way = not lost and failover.waits_for(group, before)
-    by_itself(draft, group_id, before, pause_ms=failover.ACTIVE_FIRST_MS if gave_way else 0)
+    pause_ms = failover.ACTIVE_FIRST_MS if gave_way else 0
+    by_itself(draft, group_id, before, pause_ms=pause_ms, lost=lost)
     if displacing is not None:
         swaps.standby_lost(draft, group_id, displacing)
     elif lost and failover.waits_for(group, before):
@@ -49,8 +50,10 @@ def after_end(draft: Draft, group_id: str, before: Processor, *, lost: bool) -> 
         failover.abandon(draft, group_id, why)
 
 
-def by_itself(draft: Draft, group_id: str, before: Processor, *, pause_ms: int = 0) -> None:
-    """An end that no action asked for: the way back begins.
+def by_itself(
+    draft: Draft, group_id: str, before: Processor, *, pause_ms: int = 0, lost: bool = False
+) -> None:
+    """An end that no action asked for, or (`lost`) a host's silence: the way back begins.
 
     One that ran goes on at once. Others take a turn to start, `pause_ms` from now at the
     soonest.
@@ -61,7 +64,8 @@ def by_itself(draft: Draft, group_id: str, before: Processor, *, pause_ms: int =
         return
     if before.phase is Phase.RUNNING:
         failures.count_death(draft, group_id, processor_id)
-        failover.recover(draft, group_id, processor_id, "its process ended by itself")
+        why = "its host fell silent" if lost else "its process ended by itself"
+        failover.recover(draft, group_id, processor_id, why)
         return
     if before.phase is Phase.STARTING:
         failures.count_failed_start(draft, group_id, before)

@@ -13,13 +13,17 @@ from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 
 @record
 class JobDeployed:
-    """A deployment begins: group → its processors (the active's id first), last known hosts."""
+    """A deployment begins: group → its processors (the active's id first), last known hosts.
+
+    `grouping` is equal for deployments whose groups have the same tasks.
+    """
 
     at_ms: int
     deployment_id: str
     groups: Mapping[str, tuple[str, ...]]
     last_seen_hosts: Mapping[str, str]
     limits: Limits
+    grouping: str = ""
 
 
 @record

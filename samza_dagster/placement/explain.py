@@ -93,6 +93,11 @@ def refusal_of_ask(
     )
 
 
+def too_many_standbys(processor_id: str, standbys: int) -> str:
+    """Why no further standby is started."""
+    return f"{processor_id} has {standbys} standbys, the most that it may; stop one first"
+
+
 def unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violation | None:
     """A destination that is no known host and no word that is understood."""
     if destination in naming.DESTINATION_WORDS or destination in hosts:
@@ -115,7 +120,7 @@ def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk
     if (ask.kind is AskKind.START_STANDBY or takes_place) and role is not Role.ACTIVE:
         return f"{pid} is a standby; name its active, {group.group_id}"
     if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
-        return f"{pid} has {len(standbys)} standbys, the most that it may; stop one first"
+        return too_many_standbys(pid, len(standbys))
     if takes_place and not standbys:
         return f"{pid} has no standby; start one first, or name a host"
     if ask.hold and ask.destination_host in _NOT_RESERVED:

@@ -47,7 +47,8 @@ def go(
     """
     group = draft.group(group_id)
     if preferred is None or rules.violation(group, draft.hosts, processor_id, preferred):
-        next_rung(draft, group_id, processor_id, why or f"{preferred or 'no host'} was not legal")
+        illegal = "no host was preferred" if preferred is None else f"{preferred} was not legal"
+        next_rung(draft, group_id, processor_id, why or illegal)
         return
     urgent = draft.processor(group_id, processor_id).role is Role.ACTIVE and bool(
         candidates(draft, group, processor_id)

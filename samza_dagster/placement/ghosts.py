@@ -64,6 +64,19 @@ def lost_again(draft: Draft, group: Group, host: str, lease_ends_ms: int) -> Non
             _put_ghost(draft, group.group_id, ghost.evolve(lease_ends_ms=lease_ends_ms))
 
 
+def outlived(draft: Draft, group_id: str, fencing: Fencing) -> None:
+    """A deployment has replaced theirs: none is taken back."""
+    for ghost in draft.group(group_id).ghosts:
+        _put_ghost(draft, group_id, fenced_as_ever(ghost, fencing).evolve(ran=False))
+
+
+def fenced_as_ever(ghost: Ghost, fencing: Fencing) -> Ghost:
+    """A fence that the job has no more isn't waited for; one commanded may still shut it out."""
+    if not ghost.fencing or fencing is Fencing.BROKER:
+        return ghost
+    return ghost.evolve(fencing=False, ran=False)
+
+
 def ghost_of(group: Group, execution_id: str) -> Ghost | None:
     """The group's ghost that is this incarnation."""
     for ghost in group.ghosts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from samza_dagster.placement.state import (
     Action,
     AskKind,
@@ -76,6 +78,22 @@ def owning_ghost(group: Group, processor_id: str) -> Ghost | None:
     for ghost in group.ghosts:
         if ghost.processor_id == processor_id and ghost.ended is None:
             return ghost
+    return None
+
+
+def older_owner(groups: Iterable[Group], regrouped_epoch: int) -> str | None:
+    """An incarnation that may own tasks which its deployment's successor gave to another group.
+
+    A walk over all groups: only while the state's `regrouped_epoch` isn't 0.
+    """
+    for group in groups:
+        for processor in group.processors.values():
+            incarnation = processor.incarnation
+            if incarnation is not None and incarnation.epoch < regrouped_epoch:
+                return incarnation.execution_id
+        for ghost in group.ghosts:
+            if ghost.ended is None and ghost.incarnation.epoch < regrouped_epoch:
+                return ghost.incarnation.execution_id
     return None
 
 

@@ -54,11 +54,13 @@ def _renew_ghosts(draft: Draft, group: Group) -> None:
     draft.put_ghosts(
         group.group_id,
         tuple(
-            ghost if ghost.ended is not None else ghost.evolve(lease_ends_ms=over)
+            ghost
+            if ghost.ended is not None
+            else ghosts.fenced_as_ever(ghost, draft.limits.fencing).evolve(lease_ends_ms=over)
             for ghost in group.ghosts
         ),
     )
-    for ghost in group.ghosts:
+    for ghost in draft.group(group.group_id).ghosts:
         if ghost.fencing and ghost.ended is None:
             draft.emit(ghosts.fence_command(ghost))
 

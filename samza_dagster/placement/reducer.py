@@ -117,6 +117,7 @@ def _handle(draft: Draft, event: Event) -> None:
 
 def _settle(draft: Draft) -> None:
     """Starts what nothing is in the way of any more, in every group that changed."""
+    deploy.regrouping_over(draft)
     while draft.unsettled:
         group_id = min(draft.unsettled)
         draft.unsettled.discard(group_id)

@@ -18,8 +18,8 @@ from samza_dagster.placement import (
 )
 from samza_dagster.placement.commands import DeleteRequest
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.explain import refusal_of_ask
-from samza_dagster.placement.state import AskKind, Group, PlacementAsk
+from samza_dagster.placement.explain import refusal_of_ask, too_many_standbys
+from samza_dagster.placement.state import AskKind, Group, PlacementAsk, Role
 
 _CONTROLS = (AskKind.CANCEL, AskKind.COMMIT, AskKind.RELEASE)
 
@@ -126,11 +126,14 @@ def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
         if failover.candidates(draft, group, ask.processor_id):
             return None
         return texts.no_standby(ask.processor_id)
-    if ask.kind is AskKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
-        return None
     mover = ask.processor_id
     if ask.kind is AskKind.START_STANDBY:
+        standbys = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
+        if standbys >= draft.limits.max_standbys:  # others were asked for before it
+            return too_many_standbys(ask.processor_id, standbys)
         mover = spin_up.new_standby_id(group)
+    if ask.kind is AskKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
+        return None
     broken = rules.violation(group, draft.hosts, mover, ask.destination_host)
     if broken is None or broken.rule == rules.HOST_ALIVE:
         return None

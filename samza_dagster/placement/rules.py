@@ -66,6 +66,18 @@ def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
     return taken
 
 
+def _neighbours(group: Group, processor_id: str, taken: Mapping[str, Held]) -> set[str]:
+    """Of the taken hosts those whose fault domains are to be kept clear of too.
+
+    A ghost that has ended has no tasks to lose, and one's own past is no other member:
+    only their hosts are taken.
+    """
+    if not group.ghosts:
+        return set(taken)
+    members = tuple(g for g in group.ghosts if not g.ended and g.processor_id != processor_id)
+    return set(taken_hosts(group.evolve(ghosts=members), processor_id))
+
+
 def violation(
     group: Group, hosts: Mapping[str, Host], processor_id: str, host: str
 ) -> Violation | None:
@@ -74,7 +86,8 @@ def violation(
     held = taken.get(host)
     if held is not None:
         return held()
-    return lost(hosts, host) or _same_domain(hosts, taken, host)
+    near = _neighbours(group, processor_id, taken)
+    return lost(hosts, host) or _same_domain(hosts, {n: taken[n] for n in taken if n in near}, host)
 
 
 def forbidden_hosts(
@@ -83,7 +96,8 @@ def forbidden_hosts(
     """Every host that `processor_id` may not be on now."""
     taken = taken_hosts(group, processor_id)
     forbidden = {*taken, *lost_hosts}
-    domains = {known.fault_domain for name in taken if (known := hosts.get(name))} - {""}
+    near = _neighbours(group, processor_id, taken)
+    domains = {known.fault_domain for name in near if (known := hosts.get(name))} - {""}
     if domains:
         forbidden.update(name for name, host in hosts.items() if host.fault_domain in domains)
     return forbidden

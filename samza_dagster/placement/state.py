@@ -301,6 +301,9 @@ class JobState(Evolving):
 
     `uuids` maps each remembered request to its place in the order of arrival.
     `certificates` counts the audit records so far, `certificate_hash` is the last one's.
+    `grouping` is the deployment's. Incarnations with an epoch below `regrouped_epoch` are
+    of a deployment that gave the tasks to other groups: nothing starts before they have
+    ended; 0 when there are none.
     `lags` are the newest samples; they are read again after a restart, never stored.
     `index` finds groups by host, deadline and turn; it is derived from `groups`.
     """
@@ -317,5 +320,7 @@ class JobState(Evolving):
     next_uuid: int = 0
     certificates: int = 0
     certificate_hash: str = ""
+    grouping: str = ""
+    regrouped_epoch: int = 0
     lags: Map[str, Lag] = Map[str, Lag]()
     index: Index = field(default=EMPTY, compare=False, repr=False)

@@ -9,8 +9,9 @@ from samza_dagster.placement.index import Summary
 from samza_dagster.placement.state import Group, Phase, ResourceRequest, Role, Stage
 
 # Looked up once: each access to a member of an Enum costs 0.1 µs, and nearly every step sums up.
-_WAITING, _REQUESTING, _HELD = Phase.WAITING, Phase.REQUESTING, Stage.HELD
-_PHASES_OF_A_START = (_REQUESTING, Phase.RESERVED, Phase.STARTING)
+_WAITING, _REQUESTING, _RESERVED = Phase.WAITING, Phase.REQUESTING, Phase.RESERVED
+_HELD = Stage.HELD
+_PHASES_OF_A_START = (_REQUESTING, _RESERVED, Phase.STARTING)
 _START = Stage.STARTING
 
 
@@ -40,7 +41,9 @@ def summarise(group: Group) -> Summary:
                 order = (processor.attempts, standby, since, len(pid), group.group_id, pid)
                 pauses.append((processor.not_before_ms, *order))
         elif phase in _PHASES_OF_A_START and not ownership.acts_on(action, pid, _START):
-            starting += 1
+            # One that waits for a lease or a fence starts nothing meanwhile: it holds nobody up.
+            waits = phase is _RESERVED and ownership.owning_ghost(group, pid) is not None
+            starting += not waits
     for ghost in group.ghosts:
         hosts.append(ghost.incarnation.host)
         ids.append(ghost.incarnation.execution_id)

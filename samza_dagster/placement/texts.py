@@ -69,6 +69,11 @@ CANCELLED = "cancelled before anything was stopped; the container runs on untouc
 RELEASED = "released: what was reserved is given back, the container runs on untouched"
 
 
+def dropped(word: str) -> str:
+    """It was queued: nothing had begun."""
+    return f"{word} before it began; nothing was touched"
+
+
 def given_up_while_down(word: str, processor_id: str) -> str:
     """Nothing was stopped, but the container had ended by itself."""
     return f"{word}; container {processor_id} had ended by itself, it is started again"
@@ -89,6 +94,14 @@ def hold_expired(host: str) -> str:
     return (
         f"failed the ContainerPlacement action because the reservation on host {host} was not "
         "committed in time; the container runs on untouched"
+    )
+
+
+def not_confirmed(host: str) -> str:
+    """It was committed, and its host began anew and didn't come back with the reservation."""
+    return (
+        f"failed the ContainerPlacement action because host {host} did not confirm its "
+        "reservation in time; the container runs on untouched"
     )
 
 

@@ -132,6 +132,9 @@ def _kept_missed(records: Sequence[AuditRecord], kept: Head) -> Violation | None
     if kept.number > last:
         seen = f"it ends with record {last}, an earlier check saw record {kept.number}"
         return Violation(len(records), last, Rule.HEAD, seen)
+    if place == -1 and records[0].previous_hash != kept.digest:
+        seen = f"follows {records[0].previous_hash:.12}, an earlier check saw {kept.digest:.12}"
+        return Violation(1, records[0].number, Rule.HEAD, seen)
     if place < 0 or records[place].digest == kept.digest:
         return None  # older than what is left, or as it was
     return Violation(

@@ -108,7 +108,8 @@ def _judge_heads(records: Sequence[AuditRecord], head: Head) -> None:
     first = records[0].number
     _expect(verify(records, kept=Head(first, other)), "head", 1, first)
     _expect(verify(records, kept=Head(last.number, other)), "head", count, last.number)
-    if not verify(records, kept=Head(first - 1, other)).ok:
+    _expect(verify(records, kept=Head(first - 1, "f" * 64)), "head", 1, first)
+    if not verify(records, kept=Head(first - 2, other)).ok:
         raise InvariantViolated(AUDIT_VERIFIES, "an older head than what is left is no violation")
     if count > 1:
         cut = records[:-1]

@@ -71,6 +71,7 @@ class Chronicle:
     term. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
+    `layout` are the groups of the deployment, `layouts` those that an incarnation began under.
     """
 
     premises: Counter[str] = field(default_factory=Counter[str])
@@ -99,6 +100,8 @@ class Chronicle:
         default_factory=dict[str, tuple[AuditRecord, ...]]
     )
     ever_removed: set[str] = field(default_factory=set[str])
+    layout: frozenset[str] = frozenset()
+    layouts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     host_dues: set[int] = field(default_factory=set[int])
     arrivals: int = 0
     steps: int = 0
@@ -131,6 +134,7 @@ class Chronicle:
             trail=list(self.trail),
             last_ends=dict(self.last_ends),
             ever_removed=set(self.ever_removed),
+            layouts=dict(self.layouts),
             host_dues=set(self.host_dues),
         )
 
@@ -167,6 +171,8 @@ class Chronicle:
                     self.grants[host] = last_grant_ms
                 self.lost.update(e for e, (_, it) in self.started.items() if it.host == host)
                 self.held = {r: h for r, h in self.held.items() if h != host}
+            case ev.JobDeployed(groups=groups):
+                self.layout = frozenset(groups)
             case ev.CoordinatorRestarted(at_ms=at_ms):
                 self.term_began_ms = at_ms
                 self.registered.clear()

@@ -41,6 +41,8 @@ _JOB: dict[str, Any] = {
     "next_uuid": 0,
     "certificates": 0,
     "certificate_hash": "",
+    "grouping": "",
+    "regrouped_epoch": 0,
 }
 _HOST: dict[str, Any] = {
     "alive": True,

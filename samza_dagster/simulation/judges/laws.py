@@ -76,8 +76,8 @@ def judge_quiet_step(chronicle: Chronicle, taken: Taken) -> None:
 
 def judge_end(chronicle: Chronicle, state: JobState) -> None:
     """The whole history: its audit trail, whole and tampered with."""
-    chronicle.premises[AUDIT_VERIFIES] += 1
     if chronicle.steps % TRAIL_EVERY == 0:
+        chronicle.premises[AUDIT_VERIFIES] += 1
         judge_trail(chronicle.trail, state)
     judge_renewals(state.limits, state.now_ms + chronicle.steps)
     if chronicle.steps % LACKING_EVERY == 0:

@@ -83,6 +83,10 @@ def reasons(state: JobState, group: Group, processor_id: str, host: str) -> list
     """Everything that keeps the processor from the host now; empty when it may be there."""
     found: list[Reason] = []
     known = state.hosts.get(host)
+    gone = {g.incarnation.host for g in group.ghosts if g.ended or g.processor_id == processor_id}
+    gone -= {
+        g.incarnation.host for g in group.ghosts if not g.ended and g.processor_id != processor_id
+    }
     for reason in holders(group, processor_id):
         other = state.hosts.get(reason.host)
         if reason.host == host:
@@ -92,6 +96,7 @@ def reasons(state: JobState, group: Group, processor_id: str, host: str) -> list
             and other is not None
             and known.fault_domain != ""
             and known.fault_domain == other.fault_domain
+            and not (reason.rule == "not-known-dead" and reason.host in gone)
         ):
             found.append(Reason("same-fault-domain", reason.who, reason.host, reason.does))
     if known is not None and not known.alive:

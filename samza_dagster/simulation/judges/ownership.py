@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.state import Ended, Fencing, Group
@@ -18,7 +20,8 @@ from samza_dagster.simulation.judges.violation import (
 def judge_world(chronicle: Chronicle, truth: Truth) -> None:
     """All live processes, two by two."""
     by_host: dict[tuple[str, str], Process] = {}
-    owners: dict[str, Process] = {}
+    owners: dict[str, list[Process]] = {}
+    layouts: dict[frozenset[str], Process] = {}
     domains: dict[tuple[str, str], Process] = {}
     for process in truth.processes():
         other = by_host.setdefault((process.group_id, process.host), process)
@@ -36,9 +39,25 @@ def judge_world(chronicle: Chronicle, truth: Truth) -> None:
                     f"fault domain {process.fault_domain}",
                 )
         if process.released and not process.refused:
-            other = owners.setdefault(process.processor_id, process)
-            if other is not process:
+            for other in owners.setdefault(process.processor_id, []):
                 _judge_owners(chronicle, *sorted((other, process), key=lambda p: p.epoch))
+            owners[process.processor_id].append(process)
+            if process.processor_id == process.group_id:
+                layouts.setdefault(_layout(chronicle, process), process)
+    if len(layouts) > 1:
+        _judge_layouts(chronicle, [p for both in owners.values() for p in both])
+
+
+def _judge_layouts(chronicle: Chronicle, owners: list[Process]) -> None:
+    """Other groups, other tasks for each: an active of one owns what any of another does."""
+    actives = [p for p in owners if p.processor_id == p.group_id]
+    for older, newer in combinations(sorted(actives, key=lambda p: p.epoch), 2):
+        if _layout(chronicle, older) != _layout(chronicle, newer):
+            _judge_owners(chronicle, older, newer)
+
+
+def _layout(chronicle: Chronicle, process: Process) -> frozenset[str]:
+    return chronicle.layouts.get(process.execution_id, frozenset())
 
 
 def judge_order(chronicle: Chronicle, group: Group) -> None:
@@ -172,6 +191,7 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
         raise InvariantViolated(
             ONE_OWNER, f"{record.execution_id} is a first start and names a predecessor"
         )
+    chronicle.layouts[record.execution_id] = chronicle.layout
     started = Started(record.execution_id, record.epoch, record.host)
     chronicle.newest[record.processor_id] = started
     chronicle.started[record.execution_id] = (record.processor_id, started)

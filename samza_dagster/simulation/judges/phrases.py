@@ -259,8 +259,11 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
     home = source if taken.after.limits.host_affinity and source else "ANY_HOST"
     alone = "ended by itself"
     fine = {
-        f"{_FAILED}the reservation on host {held} was not committed in time; the container runs "
-        "on untouched",
+        f"{_FAILED}host {held} did not confirm its reservation in time; the container runs on "
+        "untouched"
+        if action.committed
+        else f"{_FAILED}the reservation on host {held} was not committed in time; the container "
+        "runs on untouched",
         f"{_FAILED}container {subject} {alone} before it was stopped; it is started again",
         f"{_FAILED}standby container {standby} {alone}; the active runs on untouched",
         f"{_FAILED}the standby is needed: active container {naming.group_of(subject)} fails over "
@@ -296,7 +299,7 @@ def _is_given_up(taken: Taken, control: PlacementAsk, action: Action | None, mes
         else "cancelled before anything was stopped; the container runs on untouched"
     )
     if action is None:
-        return message == untouched
+        return message == f"{word} before it began; nothing was touched"
     group = taken.before.groups[naming.group_of(action.ask.processor_id)]
     subject = group.processors.get(subject_of(action))
     if subject is not None and subject.incarnation is None:

@@ -8,6 +8,7 @@ from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.truth import Process, Truth
+from samza_dagster.simulation.judges.turns import is_ready
 from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
     NOTHING_FORGOTTEN,
@@ -28,7 +29,7 @@ def judge_quiet(
     live = list(truth.processes())
     waiting = _judge_processors(state, live, room)
     _judge_leftovers(state, truth, live, waiting)
-    _judge_outcomes(chronicle, truth)
+    _judge_outcomes(chronicle, truth, _still_asked(state, waiting))
     locality = truth.locality()
     for group in state.groups.values():
         for processor in group.processors.values():
@@ -154,18 +155,29 @@ def _judge_leftovers(
             raise InvariantViolated(NOTHING_FORGOTTEN, f"{process.execution_id} runs for nobody")
 
 
-def _judge_outcomes(chronicle: Chronicle, truth: Truth) -> None:
+def _still_asked(state: JobState, waiting: frozenset[str]) -> frozenset[str]:
+    """Requests that wait for what nobody has to bring: a commit, or a host with room."""
+    held = any(g.action is not None and g.action.stage is Stage.HELD for g in state.groups.values())
+    found: set[str] = set()
+    for group in state.groups.values():
+        if group.action is not None:
+            found.add(group.action.ask.uuid)  # as it stands, it was judged
+        for ask in group.queue:
+            blocked = group.action is not None or group.failover is not None
+            # A hold counts towards the limits of the whole job.
+            if held or blocked or ask.processor_id in waiting or not is_ready(group, ask):
+                found.add(ask.uuid)
+    return frozenset(found)
+
+
+def _judge_outcomes(chronicle: Chronicle, truth: Truth, still_asked: frozenset[str]) -> None:
     ended: dict[str, list[str]] = {}
     for response in truth.responses():
         if response.status in OUTCOMES:
             ended.setdefault(response.uuid, []).append(response.status)
-    for uuid, asked in chronicle.asked.items():
-        if not ended.get(uuid) and not _is_held(asked.last):
+    for uuid in chronicle.asked:
+        if not ended.get(uuid) and uuid not in still_asked:
             raise InvariantViolated(NOTHING_FORGOTTEN, f"request {uuid} has no outcome")
         forgotten = chronicle.arrivals > chronicle.limits.remembered_uuids
         if len(set(ended.get(uuid, ()))) > 1 and not forgotten:
             raise InvariantViolated(ACTED_ONCE, f"request {uuid} ended {ended[uuid]}")
-
-
-def _is_held(last: tuple[str, str] | None) -> bool:
-    return last is not None and last[0] in {"IN_PROGRESS", "ACCEPTED"}

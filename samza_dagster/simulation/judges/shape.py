@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from samza_dagster.model import naming
 from samza_dagster.placement.state import (
     Action,
@@ -93,7 +95,7 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
         if request.host is not None and request.excluded_hosts:
             raise _wrong(pid, f"names a host and excludes some: {request}")
     if phase is Phase.RESERVED and request is not None and request.allocated_host is not None:
-        _judge_reserved(group, processor, request.allocated_host)
+        _judge_reserved(group, processor, request.allocated_host, state)
     if (processor.deadline_ms is not None) != (phase in (Phase.STARTING, Phase.STOPPING)):
         raise _wrong(pid, f"is {phase} until {processor.deadline_ms}")
     if (phase is Phase.RUNNING and incarnation is not None) and (
@@ -108,15 +110,31 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
         raise _wrong(pid, f"remembers {len(processor.failed_at_ms)} failures")
 
 
-def _judge_reserved(group: Group, processor: Processor, host: str) -> None:
-    """Whoever has its resource starts, unless a process or a ghost is in its way."""
+def _judge_reserved(group: Group, processor: Processor, host: str, state: JobState) -> None:
+    """Whoever has its resource starts, unless a process or a ghost is in its way.
+
+    Or anyone of a deployment that gave the tasks to other groups.
+    """
     pid = processor.processor_id
+    if any(epoch < state.regrouped_epoch for epoch in _owners(state)):
+        return
     if any(ghost.processor_id == pid and ghost.ended is None for ghost in group.ghosts):
         return
     for other in group.processors.values():
         if other.incarnation is not None and other.incarnation.host == host:
             return
     raise _wrong(pid, f"could start on {host}, and waits")
+
+
+def _owners(state: JobState) -> Iterator[int]:
+    """Epochs of all that may own tasks."""
+    for group in state.groups.values():
+        for processor in group.processors.values():
+            if processor.incarnation is not None:
+                yield processor.incarnation.epoch
+        for ghost in group.ghosts:
+            if ghost.ended is None:
+                yield ghost.incarnation.epoch
 
 
 def _judge_action(group: Group, action: Action) -> None:

@@ -203,6 +203,8 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
         ours = ours or old.ask.processor_id == both.processor_id  # nobody asked it to wait
     gave_way = old is not None and old.standby_id == both.processor_id
     gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
+    if both.group is not None and both.ended in [g.incarnation for g in both.group.ghosts]:
+        gave_way = False  # its host was lost first: it goes its own way
     if both.ended is not None and not ours and not gave_way:
         expected += max(pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
         if was.phase is Phase.RUNNING and expected == now_ms:

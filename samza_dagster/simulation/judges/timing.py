@@ -199,8 +199,8 @@ def _judge_passing(taken: Taken) -> None:
         late = [due for due in deadlines(group, now_ms) if due <= now_ms]
         if late:
             raise taken.broken(ON_TIME, f"group {group.group_id} has waited for {late}")
-    if taken.lost_now:
-        return
+    if taken.lost_now or (taken.before.regrouped_epoch and not taken.after.regrouped_epoch):
+        return  # what became of one group is what another waited for
     for old, new in taken.changed:
         if old is None:
             continue

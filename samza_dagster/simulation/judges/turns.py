@@ -67,8 +67,10 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
 
 def _starting(group: Group) -> int:
     action = group.action
+    waiting = {ghost.processor_id for ghost in group.ghosts if ghost.ended is None}
     return sum(
         processor.phase in _STARTING
+        and not (processor.phase is Phase.RESERVED and pid in waiting)
         and not (
             action is not None and action.stage is Stage.STARTING and subject_of(action) == pid
         )

@@ -41,7 +41,7 @@ def test_a_queued_request_is_taken_out_of_the_queue() -> None:
     world.submit(ask("0", "host-3", uuid="u0"))
     world.submit(ask("0", "host-4"))
     assert world.control(CANCEL)[0] == "SUCCEEDED"
-    assert world.outcome() == ("FAILED", texts.CANCELLED)
+    assert world.outcome() == ("FAILED", texts.dropped("cancelled"))
     world.until_all_run()
     assert world.outcome("u0")[0] == "SUCCEEDED"
     assert world.placed("0") == "host-3"
@@ -53,7 +53,7 @@ def test_a_released_request_in_the_queue_says_so() -> None:
     world.submit(ask("0", "host-3", uuid="u0"))
     world.submit(ask("0", "host-4", hold=True))
     assert world.control(RELEASE)[0] == "SUCCEEDED"
-    assert world.outcome() == ("FAILED", texts.RELEASED)
+    assert world.outcome() == ("FAILED", texts.dropped("released"))
 
 
 def test_a_standby_that_is_only_asked_for_is_never_there() -> None:

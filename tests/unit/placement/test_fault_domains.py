@@ -7,7 +7,7 @@ import pytest
 from samza_dagster.placement import rules
 from samza_dagster.placement.explain import explain
 from samza_dagster.simulation.judges.invariants import Judge
-from tests.unit.placement.scenes import HOSTS, Scene, ask
+from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask
 
 pytestmark = pytest.mark.unit
 
@@ -82,3 +82,26 @@ def test_a_new_coordinator_knows_the_racks_of_hosts_that_have_not_registered_yet
     world.register("host-2")
     world.register("host-3")
     assert not explain(world.state, "0-0", "host-3").legal
+
+
+def test_a_hosts_whole_rack_is_not_lost_with_it() -> None:
+    """No standby, and all hosts in one rack: its own ghost keeps it from no host but that one."""
+    world = Scene.of(HOSTS, domains=dict.fromkeys(HOSTS, "rack-a"), judge=Judge())
+    assert isinstance(world, Scene)
+    world.steps_told = []
+    for host in HOSTS:
+        world.register(host)
+    world.wait(0)
+    world.deploy({"0": ("0",)}, last_seen={"0": "host-1"}, limits=QUICK)
+    world.until_all_run()
+    world.lose("host-1")
+    world.until_all_run()
+    assert world.where("0") != "host-1"
+
+
+def test_a_rack_is_free_again_once_the_lost_member_owns_nothing() -> None:
+    """The active was lost with host-1 and runs in rack b: its standby may go to host-3."""
+    world = in_racks()
+    world.lose("host-1")
+    world.until_all_run()
+    assert (world.where("0"), world.where("0-0")) == ("host-2", "host-3")
