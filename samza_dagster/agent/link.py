@@ -13,6 +13,7 @@ import logging
 import random
 import socket
 import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -28,6 +29,10 @@ LOG = logging.getLogger("samza_dagster.agent")
 _MAX_REPLY = 64 * 1024 * 1024
 _REMEMBERED_COMMANDS = 20_000
 _LOOK_AT_URL_S = 0.5
+# About as long as a new leader waits for further hosts before it fills the first.
+_LONGEST_PAUSE_S = 1.0
+# The coordinator closes a connection that was idle for 60 s.
+_LONGEST_IDLE_S = 30.0
 
 
 class LinkError(Exception):
@@ -57,6 +62,7 @@ class CoordinatorLink:
         self._clocks = clocks
         self._epoch_file = supervisor.directory / "epoch.json"
         self._instance = str(uuid.uuid4())
+        self._began_ms = int(clocks().boottime_s * 1000)
         self._sequence = 0
         self._acks: Dict[str, Outcome] = {}
         self._seen: Dict[str, None] = {}
@@ -115,7 +121,9 @@ class CoordinatorLink:
                 if failures in (0, 5) or failures % 50 == 0:
                     LOG.warning("no word with the coordinator: %s", error)
                 failures += 1
-                pause = min(2.0, 0.05 * 2 ** min(failures, 6)) * self._random.uniform(0.7, 1.3)
+                pause = min(_LONGEST_PAUSE_S, 0.05 * 2 ** min(failures, 6)) * self._random.uniform(
+                    0.7, 1.3
+                )
                 self._closing.wait(pause)
         connection.close()
 
@@ -129,6 +137,7 @@ class CoordinatorLink:
                 "host": self._supervisor.host,
                 "boot_id": self._supervisor.boot_id,
                 "instance": self._instance,
+                "began_ms": self._began_ms,
                 "sequence": self._sequence,
                 "wait_ms": int(wait_s * 1000),
                 "highest_epoch": self.highest_epoch,
@@ -147,7 +156,12 @@ class CoordinatorLink:
         except ProtocolError as error:
             raise LinkError("its reply can't be used: {}".format(error)) from error
         with self._supervisor.changed:
-            self._take(reply, asked)
+            try:
+                self._take(reply, asked)
+            except OSError as error:  # before any command of it was begun: all of it comes again
+                raise LinkError(
+                    "its reply can't be put on record: {}: {}".format(type(error).__name__, error)
+                ) from error
             if (reply.epoch, reply.losses) != leader:  # it wasn't booked: said again at once
                 self._pushed = -1
                 self._supervisor.changed.notify_all()
@@ -165,10 +179,10 @@ class CoordinatorLink:
         if reply.epoch == self.highest_epoch and reply.losses < self._losses:
             # What it tells to start was taken back when the host was lost, and may run elsewhere.
             raise LinkError("an answer from before this host was counted as lost")
-        self._losses = reply.losses
         if reply.epoch > self.highest_epoch:
             write_json(self._epoch_file, {"version": 1, "epoch": reply.epoch}, durable=True)
             self.highest_epoch = reply.epoch
+        self._losses = reply.losses
         self._supervisor.locality = reply.locality
         lease_s = min(reply.lease_s, self._longest_lease_s)
         self._supervisor.hold_lease(Grant(reply.epoch, lease_s, asked, self._supervisor.boot_id))
@@ -212,9 +226,12 @@ class _Connection:
         self._http: Optional[http.client.HTTPConnection] = None
         self._url = ""
         self._token = ""
+        self._used_at = 0.0  # monotonic
 
     def post(self, body: Dict[str, Any], *, timeout_s: float) -> Any:
         """The decoded answer; raises `LinkError`."""
+        if time.monotonic() - self._used_at > _LONGEST_IDLE_S:
+            self.close()
         try:
             connection = self._http or self._open()
             connection.timeout = timeout_s
@@ -232,6 +249,7 @@ class _Connection:
                 raise LinkError(
                     "{} {}".format(response.status, data[:300].decode("utf-8", "replace"))
                 )
+            self._used_at = time.monotonic()
             return json.loads(data)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise LinkError("{}: {}".format(type(error).__name__, error)) from error

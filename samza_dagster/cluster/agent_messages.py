@@ -85,6 +85,7 @@ class Sync(_Message):
     host: Name
     boot_id: Name
     instance: Name
+    began_ms: Annotated[int, Field(ge=0)] | None = None
     sequence: Annotated[int, Field(ge=0)]
     wait_ms: Annotated[int, Field(ge=0, le=600_000)] = 0
     highest_epoch: Annotated[int, Field(ge=0)] = 0

@@ -59,10 +59,17 @@ def choose_host(ask: ResourceAsk, hosts: Iterable[HostView]) -> str | None:
     return None if best is None else best.host
 
 
-def explain(ask: ResourceAsk, hosts: Mapping[str, HostView], refusals: Mapping[str, str]) -> str:
+def explain(
+    ask: ResourceAsk,
+    hosts: Mapping[str, HostView],
+    refusals: Mapping[str, str],
+    *,
+    gathering: bool = False,
+) -> str:
     """One line: each candidate host and what was seen of it, when the time was up.
 
-    `refusals` is what the agents of hosts that seemed to have room said.
+    `refusals` is what the agents of hosts that seemed to have room said. `gathering`: none
+    was asked yet, since hosts were still registering with a new leader.
     """
     names = sorted(hosts) if ask.host is None else [ask.host]
     seen = [f"{name}: {_seen(ask, name, hosts.get(name), refusals.get(name))}" for name in names]
@@ -70,6 +77,7 @@ def explain(ask: ResourceAsk, hosts: Mapping[str, HostView], refusals: Mapping[s
         f"no host could hold {ask.memory_mb} MiB and {ask.cores} cores "
         + ("at once; " if ask.urgent else f"within {ask.expires_in_s:g} s; ")
         + ("; ".join(seen) or "no host is registered")
+        + ("; hosts were still registering with a new leader, none was asked" if gathering else "")
     )
 
 

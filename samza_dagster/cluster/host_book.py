@@ -24,12 +24,15 @@ class HostBook:
     has of this coordinator was granted then or before. `admitted`: the coordinator has
     dealt with its registration, so that a lease may end later than those before.
     `losses`: how often it was lost. Who has heard of that takes no older reply any more.
+    `boot_id` and `began_ms` (of that boot's clock): when the agent of `instance` began.
     """
 
     host: str
     commands: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     instance: str | None = None
     past_instances: set[str] = field(default_factory=set[str])
+    boot_id: str = ""
+    began_ms: int | None = None
     sequence: int = -1
     resources: Resources | None = None
     reservations: dict[str, str | None] = field(default_factory=dict[str, str | None])
@@ -52,6 +55,18 @@ class HostBook:
         """Whether its agent refuses what it was told before the last loss; an old one can't say."""
         return sync.losses is None or sync.losses >= self.losses
 
+    def is_over(self, sync: Sync) -> bool:
+        """Whether a later agent of the host has registered than the one that says this.
+
+        One that never registered here itself is told by when it began: its word may have been
+        under way for longer than its successor's.
+        """
+        if sync.instance == self.instance or sync.instance in self.past_instances:
+            return sync.instance != self.instance
+        if sync.boot_id != self.boot_id or sync.began_ms is None or self.began_ms is None:
+            return False
+        return sync.began_ms < self.began_ms
+
     def take(self, sync: Sync) -> list[Notice]:
         """Books a report; the callbacks that it gives cause to, in order.
 
@@ -65,6 +80,7 @@ class HostBook:
             self.past_instances.add(self.instance)
         before = self.containers
         self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
+        self.boot_id, self.began_ms = sync.boot_id, sync.began_ms
         self.fault_domain = sync.fault_domain
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}

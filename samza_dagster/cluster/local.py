@@ -35,10 +35,11 @@ class LocalCluster:
 
     `epoch` is the leader's: agents refuse a lower one than they have seen. `lease_source`
     gives the seconds that a lease granted now may last, counted by the agent from the
-    moment it asked; by default always `lease_s`, which it never exceeds. A host is lost
+    moment it asked; by default always `lease_s`, which it never exceeds. `granted_s` is
+    the longest that it gives (default: `lease_s`): polls are held by it. A host is lost
     after `host_timeout_s` without a word (default: the lease). `deposed_by` is the higher
-    epoch that an agent told of, if one did: this coordinator should end. For the first
-    `gather_s` seconds requests for any host wait for hosts to register.
+    epoch that an agent told of, if one did: this coordinator should end. Requests for any
+    host wait until no host has registered for `gather_s` seconds.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class LocalCluster:
         token: str,
         epoch: int,
         lease_s: float = 120.0,
+        granted_s: float | None = None,
         host_timeout_s: float | None = None,
         url_file: Path,
         lease_source: Callable[[], float] | None = None,
@@ -56,8 +58,9 @@ class LocalCluster:
     ) -> None:
         self.epoch = epoch
         self.deposed_by: int | None = None
-        self._lease_s = lease_s
         self._host_timeout_s = lease_s if host_timeout_s is None else host_timeout_s
+        granted_s = lease_s if granted_s is None else granted_s
+        self._longest_hold_s = min(granted_s, self._host_timeout_s) / 4
         self._grants = Grants(lease_s, lease_source or (lambda: lease_s), clock)
         self._url_file = url_file
         self._clock = clock
@@ -233,8 +236,7 @@ class LocalCluster:
             book.heard_at = self._clock()
             acknowledge(book, sync, self._requests, self._notices.put)
             self._book(book, sync)
-            longest = min(self._lease_s, self._host_timeout_s) / 4
-            until = book.heard_at + min(sync.wait_ms / 1000, longest)
+            until = book.heard_at + min(sync.wait_ms / 1000, self._longest_hold_s)
             admitted = book.admitted
             while (
                 not self._closing
@@ -246,9 +248,8 @@ class LocalCluster:
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            if self._closing:
-                return 503, {"error": "this coordinator has ended"}
-            return self._reply(sync, book, book.commands.values())
+            # Another agent of the host may have registered meanwhile: the commands are for that one.
+            return self._refusal(sync) or self._reply(sync, book, book.commands.values())
 
     def _reply(self, sync: Sync, book: HostBook, commands: Iterable[Mapping[str, Any]]) -> Answer:
         return 200, {
@@ -270,7 +271,7 @@ class LocalCluster:
             self.deposed_by = max(sync.highest_epoch, self.deposed_by or 0)
             return 409, {"error": f"epoch {self.epoch} is over, {sync.highest_epoch} leads"}
         book = self._books.get(sync.host)
-        if book is not None and sync.instance in book.past_instances:
+        if book is not None and book.is_over(sync):
             return 409, {"error": f"another agent registered as {sync.host} after this one"}
         return None
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from samza_dagster.cluster.agent_messages import launch_to_wire
 from samza_dagster.cluster.allocation import HostView, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.gathering import Gathering
 from samza_dagster.cluster.host_book import HostBook, Notice
 
 # A host that refused although it seemed to have room is asked again after this.
@@ -19,6 +20,8 @@ _ASK_AGAIN_S = 0.5
 READY_WITHIN_S = 8.0
 # Nor up to the request's end, which whoever asked counts for itself.
 _LEFT_OF_TIME_S = 1.0
+REMEMBERED_ENDS = 10_000
+"""Of requests, in one term."""
 
 
 class SendCommand(Protocol):
@@ -44,8 +47,8 @@ class _Pending:
 class ResourceRequests:
     """All requests of one coordinator's term. Times are the cluster's clock, in seconds.
 
-    For `gather_s` from now a request for any host waits, so that it finds more than the
-    first host to register.
+    A request for any host waits until the hosts have gathered: until none has registered
+    for `gather_s`, so that the first to register doesn't get everything.
     """
 
     def __init__(
@@ -57,8 +60,7 @@ class ResourceRequests:
         clock: Callable[[], float],
         gather_s: float = 0.0,
     ) -> None:
-        # Until then hosts may still be registering, and the first would get everything.
-        self._gathered_at = clock() + gather_s
+        self._gathering = Gathering(gather_s)
         self._books = books
         self._send = send
         self._notify = notify
@@ -66,8 +68,9 @@ class ResourceRequests:
         self._pending: dict[str, _Pending] = {}
         self._held: dict[str, str] = {}
         self._used_by: dict[str, str] = {}
-        # Ended here; an agent may still hold it, from before it was lost or by a late command.
-        self._ended: set[str] = set()
+        # Ended here, the latest last; an agent may still hold it, from before it was lost or by a
+        # late command. Of one that isn't remembered the coordinator is told, as of an earlier leader's.
+        self._ended: dict[str, None] = {}
 
     def request(self, ask: ResourceAsk) -> None:
         """Begins, or tells again what is already held."""
@@ -76,7 +79,7 @@ class ResourceRequests:
         if held is not None:
             self._notify(lambda to: to.on_resource_allocated(request_id, held))
         elif request_id not in self._pending:
-            self._ended.discard(request_id)
+            self._ended.pop(request_id, None)
             self._pending[request_id] = _Pending(ask, self._clock() + ask.expires_in_s)
             for book in self._books.values():
                 if book.is_registered:
@@ -88,7 +91,7 @@ class ResourceRequests:
         pending = self._pending.pop(request_id, None)
         hosts = {b.host for b in self._books.values() if request_id in b.reservations}
         hosts |= {h for h in (self._held.pop(request_id, None), pending and pending.asked_of) if h}
-        self._ended.add(request_id)
+        self._note_end(request_id)
         for host in sorted(hosts):
             self._send(host, "release", request_id=request_id)
         self.place()
@@ -138,10 +141,11 @@ class ResourceRequests:
     def place(self) -> None:
         """Asks a host for every request that isn't asked of one yet and finds room."""
         now = self._clock()
+        self._gathering.see((b.host for b in self._books.values() if b.is_registered), now)
         for request_id, pending in self._pending.items():
             if pending.asked_of is not None:
                 continue
-            if pending.ask.host is None and now < self._gathered_at:
+            if self._waits_for_hosts(pending.ask):
                 continue
             views = [
                 v for v in self._views(now).values() if pending.again_at.get(v.host, 0.0) <= now
@@ -182,16 +186,27 @@ class ResourceRequests:
         for pending in self._pending.values():
             yield pending.deadline if pending.ready_by is None else pending.ready_by
             yield from (at for at in pending.again_at.values() if at > now)
-        if self._pending and self._gathered_at > now:
-            yield self._gathered_at
+        if self._pending and self._gathering.ends_at is not None and not self._gathering.over:
+            yield self._gathering.ends_at
+
+    def _note_end(self, request_id: str) -> None:
+        self._ended.pop(request_id, None)
+        self._ended[request_id] = None
+        if len(self._ended) > REMEMBERED_ENDS:
+            del self._ended[next(iter(self._ended))]
 
     def _expire(self, request_id: str, pending: _Pending) -> None:
         self._pending.pop(request_id, None)
-        self._ended.add(request_id)
-        why = explain(pending.ask, self._views(self._clock()), pending.refusals)
+        self._note_end(request_id)
+        gathering = self._waits_for_hosts(pending.ask)
+        views = self._views(self._clock())
+        why = explain(pending.ask, views, pending.refusals, gathering=gathering)
         if pending.asked_of is not None:
             self._send(pending.asked_of, "release", request_id=request_id)
         self._notify(_expired(request_id, why))
+
+    def _waits_for_hosts(self, ask: ResourceAsk) -> bool:
+        return ask.host is None and not self._gathering.over
 
     def _views(self, now: float) -> dict[str, HostView]:
         return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}

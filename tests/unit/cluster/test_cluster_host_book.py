@@ -120,6 +120,20 @@ def test_an_agent_that_was_started_anew_or_was_lost_tells_all_again() -> None:
     assert told(book, sync(instance="i2", sequence=1, containers=running)) == everything
 
 
+def test_a_late_first_word_of_a_dead_agent_doesnt_shut_its_successor_out() -> None:
+    """Booked, it would make the one that lives a past one, refused from then on."""
+    book = HostBook("host-1")
+    late = sync(instance="i1", began_ms=1000)
+    book.take(sync(instance="i2", began_ms=2000))
+    assert book.is_over(late)
+    assert not book.is_over(sync(instance="i2", began_ms=2000, sequence=2))
+    assert not book.is_over(sync(instance="i3", began_ms=3000))
+    assert not book.is_over(sync(instance="i3", began_ms=1, boot_id="the next boot"))
+    assert not book.is_over(sync(instance="i3"))  # one that can't say
+    book.take(sync(instance="i3", began_ms=3000))
+    assert book.is_over(sync(instance="i2", began_ms=2000, sequence=3))
+
+
 def test_what_would_start_something_is_taken_back_from_a_lost_host() -> None:
     """Stops are kept: they are right whenever it returns."""
     book = HostBook("host-1")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.cluster import resource_requests
 from samza_dagster.cluster.agent_messages import parse_sync
 from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.host_book import HostBook
@@ -186,6 +187,19 @@ def test_a_reservation_that_ended_here_is_given_back_by_a_host_that_returns(
     assert len(cluster.sent) == 3
 
 
+def test_ended_requests_are_remembered_within_bounds_and_the_oldest_is_told_instead(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A term has no end. The coordinator gives back what it is told of and doesn't need."""
+    monkeypatch.setattr(resource_requests, "REMEMBERED_ENDS", 2)
+    for number in range(4):
+        cluster.requests.release(f"r{number}")
+    cluster.told.clear()
+    cluster.report("h", held=("r3", "r2", "r0"))
+    assert cluster.sent == [("h", "release", "r3"), ("h", "release", "r2")]
+    assert cluster.told == [("on_resource_allocated", ("r0", "h"))]
+
+
 def test_what_was_asked_of_a_lost_host_is_asked_elsewhere(cluster: Cluster) -> None:
     """And a request for that host alone waits for it until its time is up."""
     cluster.report("a", free=900)
@@ -215,24 +229,70 @@ def test_the_end_of_a_container_ends_what_it_used(cluster: Cluster) -> None:
 
 
 def test_the_first_host_to_register_does_not_get_everything() -> None:
-    """A named host is asked at once; any host only when others had the time to register."""
+    """A named host is asked at once; any host once nobody has registered for a while."""
     cluster = Cluster(gather_s=1.0)
     cluster.ask("named", "a")
     cluster.ask("any-1")
     cluster.ask("any-2")
+    cluster.now = 7.0  # however late the first comes, the others have their time
     cluster.report("a")
     assert cluster.sent == [("a", "reserve", "named")]
-    assert 1.0 in cluster.requests.deadlines()
+    assert 8.0 in cluster.requests.deadlines()
+    cluster.now = 7.9
     cluster.report("b")
-    cluster.now = 1.0
+    cluster.now = 8.5
+    cluster.requests.place()
+    assert cluster.sent == [("a", "reserve", "named")]
+    assert 8.9 in cluster.requests.deadlines()
+    cluster.now = 8.9
     cluster.requests.place()
     assert {host for host, _, request in cluster.sent if request.startswith("any")} == {"a", "b"}
 
 
-def ahead(cluster: Cluster, host: str | None = None, expires_in_s: float = 60.0) -> None:
-    """Asks for `r` with a launch, while what it replaces runs on."""
+def test_hosts_that_come_one_after_another_hold_nobody_up_for_long() -> None:
+    """Four quiet times after the first host it's over, and later ones begin nothing anew."""
+    cluster = Cluster(gather_s=1.0)
+    cluster.ask("any")
+    for number in range(7):
+        cluster.now = number * 0.6
+        cluster.report(f"h{number}")
+        assert cluster.sent == []
+    cluster.now = 4.0
+    cluster.requests.place()
+    assert [request for _, _, request in cluster.sent] == ["any"]
+    cluster.report("late")
+    cluster.ask("another")
+    assert [request for _, _, request in cluster.sent] == ["any", "another"]
+
+
+def test_a_gathering_that_nobody_looked_at_is_over_all_the_same() -> None:
+    """With no request waiting nothing looks at the time; who comes later reopens nothing."""
+    cluster = Cluster(gather_s=1.0)
+    cluster.report("a")
+    cluster.now = 2.5
+    cluster.report("b")
+    cluster.ask("any")
+    assert [request for _, _, request in cluster.sent] == ["any"]
+
+
+def test_a_request_that_ends_while_hosts_register_says_so() -> None:
+    """The host had room, and was not asked."""
+    cluster = Cluster(gather_s=20.0)
+    cluster.ask("any")
+    cluster.now = 9.0
+    cluster.report("a")
+    cluster.now = 10.0
+    cluster.requests.expire()
+    ((_, (_, why)),) = cluster.told
+    assert "still registering with a new leader" in why
+
+
+def ahead(
+    cluster: Cluster, host: str | None = None, expires_in_s: float = 60.0, *, runs: bool = True
+) -> None:
+    """Asks for `r` with a launch, while what it replaces `runs` on, or is down."""
     launch = ContainerLaunch("e-r", "0", ("java",), (), "", ())
-    ask = ResourceAsk("r", host, (), 400, 1, expires_in_s, launch, ahead=True)
+    ask = ResourceAsk("r", host, (), 400, 1, expires_in_s, launch, ahead=runs)
     cluster.requests.request(ask)
 
 
@@ -249,6 +309,16 @@ def test_what_runs_is_told_of_its_place_once_its_replacement_is_ready(cluster: C
     cluster.report("a", held=("r",), parked={"r": True})
     cluster.report("a", held=("r",), parked={"r": True})
     assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+
+
+def test_for_what_is_down_its_place_is_told_before_its_process_is_ready(cluster: Cluster) -> None:
+    """By the agent's answer alone: nothing is gained by waiting for the JVM beside it."""
+    cluster.report("a")
+    ahead(cluster, runs=False)
+    cluster.requests.answered("a", "r", ok=True, why="")
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+    cluster.report("a", held=("r",), parked={"r": True})
+    assert len(cluster.told) == 1
 
 
 def test_an_agent_that_parks_nothing_is_not_waited_for(cluster: Cluster) -> None:
