@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -114,13 +114,16 @@ class BrokerFence:
             self._to_remove[execution_id] = None
             self._changed.notify()
 
-    def clean_up(self, before: frozenset[str], state: JobState) -> None:
+    def clean_up(self, before: frozenset[str], state: JobState, now_ms: int) -> None:
         """Removes what a crash left: of incarnations that were there `before` and aren't now.
 
         `before` is what `present` gave before this coordinator's first commit: a newer
-        leader's incarnations can't be in it.
+        leader's incarnations can't be in it. An examination that may be under way elsewhere
+        (`now_ms` is the wall clock's) keeps its principal, or it would fail.
         """
-        left_over = before - incarnations(state)
+        left_over = {
+            each for each in before - incarnations(state) if not is_fresh_rehearsal(each, now_ms)
+        }
         if left_over:
             log.info("removing logins and rules of %d dead containers", len(left_over))
             self.remove_now(sorted(left_over))
@@ -182,6 +185,9 @@ class BrokerFence:
             why = f"{', '.join(serving)} still serve it" if serving else ""
         except SamzaDagsterError as error:
             why = str(error)
+        except Exception as error:  # the thread that fences mustn't end by it
+            log.exception("fencing %s failed", execution_id)
+            why = repr(error)
         with self._changed:
             if execution_id not in self._to_fence:
                 return  # seen dead meanwhile
@@ -199,6 +205,8 @@ class BrokerFence:
             self.remove_now(execution_ids)
         except SamzaDagsterError as error:
             log.warning("logins and rules of dead containers stay for now: %s", error)
+        except Exception:  # as above
+            log.exception("removing logins and rules of dead containers failed")
 
 
 def security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]:

@@ -85,6 +85,17 @@ class Deployment:
                 groups.setdefault(group_of(processor_id), []).append(processor_id)
         return {group: tuple(members) for group, members in groups.items()}
 
+    def grouping(self) -> str:
+        """Equal for deployments in which each input partition belongs to the same group."""
+        owned = sorted(
+            (processor_id, task.task_name, partition.model_dump_json())
+            for processor_id, container in self.job_model.containers.items()
+            if container.mode is TaskMode.ACTIVE
+            for task in container.tasks.values()
+            for partition in task.system_stream_partitions
+        )
+        return hashlib.sha256(json.dumps(owned).encode()).hexdigest()
+
 
 def fingerprint(config: Mapping[str, str]) -> str:
     """Equal for configs under which the same containers run: tells a restart from a new deployment.

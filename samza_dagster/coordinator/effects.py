@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from samza_dagster.placement import commands
 
 LONGEST_EXPIRY_S = 7 * 86_400.0
 """A stranger's request may name any number; no reservation is waited for longer than this."""
+_SLOW_S = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -33,7 +35,11 @@ def response_of(command: commands.WriteResponse) -> PlacementResponse:
 
 
 class EffectRunner:
-    """Hands each effect to the cluster; every call returns at once and may be repeated.
+    """Hands each effect to the cluster; every call may be repeated, and returns at once.
+
+    All but the making of a login: brokers that hang hold it up for seconds. So after one
+    that failed or was slow the next starts wait for `start_again`, which ends with the
+    first such one too: whoever calls has its turn in between.
 
     `on_start_failed` (execution id, host, why) is told of a start that can't even be asked
     for: of a processor that no deployment of this coordinator has. Without a `fence`
@@ -48,13 +54,16 @@ class EffectRunner:
         *,
         on_start_failed: Callable[[str, str, str], None],
         fence: Fence | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fence = fence
         self._cluster = cluster
         self._launcher = launcher
         self._on_start_failed = on_start_failed
         self._counters = counters
+        self._monotonic = monotonic
         self._unadmitted: dict[str, commands.StartContainer] = {}
+        self._slow = False
 
     @property
     def has_unadmitted(self) -> bool:
@@ -65,9 +74,12 @@ class EffectRunner:
         """Tries the starts again whose logins couldn't be made, if they are still wanted.
 
         `is_starting` (of an execution id) is the state's word: a start that was given up
-        meanwhile must not come after its successor's.
+        meanwhile must not come after its successor's. One that fails comes last next time.
         """
+        self._slow = False
         for execution_id, effect in list(self._unadmitted.items()):
+            if self._slow:
+                return
             del self._unadmitted[execution_id]
             if is_starting(execution_id):
                 self._start(effect)
@@ -90,7 +102,10 @@ class EffectRunner:
             case commands.ReleaseResource():
                 self._cluster.release_resource(effect.request_id)
             case commands.StartContainer():
-                self._start(effect)
+                if self._slow or self._unadmitted:
+                    self._unadmitted[effect.execution_id] = effect
+                else:
+                    self._start(effect)
             case commands.StopContainer():
                 self._cluster.stop_container(effect.execution_id, effect.host)
             case commands.ForgetContainer():
@@ -110,6 +125,7 @@ class EffectRunner:
             self._on_start_failed(effect.execution_id, effect.host, why)
             return
         if self._fence is not None:
+            began_s = self._monotonic()
             try:
                 self._fence.admit(effect.execution_id)
             except SamzaDagsterError as error:
@@ -117,7 +133,9 @@ class EffectRunner:
                 # tried again until the deadline of its check-in ends it.
                 log.warning("%s isn't started yet: %s", effect.execution_id, error)
                 self._unadmitted[effect.execution_id] = effect
+                self._slow = True
                 return
+            self._slow = self._monotonic() - began_s > _SLOW_S
         self._cluster.start_container(effect.request_id, effect.host, launch)
 
     def _shut_out(self, execution_id: str) -> None:

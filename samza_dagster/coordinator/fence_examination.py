@@ -14,8 +14,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from samza_dagster.coordinator.broker_fence import BrokerFence
+from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.deployment import input_topics
-from samza_dagster.coordinator.principals import RIGHTS_OF, Principals, systems_apart
+from samza_dagster.coordinator.principals import (
+    RIGHTS_OF,
+    Principals,
+    rehearsal_id,
+    systems_apart,
+)
 from samza_dagster.errors import MissingPrerequisite, Refused, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -24,7 +30,6 @@ from samza_dagster.model import naming
 from samza_dagster.model.changelogs import store_changelogs
 
 _DEADLINE_S = 3.0
-_REHEARSAL = "examination-"
 _Found = TypeVar("_Found")
 log = logging.getLogger(__name__)
 
@@ -103,7 +108,7 @@ def _examined(
     rules = authorizer.rules()
     yield Finding(_AUTHORIZER, True, f"{len(rules)} rules")
     yield _rights(principals, rules)
-    name = f"{_REHEARSAL}{secrets.token_hex(8)}"
+    name = rehearsal_id(wall_clock_ms())
     fence = BrokerFence.at(principals, cluster, lambda _: None)
     try:
         yield from _rehearsed(principals, cluster, fence, name, rules, config)

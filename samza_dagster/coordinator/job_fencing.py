@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.coordinator.broker_fence import BrokerFence, fencing_in_force
+from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.fence_examination import require_fence
 from samza_dagster.coordinator.principals import Principals
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -46,7 +47,8 @@ class JobFencing:
     def require(self) -> None:
         """Returns when they can; raises `Refused` with the condition that doesn't hold.
 
-        Raises `Unreachable` too, after which the examination begins anew.
+        To be asked before this coordinator waits for its turn: who stands by must know that
+        it can lead. Raises `Unreachable` too. After either the examination begins anew.
         """
         if self._examination is None:
             return
@@ -81,4 +83,4 @@ class TermFence:
 
     def clean_up(self) -> None:
         """After the first commit of the term: removes what a crash left."""
-        self.fence.clean_up(self.present, self.stored)
+        self.fence.clean_up(self.present, self.stored, wall_clock_ms())

@@ -129,25 +129,33 @@ class KafkaLog:
         stream_records: Sequence[StreamRecord],
         audit_records: Sequence[AuditRecord] = (),
     ) -> None:
-        """State and any records of the coordinator stream: the first fill of a deployment."""
+        """State and any records of the coordinator stream: the first fill of a deployment.
+
+        Returns when they are committed, however long the broker is away.
+        """
         batch = [(self._state_topic, *encode_record(key, value)) for key, value in records]
         batch += [(self._stream_topic, r.key_bytes(), r.value) for r in stream_records]
         batch += [(self._audit_topic, *encode_entry(audit_to_json(r))) for r in audit_records]
-        try:
-            self._writer.commit(batch)
-        except Unreachable as error:
-            self._wait_for_the_broker(error)
+        # One at a time: what `Unreachable` leaves pending is this batch and no older one.
+        self._until_committed(self._writer.finish_pending)
+        self._until_committed(lambda: self._writer.commit(batch))
 
-    def _wait_for_the_broker(self, error: Unreachable) -> None:
-        """The same transaction again until the broker is back: nothing else may be decided."""
-        while self._writer.pending and not self._stopped():
-            log.warning("the broker is away, containers run on: %s", error)
+    def _until_committed(self, call: Callable[[], None]) -> None:
+        """Returns only when a call did: the same transaction again until the broker is back.
+
+        Nothing else may be decided meanwhile. Raises `Unreachable` when it was stopped, or
+        when the writer has nothing left to go on with: then what it sent isn't known.
+        """
+        while True:
             try:
-                self._writer.finish_pending()
-            except Unreachable as again:
-                error = again
-        if self._writer.pending:
-            raise error
+                call()
+            except Unreachable as error:
+                if not self._writer.pending or self._stopped():
+                    raise
+                log.warning("the broker is away, containers run on: %s", error)
+                call = self._writer.finish_pending
+            else:
+                return
 
 
 class KafkaRequests:

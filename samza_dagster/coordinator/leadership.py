@@ -63,7 +63,7 @@ from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.state import Limits
 
 GATHER_S = 1.0
-"""How long a new leader lets hosts register before one is chosen for a container."""
+"""A new leader chooses a host for a container once no other has registered for so long."""
 log = logging.getLogger(__name__)
 
 
@@ -164,9 +164,9 @@ class Leadership:
                 connection.bootstrap_servers, topic, client_config=connection.client_config
             )
             stack.callback(reader.close)
+            self._fencing.require()
             if not self._is_my_turn(reader, clock):
                 return
-            self._fencing.require()
             writer = StateWriter(
                 connection.bootstrap_servers,
                 topic,
@@ -191,6 +191,7 @@ class Leadership:
                 stream_topic,
                 client_config=connection.client_config,
                 on_malformed=health.note,
+                committed_only=True,
             )
             stack.callback(store.close)
             metadata = JobMetadata(store)
@@ -210,6 +211,7 @@ class Leadership:
                 token=settings.token,
                 epoch=before.epoch + 1,
                 lease_s=leases.limits.lease_ms / 1000,
+                granted_s=leases.lease_ms / 1000,
                 host_timeout_s=leases.limits.host_timeout_ms / 1000,
                 url_file=settings.url_file,
                 lease_source=lambda: leases.grant_s(clock.now_ms()),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +35,8 @@ _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SIDES = ("consumer", "producer")
 _LEAST_SECRET = 16
+_REHEARSAL = re.compile(r"examination-(\d+)-[0-9a-f]{16}")
+_REHEARSAL_MS = 3_600_000  # far longer than any examination takes
 
 
 @dataclass(frozen=True)
@@ -249,3 +253,14 @@ def _refusal(seen: str, fix: str) -> InvalidInput:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def rehearsal_id(now_ms: int) -> str:
+    """A name like an execution id for the principal of one examination; tells when it began."""
+    return f"examination-{now_ms}-{secrets.token_hex(8)}"
+
+
+def is_fresh_rehearsal(execution_id: str, now_ms: int) -> bool:
+    """It is an examination's that may still go on, in whatever process; times of the wall clock."""
+    found = _REHEARSAL.fullmatch(execution_id)
+    return found is not None and now_ms - int(found[1]) < _REHEARSAL_MS

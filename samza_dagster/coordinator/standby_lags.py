@@ -104,10 +104,19 @@ class StandbyLags:
     _reports: dict[str, _Report] = field(default_factory=dict[str, _Report])
 
     def note(self, samples: Mapping[str, TaskSample], now_ms: int) -> None:
-        """Takes the newest sample of each task that has reported since the last call."""
+        """Takes the newest sample of each task that has reported since the last call.
+
+        One that is older than what is known is read once more, or comes late from another
+        partition, unless what is known has expired here: then its host's clock went back, and
+        rates and standstills begin anew by that clock.
+        """
         for task, sample in samples.items():
             known = self._reports.get(task)
-            if known is None or known.sample.execution_id != sample.execution_id:
+            if (
+                known is None
+                or known.sample.execution_id != sample.execution_id
+                or (sample.at_ms < known.sample.at_ms and now_ms - known.seen_ms > self.current_ms)
+            ):
                 self._reports[task] = _Report(sample, now_ms)
             elif sample.at_ms > known.sample.at_ms:
                 known.sample, known.seen_ms, known.is_news = sample, now_ms, True

@@ -11,6 +11,7 @@ from typing import Any
 
 from samza_dagster.cluster.interface import HostResources
 from samza_dagster.placement.failures import is_flapping
+from samza_dagster.placement.ownership import older_owner
 from samza_dagster.placement.state import JobState, Processor, Role
 
 
@@ -61,6 +62,8 @@ def status_document(
     """`{deployment_id, leader_epoch, hosts, processors, actions, failovers, ghosts, counters}`.
 
     `ghosts` are incarnations on hosts that fell silent: nobody knows whether they live.
+    While nothing starts because one of a deployment with other groups may own tasks,
+    `starts_wait_for` is its execution id.
     """
     processors: dict[str, Any] = {}
     actions: dict[str, Any] = {}
@@ -116,7 +119,9 @@ def status_document(
             free_memory_mb=host.free_memory_mb,
             free_cores=host.free_cores,
         )
+    older = state.regrouped_epoch and older_owner(state.groups.values(), state.regrouped_epoch)
     return {
+        **({"starts_wait_for": older} if older else {}),
         "deployment_id": state.deployment_id,
         "leader_epoch": leader_epoch,
         "hosts": hosts,

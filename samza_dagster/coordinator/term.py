@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 import queue
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samza_dagster.cluster.interface import ClusterResourceManager
-from samza_dagster.coordinator import durable
+from samza_dagster.coordinator import durable, full_queue
 from samza_dagster.coordinator.broker_fence import Fence
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.candidacy import Leader
@@ -45,14 +45,21 @@ from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.ownership import is_starting
 from samza_dagster.placement.reducer import next_deadline_ms, step
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import JobState, PlacementAsk
 
 LONG_COMMIT_MS = 5_000
 """A commit that took longer: what was waited for meanwhile may have come without being heard."""
+LONG_ABSENCE_MS = 5_000
+"""Other work that took longer: what came meanwhile is heard before anything counts as late."""
 CLEAN_EVERY_MS = 3_600_000
 _LOOK_AGAIN_S = 0.05
 _START_AGAIN_MS = 1_000
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class _CaughtUp:
+    """Stands in the queue behind all that came while the loop was away."""
 
 
 @dataclass
@@ -82,12 +89,16 @@ class Term:
     counters: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
-        self._items: queue.Queue[events.Event | HostTold | Mail | None] = queue.Queue()
+        self._items: queue.SimpleQueue[events.Event | HostTold | Mail | _CaughtUp | None] = (
+            queue.SimpleQueue()  # of the two the one whose `put` a signal may interrupt
+        )
         self._hosts = durable.HostRecords()
         self._looked_at_ms = 0
         self._clean_at_ms = 0
         self._start_again_ms = 0
+        self._to_hear: _CaughtUp | None = None
         self._refused: set[tuple[bool, str]] = set()
+        self._beyond: set[tuple[bool, str]] = set()
         self._effects = EffectRunner(
             self.cluster,
             lambda: self.launcher.with_extras(extra_standbys(self.state.groups.values())),
@@ -150,6 +161,7 @@ class Term:
                     self.deployment.groups(),
                     dict(last_seen_hosts),
                     self.leases.limits,
+                    self.deployment.grouping(),
                 )
             )
         self.cluster.start(
@@ -178,10 +190,10 @@ class Term:
             self._handle(item)
             self._keep_house()
 
-    def _handle(self, item: events.Event | HostTold | Mail) -> None:
+    def _handle(self, item: events.Event | HostTold | Mail | _CaughtUp) -> None:
         match item:
             case Arrived():
-                self._take(events.RequestArrived(0, item.ask, self._no_start_because()))
+                self._receive(item.ask)
             case Malformed():
                 self._refuse(item)
             case Ignored():
@@ -190,23 +202,41 @@ class Term:
             case HostTold():
                 # What was replaced is being stopped: nothing lives on by a new lease.
                 self.cluster.admit_host(item.host)
+            case _CaughtUp():
+                if item is self._to_hear:
+                    self._to_hear = None
             case _:
                 self._take(item)
 
     def _keep_house(self) -> None:
         """What is due by time: the heart's deadlines, the beat of the leader, the cleaning."""
         now, due = self.clock.now_ms(), next_deadline_ms(self.state)
-        if due is not None and due <= now and now - self._looked_at_ms > _LOOK_AGAIN_S * 1000:
+        looked = now - self._looked_at_ms <= _LOOK_AGAIN_S * 1000
+        if due is not None and due <= now and not looked and self._to_hear is None:
             self._take(events.TimePassed(0))
         now = self.clock.now_ms()
         if self.leases.beat_is_due(now):
-            self._commit([self._leader_record(now)])
+            self._commit_alone([self._leader_record(now)])
         if self._effects.has_unadmitted and now >= self._start_again_ms:
-            self._effects.start_again(lambda eid: is_starting(self.state, eid))
+            with self._away():
+                self._effects.start_again(lambda eid: is_starting(self.state, eid))
             self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
         if now >= self._clean_at_ms:
             self._clean_at_ms = now + CLEAN_EVERY_MS
             self._clean(now)
+
+    @contextmanager
+    def _away(self) -> Generator[None]:
+        """Around work that brokers may hold up, while others' words wait in the queue."""
+        began_ms = self.clock.now_ms()
+        try:
+            yield
+        finally:
+            took_ms = self.clock.now_ms() - began_ms
+            if took_ms > LONG_ABSENCE_MS:
+                log.warning("the brokers held this leader up for %.1f s", took_ms / 1000)
+                self._to_hear = _CaughtUp()
+                self._items.put(self._to_hear)
 
     def _seconds_to_next(self) -> float:
         due = min(self.leases.next_beat_ms, self._clean_at_ms)
@@ -262,19 +292,33 @@ class Term:
                     answer.status_code,
                     answer.response_message,
                 )
-            if not isinstance(command, commands.Projection):
-                self._effects.run(command)
-        if took_ms > LONG_COMMIT_MS:
-            self._go_on_after(took_ms)
+        self._act(c for c in result.commands if not isinstance(c, commands.Projection))
+        self._go_on_after(took_ms)
+
+    def _act(self, effects: Iterable[commands.Effect]) -> None:
+        waited = self._effects.has_unadmitted
+        with self._away():
+            for effect in effects:
+                self._effects.run(effect)
+        if self._effects.has_unadmitted and not waited:
+            self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
 
     def _go_on_after(self, took_ms: int) -> None:
         """After a long commit: every deadline counts anew, and hosts say again what they have.
 
         The same as after a restart, since as little was heard meanwhile.
         """
+        if took_ms <= LONG_COMMIT_MS:
+            return
         log.warning("a commit took %.1f s: deadlines count anew", took_ms / 1000)
         self._take(events.CoordinatorRestarted(0))
         self.cluster.report_again()
+
+    def _commit_alone(
+        self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord] = ()
+    ) -> None:
+        """A commit that is no step of the heart."""
+        self._go_on_after(self._commit(records, stream_records=stream_records))
 
     def _commit(
         self,
@@ -304,6 +348,20 @@ class Term:
         except Unreachable as error:
             log.warning("the end of this term isn't written: %s", error)
 
+    def _receive(self, ask: PlacementAsk) -> None:
+        name = (ask.own, ask.uuid)
+        known = name in self._beyond
+        # Answered once, it isn't taken after all when the queue has room again.
+        beyond = full_queue.refused(ask) if known else full_queue.refusal(self.state, ask)
+        if beyond is None:
+            self._take(events.RequestArrived(0, ask, self._no_start_because()))
+            return
+        self._beyond.add(name)
+        if not known:
+            log.warning("%s is refused: %s", ask.uuid, beyond.why)
+        answer = None if known else beyond.response(self.clock.now_ms())
+        self._commit_alone(*refusal_records(beyond, answer))
+
     def _refuse(self, mail: Malformed) -> None:
         """Answers what the heart never sees, and deletes it. A known UUID's answer stands."""
         if (mail.own, mail.key) in self._refused:
@@ -315,11 +373,12 @@ class Term:
         foreign = mail.deployment_id not in ("", self.state.deployment_id)
         answer = None if known or foreign else mail.response(self.clock.now_ms())
         records, stream_records = refusal_records(mail, answer)
-        self._commit(records, stream_records=stream_records)
+        self._commit_alone(records, stream_records)
 
     def _clean(self, now_ms: int) -> None:
         try:
-            records, stream_records = self.cleaner.removals(self.state, now_ms)
+            with self._away():
+                records, stream_records = self.cleaner.removals(self.state, now_ms)
         except (InvalidInput, Unreachable) as error:
             log.warning("finished placement messages stay for now: %s", error)
             return
@@ -327,10 +386,11 @@ class Term:
             log.info(
                 "%d finished placement messages are removed", len(records) + len(stream_records)
             )
-            self._commit(records, stream_records=stream_records)
+            self._commit_alone(records, stream_records)
 
     def _no_start_because(self) -> str:
         try:
-            return self.requests.no_start_because()
+            with self._away():
+                return self.requests.no_start_because()
         except Unreachable as error:
             return f"the coordinator stream can't be read: {error.seen}; ask again"

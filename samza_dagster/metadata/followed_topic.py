@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 _POLL_S = 0.05
+_CALL_S = 1.0
+_CALL_MAX = 10_000
 
 
 class FollowedTopic:
@@ -46,9 +48,10 @@ class FollowedTopic:
     def new_records(self) -> list[TopicRecord]:
         """What has come since the last call; at the first call since `since_ms`.
 
-        The first call reads to the end at its time; a later one takes what has arrived.
-        Nothing while the topic doesn't exist. Raises `Unreachable` when no broker answers
-        the first call in time.
+        The first call reads to the end at its time; a later one takes what has arrived, for
+        a second and some 10,000 records at most: the next one goes on from there. Nothing
+        while the topic doesn't exist. Raises `Unreachable` when no broker answers the first
+        call in time.
         """
         from confluent_kafka import KafkaException
 
@@ -101,8 +104,13 @@ class FollowedTopic:
         return found
 
     def _taken(self, consumer: Consumer, left: dict[int, int] | None = None) -> list[TopicRecord]:
-        """What is there now; partitions whose end was reached are taken out of `left`."""
+        """What is there now; partitions whose end was reached are taken out of `left`.
+
+        Bounded, since a topic that is written to all the time has no end; with `left` it
+        ends with the last of them.
+        """
         found: list[TopicRecord] = []
+        deadline = self._monotonic() + _CALL_S
         while batch := consumer.consume(_BATCH, timeout=_POLL_S):
             for message in batch:
                 if message.error() is not None:  # the client goes on by itself
@@ -116,4 +124,6 @@ class FollowedTopic:
                     and offset + 1 >= left.get(partition, 0)
                 ):
                     left.pop(partition, None)
+            if left == {} or len(found) >= _CALL_MAX or self._monotonic() >= deadline:
+                break
         return found

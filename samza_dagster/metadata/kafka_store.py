@@ -1,7 +1,7 @@
 """`MetadataStore` over Samza's coordinator stream in Kafka.
 
-Reads what Samza's readers read: uncommitted and aborted records too. Commits no
-offsets and joins no group.
+Reads what Samza's readers read, uncommitted and aborted records too, unless it is told
+otherwise. Commits no offsets and joins no group.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ class KafkaMetadataStore:
     first call. Calls raise `InvalidInput` when the topic doesn't exist and `Unreachable`
     when no broker answers in time; after that of a `put` it is unknown whether the record
     was written.
+
+    With `committed_only` the newest value of a key is the newest that was committed: a
+    deletion that a dead leader left in its transaction hides nothing. A watch tells every
+    record at once all the same, so that no open transaction holds up what comes behind it.
     """
 
     def __init__(
@@ -43,11 +47,13 @@ class KafkaMetadataStore:
         client_config: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
         on_malformed: Callable[[MalformedRecord], None] = _log_malformed,
+        committed_only: bool = False,
     ) -> None:
         self._cluster = KafkaCluster(bootstrap_servers, client_config)
         self._topic = topic
         self._timeout_s = timeout_s
         self._on_malformed = on_malformed
+        self._committed_only = committed_only
         self._end = TopicEnd(self._cluster, topic)
         self._view_lock = threading.Lock()
         self._view: dict[str, dict[str, bytes]] = {}
@@ -83,8 +89,12 @@ class KafkaMetadataStore:
         self._writer.prepare()
 
     def end_position(self) -> int:
-        """The end offset, transaction markers counted."""
-        return self._end.offset(self._timeout_s)
+        """The end offset, transaction markers counted.
+
+        With `committed_only` where the first open transaction begins: a watch from there
+        tells all that the view may lack.
+        """
+        return self._end.offset(self._timeout_s, committed_only=self._committed_only)
 
     def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
         """Every record from an offset up to the end at the time of the call, and that end.
@@ -105,7 +115,10 @@ class KafkaMetadataStore:
                 )
 
         reader = TopicReader(
-            self._cluster, self._topic, committed_only=False, start=max(from_position, 0)
+            self._cluster,
+            self._topic,
+            committed_only=self._committed_only,
+            start=max(from_position, 0),
         )
         try:
             reader.read_until(end, on_record, remaining_s(deadline))
@@ -120,7 +133,7 @@ class KafkaMetadataStore:
 
         From a thread of its own, which survives brokers that go away and come back.
         """
-        end = self.end_position()
+        end = self._end.offset(self._timeout_s)
 
         def on_record(record: TopicRecord) -> None:
             key = self._decode_key(record)
@@ -140,19 +153,51 @@ class KafkaMetadataStore:
         for tail in tails:
             tail.close()
         with self._view_lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
-                self._view = {}
+            self._forget_view()
+            self._view = {}
         self._writer.close()
         self._end.close()
 
     def _catch_up(self) -> None:
         deadline = time.monotonic() + self._timeout_s
-        end = self._end.offset(self._timeout_s)
+        if self._committed_only:
+            settled, end = self._end.settled(self._timeout_s)
+        else:
+            settled = end = self._end.offset(self._timeout_s)
         if self._reader is None:
-            self._reader = TopicReader(self._cluster, self._topic, committed_only=False)
-        self._reader.read_until(end, self._apply, remaining_s(deadline))
+            self._view = {}
+            self._reader = TopicReader(
+                self._cluster, self._topic, committed_only=self._committed_only
+            )
+        self._reader.read_until(settled, self._apply, remaining_s(deadline))
+        if self._reader.position < end:
+            self._read_undecided(self._reader.position, end, deadline)
+
+    def _read_undecided(self, start: int, end: int, deadline: float) -> None:
+        """Reads on behind a transaction that nobody ends, as if it were committed.
+
+        What stands behind it counts too: without it a view would be old, and a new
+        deployment would give tasks other changelog partitions.
+        """
+        _log.warning(
+            "a transaction on %s stays open at offset %d: what is behind it is read as if it "
+            "were committed, until the broker ends it (transaction.max.timeout.ms) or somebody "
+            "does (kafka-transactions.sh find-hanging, abort)",
+            self._topic,
+            start,
+        )
+        reader = TopicReader(self._cluster, self._topic, committed_only=False, start=start)
+        try:
+            reader.read_until(end, self._apply, remaining_s(deadline))
+        finally:
+            reader.close()
+            self._forget_view()
+
+    def _forget_view(self) -> None:
+        """The next call reads the topic anew."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _apply(self, record: TopicRecord) -> None:
         key = self._decode_key(record)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -24,7 +23,6 @@ VERSION = 2
 TAKE_OVER = "take-over"
 """Key of the mark that each take-over begins with; whoever leads has a record after it."""
 _READABLE = (1, VERSION)
-_PATIENCE_S = 1.0
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _log = logging.getLogger(__name__)
 
@@ -148,14 +146,7 @@ class StateReader:
         second: its leader may be dead. Raises `InvalidInput` when the topic doesn't
         exist, `MalformedRecord`, `Unreachable`.
         """
-        # A commit returns when it is decided; its marker, which makes it visible, may come later.
-        patience = time.monotonic() + _PATIENCE_S
-        written = self._end.offset(self._timeout_s)
-        while True:
-            end = self._end.offset(self._timeout_s, committed_only=True)
-            if end >= written or time.monotonic() > patience:
-                break
-            time.sleep(0.005)
+        end, _ = self._end.settled(self._timeout_s)
         return read_snapshot(self._cluster, self._topic, end=end, timeout_s=self._timeout_s)
 
     def watch(

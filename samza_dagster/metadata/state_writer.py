@@ -83,6 +83,7 @@ class StateWriter:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             self._end.offset(timeout_s)  # refuses before anybody is fenced
+            self._known_topics.add(self._state_topic)
             try:
                 self._fence_the_older(deadline, timeout_s)
                 mark = self._mark(claim or {}, deadline)
@@ -105,7 +106,9 @@ class StateWriter:
         A commit that is still pending from a call before is finished first. Raises
         `Fenced` when another writer took over (final), `InvalidInput` for records that
         the broker refuses (none is written), `Unreachable` when the deadline passed: the
-        commit is then pending, and `finish_pending` or the next `commit` goes on with it.
+        commit is then `pending`, and `finish_pending` or the next `commit` goes on with it.
+        Not pending after `Unreachable`: the client is beyond use, and only a take-over
+        tells what became of the commit.
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
@@ -120,7 +123,7 @@ class StateWriter:
                     seen=f"{len(records)} records",
                     fix=f"at most {_RECORDS_MAX} records a commit",
                 )
-            self._check_topics(records, deadline)
+            # Pending before the broker is asked anything: who hears `Unreachable` must find it so.
             self._pending = tuple(records)
             self._finish(deadline)
 
@@ -179,12 +182,16 @@ class StateWriter:
                 "commit state", seen="a writer that doesn't lead", fix="call take_over first"
             )
 
-    def _check_topics(self, records: Records, deadline: float) -> None:
+    def _check_topics(self, deadline: float) -> None:
         # A transactional producer would have the broker create a topic that is missing.
-        for topic in {topic for topic, _, _ in records} - self._known_topics:
+        assert self._pending is not None
+        for topic in {topic for topic, _, _ in self._pending} - self._known_topics:
             end = TopicEnd(self._cluster, topic)
             try:
                 end.offset(max(remaining_s(deadline), 0.1))
+            except InvalidInput:
+                self._pending = None
+                raise
             finally:
                 end.close()
             self._known_topics.add(topic)
@@ -200,6 +207,7 @@ class StateWriter:
                     # Left by an exception between begin and commit: half of it must not commit.
                     self._abort(producer, f"commit state as {self._transactional_id}", deadline)
                 if not self._in_transaction:
+                    self._check_topics(deadline)
                     self._begin(producer)
                 producer.commit_transaction(max(remaining_s(deadline), 0.1))
             except KafkaException as error:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.1
+_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,21 @@ class TopicEnd:
                 consumer.poll(0.05)  # its leader is being elected
             else:
                 return offsets[1]
+
+    def settled(self, deadline_s: float) -> tuple[int, int]:
+        """Up to where every transaction has ended, and the end at the time of the call.
+
+        One that is open at the time is waited for, but not longer than a second: whoever
+        began it may be dead. Raises as `offset` does.
+        """
+        # A commit returns when it is decided; its marker, which makes it visible, may come later.
+        patience = time.monotonic() + _PATIENCE_S
+        written = self.offset(deadline_s)
+        while True:
+            settled = self.offset(deadline_s, committed_only=True)
+            if settled >= written or time.monotonic() > patience:
+                return settled, written
+            time.sleep(0.005)
 
     def close(self) -> None:
         """Closes the connections."""

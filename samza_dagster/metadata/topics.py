@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -14,6 +15,7 @@ from samza_dagster.metadata.topic_reader import TopicEnd
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConfigEntry  # pyright: ignore[reportPrivateImportUsage]
 
+_log = logging.getLogger(__name__)
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 """Config of a topic that keeps the newest record of every key."""
 
@@ -36,7 +38,8 @@ def ensure_topic(
 
     `replication_factor` -1 is the broker's default. Returns when partition 0 answers.
     Raises `InvalidInput` when a topic of this name has another number of partitions or
-    another cleanup policy, `Unreachable` when no broker answers in time.
+    another cleanup policy (unless this client may not see its config: a warning says so),
+    `Unreachable` when no broker answers in time.
     """
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
@@ -80,14 +83,15 @@ def ensure_topic(
 def _check(
     cluster: KafkaCluster, name: str, partitions: int, config: Mapping[str, str], timeout_s: float
 ) -> None:
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
     asked = f"use the existing topic {name}"
+    known, found = None, None
     with cluster.admin() as admin:
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
-            topics = admin.list_topics(timeout=timeout_s).topics
+            known = admin.list_topics(timeout=timeout_s).topics.get(name)
             described = cast(
                 "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
                 admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
@@ -96,14 +100,23 @@ def _check(
             )
             found = described[resource].result(timeout=timeout_s + 1)
         except KafkaException as error:
-            raise cluster.failure(asked, error.args[0], timeout_s, name) from error
-    has = len(topics[name].partitions)
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+    # A broker that doesn't know a topic yet which was just created has nothing to compare.
+    has = partitions if known is None else len(known.partitions)
     if has != partitions:
         raise InvalidInput(
             asked,
             seen=f"{has} partitions instead of {partitions}",
             fix="another job name or id, or delete the topic if nothing needs it",
         )
+    if found is None:
+        _log.warning(
+            "the cleanup policy of %s isn't checked: this client has no right to see it; ALLOW "
+            "its principal DESCRIBE_CONFIGS on the topic",
+            name,
+        )
+        return
     policy = config.get("cleanup.policy")
     seen = found["cleanup.policy"].value
     if policy is not None and seen != policy:

@@ -6,13 +6,16 @@ Source: Samza's `MetricsSnapshotReporter`, `MetricsHeader` (1.8.0).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 _GROUP_SUFFIX = "TaskInstanceMetrics"
 _SOURCE_PREFIX = "TaskName-"
 _DEFAULT_INTERVAL_S = 60
+# Reporters run before stores are restored; these counters begin at 0 with each process and grow
+# only in its run loop, which comes after.
+_RUN_LOOP_COUNTERS = ("process-calls", "commit-calls", "window-calls")
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class TaskSample:
     """What one task last reported: its host, when, and its offset gauges by name.
 
     `at_ms` is the clock of that host. `execution_id` is the incarnation's, empty in a
-    snapshot of an older Samza.
+    snapshot of an older Samza. `processes`: its run loop has processed or committed, so its
+    stores are restored; always False of a standby's task.
     """
 
     task_name: str
@@ -28,6 +32,7 @@ class TaskSample:
     at_ms: int
     offsets: Mapping[str, int]
     execution_id: str = ""
+    processes: bool = False
 
 
 def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
@@ -46,13 +51,20 @@ def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def task_samples(
-    snapshots: Iterable[bytes | None], job_name: str, job_id: str
+    snapshots: Iterable[bytes | None],
+    job_name: str,
+    job_id: str,
+    *,
+    counts: Callable[[TaskSample], bool] = lambda _: True,
 ) -> dict[str, TaskSample]:
-    """Task → its newest sample, out of metrics snapshots of any jobs; others are skipped."""
+    """Task → its newest sample, out of metrics snapshots of any jobs; others are skipped.
+
+    So are those that `counts` says no to, which would hide an older one: hosts' clocks differ.
+    """
     newest: dict[str, TaskSample] = {}
     for raw in snapshots:
         sample = _sample(raw, job_name, job_id) if raw else None
-        if sample is None:
+        if sample is None or not counts(sample):
             continue
         known = newest.get(sample.task_name)
         if known is None or known.at_ms <= sample.at_ms:
@@ -83,6 +95,11 @@ def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
                 if name.endswith("-offset") and str(value).isdigit()
             },
             execution_id=str(header.get("exec-env-container-id") or ""),
+            processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -24,7 +24,7 @@ from samza_dagster.metadata import (
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.sandbox.broker import MECHANISM, Broker, start_broker
-from tests.rig.job import until
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

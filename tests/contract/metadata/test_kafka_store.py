@@ -71,7 +71,7 @@ def test_a_store_that_was_prepared_writes_at_once(bootstrap_servers: str, topic:
         store.put("set-config", f"key-{number}", b"value")
         seconds.append(time.monotonic() - began)
         store.close()
-    assert min(seconds) < 0.25, seconds
+    assert min(seconds) < min(0.25 * PACE, 0.45), seconds  # half a second is the fault itself
 
 
 def test_preparing_makes_no_topic(bootstrap_servers: str, cluster: KafkaCluster) -> None:
@@ -149,6 +149,69 @@ def test_a_stream_that_ends_in_transaction_markers_is_read_to_its_end(
     assert fresh.all("set-config") == {"a": b"aborted"}
     fresh.close()
     assert time.monotonic() - started < 15 * PACE
+
+
+@pytest.fixture
+def leaders_store(bootstrap_servers: str, topic: str) -> Iterator[KafkaMetadataStore]:
+    """As a leader reads: the newest that was committed."""
+    store = KafkaMetadataStore(bootstrap_servers, topic, committed_only=True)
+    yield store
+    store.close()
+
+
+def test_a_deletion_that_a_dead_leader_left_uncommitted_hides_no_request(
+    store: KafkaMetadataStore, leaders_store: KafkaMetadataStore, bootstrap_servers: str, topic: str
+) -> None:
+    """It died before the end of its transaction, which the next one's take-over aborts."""
+    store.put("n", "request", b"move")
+    store.put("n", "kept", b"old")
+    leader = {"transactional.id": uuid.uuid4().hex}
+    dead = outsider(bootstrap_servers, **leader)
+    dead.init_transactions(30)
+    dead.begin_transaction()
+    dead.produce(topic, key=b'[1,"n","request"]', value=None)
+    dead.produce(topic, key=b'[1,"n","kept"]', value=b"aborted")
+    dead.flush(10)
+    following = outsider(bootstrap_servers, **leader)
+    following.init_transactions(30)
+    assert leaders_store.all("n") == {"request": b"move", "kept": b"old"}
+    following.begin_transaction()
+    following.produce(topic, key=b'[1,"n","kept"]', value=b"new")
+    following.commit_transaction(30)
+    assert leaders_store.get("n", "kept") == b"new"
+    assert leaders_store.get("n", "request") == b"move"
+
+
+def test_an_open_transaction_holds_up_no_request_of_a_leader(
+    store: KafkaMetadataStore,
+    leaders_store: KafkaMetadataStore,
+    bootstrap_servers: str,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One that nobody ends: what is written behind it is watched at once and read with a warning.
+
+    Once it is aborted, what was in it is gone.
+    """
+    store.put("n", "before", b"1")
+    store.put("n", "deleted", b"1")
+    hung = outsider(bootstrap_servers, **{"transactional.id": uuid.uuid4().hex})
+    hung.init_transactions(30)
+    hung.begin_transaction()
+    hung.produce(topic, key=b'[1,"n","deleted"]', value=None)
+    hung.flush(10)
+    position = leaders_store.end_position()
+    assert position == 2
+    assert leaders_store.all("n") == {"before": b"1"}
+    assert "stays open at offset 2" in caplog.text
+    seen: queue.Queue[Change] = queue.Queue()
+    watch = leaders_store.watch(seen.put, from_position=position)
+    store.put("n", "behind", b"2")
+    assert [seen.get(timeout=10 * PACE).key for _ in range(2)] == ["deleted", "behind"]
+    watch.close()
+    assert leaders_store.all("n") == {"before": b"1", "behind": b"2"}
+    hung.abort_transaction(30)
+    assert leaders_store.all("n") == {"before": b"1", "deleted": b"1", "behind": b"2"}
 
 
 def test_a_watch_sees_each_record_once_in_order_from_where_it_was_asked(

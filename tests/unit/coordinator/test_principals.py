@@ -232,8 +232,13 @@ class Brokers:
 
     calls: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     away: Exception | None = None
+    tries: list[str] = field(default_factory=list[str])
+    now_s: float = 0.0
+    takes_s: float = 0.0
 
     def admit(self, execution_id: str) -> None:
+        self.tries.append(execution_id)
+        self.now_s += self.takes_s
         if self.away is not None:
             raise self.away
         self.calls.append(("admit", execution_id))
@@ -259,7 +264,44 @@ def runner(brokers: Brokers, failed: list[str]) -> EffectRunner:
         Counter(),
         on_start_failed=lambda execution_id, _host, _why: failed.append(execution_id),
         fence=brokers,
+        monotonic=lambda: brokers.now_s,
     )
+
+
+def starts(*ids: str) -> list[commands.StartContainer]:
+    return [commands.StartContainer("0", each, "h1", "r1") for each in ids]
+
+
+def test_a_round_of_admissions_ends_with_the_first_that_fails() -> None:
+    """Each costs its whole deadline while the controller hangs: one at a time, in turn."""
+    brokers = Brokers(away=Unreachable("create a login", seen="no answer"))
+    effects = runner(brokers, [])
+    for effect in starts("x-1", "x-2", "x-3"):
+        effects.run(effect)
+    assert brokers.tries == ["x-1"]
+    for expected in ("x-1", "x-2", "x-3", "x-1"):
+        brokers.tries.clear()
+        effects.start_again(lambda _: True)
+        assert brokers.tries == [expected]
+    brokers.away = None
+    effects.start_again(lambda _: True)
+    assert sorted(i for call, i in brokers.calls if call == "admit") == ["x-1", "x-2", "x-3"]
+    assert not effects.has_unadmitted
+
+
+def test_slow_brokers_hold_a_round_of_admissions_up_once() -> None:
+    """They answer, but late: what else is to start waits for the next round."""
+    brokers = Brokers(takes_s=3.0)
+    effects = runner(brokers, [])
+    for effect in starts("x-1", "x-2", "x-3"):
+        effects.run(effect)
+    assert brokers.tries == ["x-1"]
+    effects.start_again(lambda _: True)
+    assert brokers.tries == ["x-1", "x-2"]
+    brokers.takes_s = 0.0
+    effects.start_again(lambda _: True)
+    assert brokers.tries == ["x-1", "x-2", "x-3"]
+    assert [call for call, _ in brokers.calls].count("start_container") == 3
 
 
 def test_a_login_is_there_before_the_start_leaves_and_goes_with_the_dead() -> None:

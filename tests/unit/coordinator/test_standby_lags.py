@@ -107,6 +107,19 @@ def test_a_task_that_is_silent_leaves_its_standby_without_a_sample() -> None:
     assert told(lags, ends(10), 15_200) == (Lag("0-0", 4, None, 15_200),)
 
 
+def test_a_host_whose_clock_went_back_reports_on() -> None:
+    """Not only once its clock is where it was, an hour later; a late record isn't taken for that."""
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 4, 3_600_007) | report(2, 9, 3_600_007), 100)
+    assert told(lags, ends(10), 100) == (Lag("0-0", 5, None, 100),)
+    lags.note(report(0, 5, 5_007) | report(2, 9, 5_007), 5_100)
+    assert told(lags, ends(10), 5_100) == ()
+    for now, applied in ((15_101, 6), (20_101, 8)):
+        lags.note(report(0, applied, now) | report(2, 9, now), now)
+        found = told(lags, ends(11), now)
+    assert found == (Lag("0-0", 2, 5_000, 20_101),)
+
+
 def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
     """Nor does its speed; an older Samza that names none is believed."""
     lags = StandbyLags(current_ms=15_000)

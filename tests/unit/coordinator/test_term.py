@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from samza_dagster.cluster.interface import HostResources, ObservedContainer
+from samza_dagster.coordinator import full_queue
 from samza_dagster.coordinator.callbacks import ClusterEvents
 from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.coordinator.clock import LeaderClock
@@ -100,20 +101,25 @@ class Source:
         return ""
 
 
-class Nothing:
-    """A cleaner that finds nothing."""
+@dataclass
+class Finished:
+    """A cleaner that finds what the test says."""
+
+    records: list[Any] = field(default_factory=list)
 
     def removals(self, state: JobState, now_ms: int) -> tuple[list[Any], list[Any]]:
-        return [], []
+        return self.records, []
 
 
 @dataclass
 class Brokers:
-    """Make logins, or don't answer."""
+    """Make logins, or don't answer; each try takes as long as the test says."""
 
     away: bool = False
+    on_admit: Callable[[], None] = lambda: None
 
     def admit(self, execution_id: str) -> None:
+        self.on_admit()
         if self.away:
             raise Unreachable("create a login", seen="no answer")
 
@@ -130,6 +136,7 @@ class Bench:
     mails: list[Mail] = field(default_factory=list)
     own: list[Mail] = field(default_factory=list)
     brokers: Brokers = field(default_factory=Brokers)
+    cleaner: Finished = field(default_factory=Finished)
 
     def __post_init__(self) -> None:
         self.log = Log(self.pass_time)
@@ -148,7 +155,7 @@ class Bench:
             leader=Leader(4, "here", lease_ms=30_000, ended=False),
             leases=LeaseTerms.of(Limits(), before_ms=0, began_ms=1_000_000),
             clock=clock,
-            cleaner=Nothing(),
+            cleaner=self.cleaner,
             fence=self.brokers,
         )
 
@@ -247,6 +254,74 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     assert {p.phase.value for p in state.groups["0"].processors.values()} == {"requesting"}
 
 
+def beat(bench: Bench) -> None:
+    bench.term._keep_house()
+
+
+def refusal(bench: Bench) -> None:
+    bench.term._handle(malformed(own=True))
+
+
+def cleaning(bench: Bench) -> None:
+    bench.cleaner.records = [("request/x", None)]
+    bench.term._clean_at_ms = 0
+    bench.term._keep_house()
+
+
+@pytest.mark.parametrize("what", [beat, refusal, cleaning])
+def test_deadlines_count_anew_after_any_long_commit(what: Callable[[Bench], None]) -> None:
+    """Not of a step alone: of a beat, a refusal, the cleaning. Nothing is overdue then."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    everything_runs(bench)
+    if what is beat:
+        bench.pass_time(10.5)
+    bench.cluster.calls.clear()
+    bench.log.takes_s = [60.0]
+    what(bench)
+    assert bench.cluster.named("report_again")
+    assert not any(host.registered for host in bench.term.state.hosts.values())
+    bench.handle_all()
+    bench.term._keep_house()
+    assert all(host.registered and host.alive for host in bench.term.state.hosts.values())
+
+
+def test_what_came_during_a_slow_admission_is_heard_before_anything_is_late() -> None:
+    """The one that starts had checked in: its deadline passed while the controller hung."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    events = bench.cluster.callbacks
+    assert events is not None
+    asked = bench.cluster.named("request_resource")
+    for call, host in zip(asked, HOSTS, strict=False):
+        events.on_resource_allocated(call[1], host)
+    items = bench.term._items
+    bench.term._handle(items.get())
+    ((_, _, host, launch, _),) = bench.cluster.named("start_container")
+
+    def hang() -> None:
+        bench.pass_time(600.0)
+        events.on_container_checked_in(launch.execution_id, host)
+
+    bench.brokers.on_admit = hang
+    bench.brokers.away = True
+    bench.term._handle(items.get())
+    bench.brokers.on_admit = lambda: None
+    bench.term._keep_house()
+    first = next(p for p in processors(bench) if p.incarnation.execution_id == launch.execution_id)
+    assert first.phase.value == "starting"
+    bench.handle_all()
+    bench.term._keep_house()
+    first = next(p for p in processors(bench) if p.incarnation.execution_id == launch.execution_id)
+    assert (first.phase.value, first.failures) == ("running", 0)
+
+
+def processors(bench: Bench) -> list[Any]:
+    return [p for p in bench.term.state.groups["0"].processors.values() if p.incarnation]
+
+
 def test_events_happen_when_they_are_taken() -> None:
     """A registration that waited behind a long commit isn't in the past: time never goes back."""
     bench = Bench()
@@ -279,6 +354,66 @@ def test_leases_shrink_while_nothing_can_be_committed() -> None:
     bench.log.takes_s = [20.0]
     bench.term._commit([("leader", {})])
     assert bench.term.leases.grant_s(bench.term.clock.now_ms()) == pytest.approx(10, abs=0.1)
+
+
+def asks(count: int, **named: Any) -> list[Arrived]:
+    """Moves of the active, which starts all the while: they are queued."""
+    ids = [f"{n:08d}{UUID[8:]}" for n in range(count)]
+    return [Arrived(PlacementAsk(i, "run-1", "0", "ANY_HOST", 1, **named)) for i in ids]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_group_queues_no_more_than_its_record_holds(
+    own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is beyond is answered once, with what would make it legal, and deleted where it is."""
+    monkeypatch.setattr(full_queue, "MOST_QUEUED", 3)
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    *taken, beyond = asks(4, own=own, **({"kind": AskKind.PLACE} if own else {}))
+    for each in taken:
+        bench.term._handle(each)
+    assert len(bench.term.state.groups["0"].queue) == 3
+    bench.log.commits.clear()
+    bench.term._handle(beyond)
+    ((records, _, stream),) = bench.log.commits
+    if own:
+        (_, gone), (_, answer) = records
+        text = str(answer)
+    else:
+        gone, text = stream[0].value, stream[1].value.decode()
+    assert gone is None
+    assert "BAD_REQUEST" in text
+    assert "at most 3 requests; 3 of group 0 wait; ask again when" in text
+    bench.log.commits.clear()
+    monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
+    bench.term._handle(beyond)
+    ((records, _, stream),) = bench.log.commits
+    assert len(records) + len(stream) == 1
+    assert len(bench.term.state.groups["0"].queue) == 3
+
+
+def test_a_full_queue_changes_nothing_for_what_isnt_queued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A UUID that is known or queued, another deployment's, and a cancellation, which makes room."""
+    monkeypatch.setattr(full_queue, "MOST_QUEUED", 2)
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    first, second = asks(2)
+    for each in (first, second):
+        bench.term._handle(each)
+    answered = len(bench.log.commits)
+    bench.term._handle(second)
+    bench.term._handle(Arrived(replace(second.ask, uuid=UUID, deployment_id="run-0")))
+    assert [len(p) for _, p, _ in bench.log.commits[answered:]] == [1, 1]
+    cancel = replace(
+        second.ask, uuid=UUID, kind=AskKind.CANCEL, refers_to=second.ask.uuid, own=True
+    )
+    bench.term._handle(Arrived(cancel))
+    assert [ask.uuid for ask in bench.term.state.groups["0"].queue] == [first.ask.uuid]
 
 
 def malformed(own: bool, uuid: str = UUID, deployment_id: str = "") -> Malformed:

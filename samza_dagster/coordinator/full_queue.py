@@ -1,0 +1,51 @@
+"""Refuses what a group's queue has no room for, before the heart sees it. Pure.
+
+A group is one record of the state topic, its queue included: without a bound a stranger's
+requests make it larger than a record may be, and no leader could ever write it again.
+"""
+
+from __future__ import annotations
+
+from samza_dagster.coordinator.mail import Malformed
+from samza_dagster.metadata.placement_store import request_key
+from samza_dagster.model import naming
+from samza_dagster.model.own_requests import REQUEST_PREFIX
+from samza_dagster.placement.state import AskKind, JobState, PlacementAsk
+
+MOST_QUEUED = 500
+"""Requests of a group, some 240 bytes each: far below the 1 MB of a record."""
+_QUEUED_KINDS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
+
+
+def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
+    """What to answer and delete where the request's group has no room; None where it has.
+
+    None too for what the heart wouldn't queue: of another deployment, with a UUID that it
+    knows, or about another request, which may be what makes room.
+    """
+    if ask.kind not in _QUEUED_KINDS or ask.deployment_id != state.deployment_id:
+        return None
+    if ask.uuid in state.uuids or ask.uuid in state.index.by_id:
+        return None
+    group_id = naming.group_of(ask.processor_id)
+    group = state.groups.get(group_id)
+    if group is None or len(group.queue) < MOST_QUEUED:
+        return None
+    why = (
+        f"a group queues at most {MOST_QUEUED} requests; {len(group.queue)} of group {group_id} "
+        "wait; ask again when one of them has ended, or cancel some"
+    )
+    return refused(ask, why)
+
+
+def refused(ask: PlacementAsk, why: str = "") -> Malformed:
+    """A request as one that is answered and deleted without the heart."""
+    return Malformed(
+        own=ask.own,
+        key=f"{REQUEST_PREFIX}{ask.uuid}" if ask.own else request_key(ask.uuid),
+        uuid=ask.uuid,
+        why=why,
+        deployment_id=ask.deployment_id,
+        processor_id=ask.processor_id,
+        destination_host=ask.destination_host,
+    )

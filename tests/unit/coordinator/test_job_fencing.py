@@ -1,0 +1,140 @@
+"""When a coordinator finds out whether its brokers can fence, and what it leaves to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samza_dagster.coordinator import job_fencing, leadership
+from samza_dagster.coordinator.broker_fence import BrokerFence
+from samza_dagster.coordinator.job_fencing import JobFencing
+from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.coordinator.leadership import Leadership, Settings
+from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal, rehearsal_id
+from samza_dagster.errors import Refused
+from samza_dagster.metadata.authorizer import Rule
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.placement.state import JobState
+
+pytestmark = pytest.mark.unit
+
+NOW_MS = 1_795_264_662_180
+PRINCIPALS = Principals("j", "1", ("kafka",), "a:1", "SASL_SSL", "SCRAM-SHA-512", "", b"s" * 32)
+CLUSTER = KafkaCluster("a:1")
+
+
+def test_a_failed_examination_is_no_word_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was in the way may be gone: the next one begins anew. One that held is enough."""
+    outcomes: list[Exception | None] = [Refused("fence", seen="no login"), None]
+
+    def examine(*_: object) -> None:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+
+    monkeypatch.setattr(job_fencing, "require_fence", examine)
+    fencing = JobFencing({}, PRINCIPALS)
+    fencing.begin_examination(CLUSTER)
+    with pytest.raises(Refused):
+        fencing.require()
+    for _ in range(2):
+        fencing.begin_examination(CLUSTER)
+        fencing.require()
+    assert outcomes == []
+
+
+def test_who_cant_fence_never_waits_for_its_turn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It says so as it starts, not weeks later when it is needed."""
+
+    class Reader:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def close(self) -> None: ...
+
+    def refuse(*_: object) -> None:
+        raise Refused("samza.dagster.fencing=broker", seen="no authorizer")
+
+    def wait(*_: object) -> bool:
+        pytest.fail("it waits for its turn")
+
+    monkeypatch.setattr(job_fencing, "require_fence", refuse)
+    monkeypatch.setattr(leadership, "partition_counts", lambda *_: {})
+    monkeypatch.setattr(leadership, "ensure_topic", lambda *_, **__: False)
+    monkeypatch.setattr(leadership, "StateReader", Reader)
+    monkeypatch.setattr(Leadership, "_is_my_turn", wait)
+    config = {"job.name": "j", "task.inputs": "kafka.in"}
+    settings = Settings(
+        Connection("a:1", "j"), config, LaunchTemplate(command=("c",)), "token", tmp_path / "url"
+    )
+    coordinator = Leadership(settings)
+    coordinator._fencing = JobFencing(config, PRINCIPALS)
+    with pytest.raises(Refused, match="no authorizer"):
+        coordinator.run()
+
+
+class Brokers:
+    """Notes whose rules and logins are removed."""
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    def remove_rules_of(self, principals: Any) -> None:
+        self.removed += list(principals)
+
+    def remove_logins(self, users: Any, mechanism: str) -> None: ...
+
+    def rules(self) -> list[Rule]:
+        return []
+
+
+def test_a_take_over_leaves_an_examination_that_is_under_way_alone() -> None:
+    """Of a coordinator that stands by, or of `doctor`: it would fail by that."""
+    brokers = Brokers()
+    fence = BrokerFence(
+        PRINCIPALS,
+        brokers,  # pyright: ignore[reportArgumentType]
+        security={},
+        fenced=lambda _: None,
+    )
+    fresh, old = rehearsal_id(NOW_MS - 60_000), rehearsal_id(NOW_MS - 7_200_000)
+    before = frozenset({fresh, old, "j-1-0-000001"})
+    fence.clean_up(before, JobState("j-1"), NOW_MS)
+    assert brokers.removed == sorted(map(PRINCIPALS.principal, (old, "j-1-0-000001")))
+
+
+def test_only_an_examination_has_such_a_name() -> None:
+    """Not a container, whatever its job is called; nor one of a release before."""
+    assert is_fresh_rehearsal(rehearsal_id(NOW_MS), NOW_MS)
+    for name in ("examination-1-0-000001", "examination-0123456789abcdef", "j-1-0-000001"):
+        assert not is_fresh_rehearsal(name, NOW_MS)
+
+
+def test_an_error_that_nobody_expects_doesnt_end_fencing(caplog: pytest.LogCaptureFixture) -> None:
+    """It is told with its traceback, and the fence is tried again."""
+    fenced: list[str] = []
+    fence = BrokerFence(
+        PRINCIPALS,
+        Brokers(),  # pyright: ignore[reportArgumentType]
+        security={},
+        fenced=fenced.append,
+    )
+    outcomes: list[Exception | None] = [KeyError("x"), None]
+
+    def fence_now(execution_id: str) -> tuple[str, ...]:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        fence._closed = True
+        return ()
+
+    fence.fence_now = fence_now
+    fence._changed.wait = lambda timeout=None: True
+    fence._to_fence = {"x-1": None}
+    fence._work()
+    assert fenced == ["x-1"]
+    assert "Traceback" in caplog.text

@@ -1,0 +1,91 @@
+"""The leader's log over a writer that fails: what returns is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from samza_dagster.coordinator.kafka import KafkaLog
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.state_writer import Records
+
+pytestmark = pytest.mark.unit
+
+
+@dataclass
+class Writer:
+    """Answers call after call as the test says: whether it commits, and what is pending then."""
+
+    answers: list[str]
+    committed: list[Records] = field(default_factory=list)
+    held: Records | None = None
+
+    @property
+    def pending(self) -> bool:
+        return self.held is not None
+
+    def commit(self, records: Records) -> None:
+        self.finish_pending()
+        self.held = records
+        self.finish_pending()
+
+    def finish_pending(self) -> None:
+        if self.held is None:
+            return
+        answer = self.answers.pop(0)
+        if answer == "lost":
+            self.held = None
+        if answer != "ok":
+            raise Unreachable("commit state", seen=answer)
+        self.committed.append(self.held)
+        self.held = None
+
+
+def log_over(writer: Writer, stopped: Callable[[], bool] = lambda: False) -> KafkaLog:
+    return KafkaLog(
+        writer,  # pyright: ignore[reportArgumentType]
+        state_topic="state",
+        stream_topic="stream",
+        audit_topic="audit",
+        now_ms=lambda: 0,
+        stopped=stopped,
+    )
+
+
+def test_a_commit_is_tried_until_the_broker_is_back() -> None:
+    """Once, however often the deadline passed."""
+    writer = Writer(["away", "away", "ok"])
+    log_over(writer).commit_stream([("job", {})], [])
+    assert len(writer.committed) == 1
+
+
+def test_a_commit_that_nothing_is_pending_of_is_no_commit() -> None:
+    """The writer gave up its client: nobody may act as if the step were durable."""
+    writer = Writer(["lost"])
+    with pytest.raises(Unreachable):
+        log_over(writer).commit_stream([("job", {})], [])
+    assert writer.committed == []
+
+
+def test_a_commit_that_is_lost_while_it_is_waited_for_is_no_commit() -> None:
+    """The same, at a later try."""
+    writer = Writer(["away", "lost"])
+    with pytest.raises(Unreachable):
+        log_over(writer).commit_stream([("job", {})], [])
+
+
+def test_an_older_pending_commit_doesnt_stand_for_the_new_one() -> None:
+    """It is finished first; then the new one is committed too."""
+    writer = Writer(["away", "away", "ok", "ok"], held=(("state", b"older", b""),))
+    log_over(writer).commit_stream([("job", {})], [])
+    assert [records[0][1] for records in writer.committed] == [b"older", b"job"]
+
+
+def test_a_stop_ends_the_waiting() -> None:
+    """By the error: what is pending is the next leader's to learn."""
+    writer = Writer(["away"])
+    with pytest.raises(Unreachable):
+        log_over(writer, stopped=lambda: True).commit_stream([("job", {})], [])
+    assert writer.pending

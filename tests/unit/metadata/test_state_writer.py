@@ -1,0 +1,95 @@
+"""What a commit leaves behind that never got as far as its transaction; without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.metadata import state_writer
+from samza_dagster.metadata.state_writer import StateWriter
+
+pytestmark = pytest.mark.unit
+
+BATCH = (("stream", b"k", b"v"),)
+
+
+class Ends:
+    """In place of `TopicEnd`: every question fails with `error`, if there is one."""
+
+    error: SamzaDagsterError | None = None
+
+    def __init__(self, *_: object) -> None: ...
+
+    def offset(self, deadline_s: float) -> int:
+        if self.error is not None:
+            raise self.error
+        return 0
+
+    def close(self) -> None: ...
+
+
+class Producer:
+    """Notes what was committed."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+        self.commits = 0
+
+    def begin_transaction(self) -> None: ...
+
+    def produce(self, *what: Any, **named: Any) -> None:
+        self.sent.append((*what, named["key"], named["value"]))
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.commits += 1
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> type[Ends]:
+    class Own(Ends):
+        pass
+
+    monkeypatch.setattr(state_writer, "TopicEnd", Own)
+    return Own
+
+
+@pytest.fixture
+def producer() -> Producer:
+    return Producer()
+
+
+@pytest.fixture
+def writer(ends: type[Ends], producer: Producer) -> StateWriter:
+    leading = StateWriter("h:1", "state", "t")
+    leading._producer = producer  # pyright: ignore[reportAttributeAccessIssue]
+    return leading
+
+
+def test_a_commit_is_pending_when_its_topics_couldnt_be_asked_for(
+    writer: StateWriter, ends: type[Ends], producer: Producer
+) -> None:
+    """It goes on from there and is committed once."""
+    ends.error = Unreachable("read the end of topic stream", seen="no answer")
+    with pytest.raises(Unreachable):
+        writer.commit(BATCH)
+    assert writer.pending
+    with pytest.raises(Unreachable):
+        writer.finish_pending()
+    assert writer.pending
+    ends.error = None
+    writer.finish_pending()
+    assert not writer.pending
+    assert (producer.sent, producer.commits) == ([("stream", b"k", b"v")], 1)
+
+
+def test_a_commit_to_a_topic_that_isnt_there_leaves_nothing_pending(
+    writer: StateWriter, ends: type[Ends], producer: Producer
+) -> None:
+    """The next one isn't held up by it."""
+    ends.error = InvalidInput("read the end of topic stream", seen="no topic")
+    with pytest.raises(InvalidInput):
+        writer.commit(BATCH)
+    assert not writer.pending
+    assert (producer.sent, producer.commits) == ([], 0)

@@ -1,0 +1,64 @@
+"""A topic that is there already, as brokers tell of it; without a broker."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.topics import COMPACTED, _check
+
+pytestmark = pytest.mark.unit
+
+
+class Cluster:
+    """Its own admin client; `partitions` None: this broker doesn't know the topic yet."""
+
+    def __init__(self, partitions: int | None = 1, config: Any = "compact") -> None:
+        self.partitions = partitions
+        self.config = config
+
+    def admin(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def list_topics(self, timeout: float) -> Any:
+        known = {} if self.partitions is None else {"t": [0] * self.partitions}
+        return SimpleNamespace(
+            topics={name: SimpleNamespace(partitions=p) for name, p in known.items()}
+        )
+
+    def describe_configs(self, resources: list[Any], request_timeout: float) -> Any:
+        answer: Future[Any] = Future()
+        if isinstance(self.config, int):
+            answer.set_exception(KafkaException(KafkaError(self.config)))
+        else:
+            answer.set_result({"cleanup.policy": SimpleNamespace(value=self.config)})
+        return {resources[0]: answer}
+
+
+def check(cluster: Any) -> None:
+    _check(cluster, "t", 1, COMPACTED, 1.0)
+
+
+def test_a_topic_whose_config_may_not_be_seen_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    """The rights that were asked for till now suffice; the warning names the one that lacks."""
+    check(Cluster(config=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert "DESCRIBE_CONFIGS" in caplog.text
+    with pytest.raises(InvalidInput, match="2 partitions"):
+        check(Cluster(partitions=2, config=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_a_topic_that_this_broker_doesnt_know_yet_is_no_error() -> None:
+    """It was created a moment ago, by another coordinator."""
+    check(Cluster(partitions=None))
+    with pytest.raises(InvalidInput, match=r"cleanup\.policy=delete"):
+        check(Cluster(partitions=None, config="delete"))
