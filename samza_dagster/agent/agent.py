@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from samza_dagster.agent import container_server, hosts_file, procfs, program
 from samza_dagster.agent.files import read_json, write_json
@@ -44,8 +44,33 @@ class AlreadyRunning(Exception):
     """Another agent has the directory."""
 
 
+class ThreadDied(Exception):
+    """A thread that an agent can't do without has ended; its text names it."""
+
+
+class Threads:
+    """Those that run for the life of the agent. `on_death` is called when one ends."""
+
+    def __init__(self, on_death: Callable[[], None]) -> None:
+        self.died: Optional[str] = None
+        self._on_death = on_death
+
+    def start(self, target: Callable[[], None], name: str) -> None:
+        """Runs it beside the others."""
+        threading.Thread(target=self._run, args=(target, name), name=name, daemon=True).start()
+
+    def _run(self, target: Callable[[], None], name: str) -> None:
+        try:
+            target()
+        except Exception:
+            LOG.exception("the thread %s", name)
+        finally:
+            self.died = self.died or name
+            self._on_death()
+
+
 def run(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT. Raises `AlreadyRunning` and `program.Replaced`."""
+    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`."""
     directory = settings.directory
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
@@ -88,13 +113,14 @@ def run(settings: Settings) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    threads = Threads(on_death=stop)
     for target, name in (
         (server.serve_forever, "containers"),
         (link.poll, "poll"),
         (link.push, "push"),
         (link.watch_url, "url"),
     ):
-        threading.Thread(target=target, name=name, daemon=True).start()
+        threads.start(target, name)
     me = procfs.name_of(os.getpid())
     assert me is not None  # we run
     write_json(
@@ -112,6 +138,8 @@ def run(settings: Settings) -> None:
         *(__version__, settings.host, os.getpid(), bound),
     )
     supervisor.watch(stopping.is_set)
+    if threads.died is not None:
+        raise ThreadDied(threads.died)
     LOG.info("agent of %s ends, its containers run on", settings.host)
     os.close(lock)
 

@@ -77,7 +77,11 @@ def _examine_launch(found: Incarnation) -> Optional[Finding]:
     if found.warden is not None:
         ended = found.warden.is_dead()
         if ended and not found.read_processes() and found.read_end() is None:
-            found.bar(_WARDEN_ENDED)
+            try:
+                found.bar(_WARDEN_ENDED)
+            except OSError as error:  # it was the only one that could have run it
+                LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
+                return Finding(FAILED, _WARDEN_ENDED)
     elif found.read_end() is None:
         found.bar(_NEVER_STARTED)
     end = found.read_end()
@@ -105,8 +109,12 @@ def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional
         procfs.kill_group(container, session)
         found.kill_at = now + LOOK_AGAIN_S
         return None
-    found.write_end(HOW_WARDEN_GONE, "its warden was killed")
-    return _dead(found, "")
+    why = "its warden was killed"
+    try:
+        found.write_end(HOW_WARDEN_GONE, why)
+    except OSError as error:  # it is dead all the same, as the next agent will see too
+        LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
+    return _dead(found, why)
 
 
 def _hurry_warden(found: Incarnation, now: float) -> None:

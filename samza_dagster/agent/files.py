@@ -14,6 +14,10 @@ class RecordError(Exception):
     """A record of this host that can't be understood; its text says which and why."""
 
 
+class Unreadable(RecordError):
+    """It is there, and can't be read or is no record: torn by a power cut, or a disk that fails."""
+
+
 def write_json(path: Path, value: Dict[str, Any], *, durable: bool = False) -> None:
     """Replaces `path` in one step, mode 0600; with `durable` it also survives a host crash."""
     write_text(path, json.dumps(value), durable=durable)
@@ -47,15 +51,32 @@ def read_json(path: Path) -> Optional[Dict[str, Any]]:
 
 
 def read_record(path: Path) -> Optional[Dict[str, Any]]:
-    """As `read_json`. Raises `RecordError` for a version that is more than one from ours.
+    """The object in `path`; None only when it is absent.
 
-    What isn't understood must be neither adopted nor taken for absent.
+    What isn't understood must be neither adopted nor taken for absent. Raises `RecordError`
+    for a version that is more than one from ours, as `Unreadable` for what is no record.
     """
-    value = read_json(path)
-    version = RECORD_VERSION if value is None else value.get("version")
+    try:
+        value: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, "{}: {}".format(type(error).__name__, error)) from error
+    if not isinstance(value, dict):
+        raise unreadable(path, "no JSON object")
+    record: Dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+    version = record.get("version")
     if not isinstance(version, int) or abs(version - RECORD_VERSION) > 1:
         raise RecordError(
             "{}: version {!r} isn't understood, only those up to one from {}: run the agent "
             "that wrote it".format(path, version, RECORD_VERSION)
         )
-    return value
+    return record
+
+
+def unreadable(path: Path, seen: str) -> Unreadable:
+    """For `path`; `seen` is what is wrong with it."""
+    return Unreadable(
+        "{}: a record that can't be read is never taken for absent: {}. Make it readable, or see "
+        "that no process of it lives and remove it".format(path, seen)
+    )

@@ -10,21 +10,34 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
+from samza_dagster.agent.boot import of_an_earlier_boot
 from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
-from samza_dagster.agent.files import read_json, read_record, write_json, write_text
+from samza_dagster.agent.files import (
+    Unreadable,
+    read_json,
+    read_record,
+    unreadable,
+    write_json,
+    write_text,
+)
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.agent.protocol import Launch
+
+LOG = logging.getLogger("samza_dagster.agent")
 
 LAUNCHING = "launching"  # its warden starts, or the agent doesn't know yet
 RUNNING = "running"
 STOPPING = "stopping"
 DEAD = "dead"  # its process was seen dead, with its whole group
 FAILED = "failed"  # no process of it exists, nor will one
+
+_MARKS = ("released", "checked_in", "stop_asked", "parked", "sequence")
 
 
 class Incarnation:
@@ -94,8 +107,7 @@ class Incarnation:
         }
         found = cls(directory, spec)
         if parked is not None:
-            found.parked = True
-            found.mark()
+            found.mark(parked=True)
         write_json(directory / "spec.json", spec)
         return found
 
@@ -103,19 +115,20 @@ class Incarnation:
     def load(cls, directory: Path) -> Optional[Incarnation]:
         """Reads a record back; None for a directory whose record was never finished.
 
-        Raises `RecordError` for one of another version than this agent understands.
+        Raises `RecordError` for one of another version than this agent understands, as
+        `Unreadable` for what can't be read at all.
         """
         spec = read_record(directory / "spec.json")
         if spec is None:
             return None
         found = cls(directory, spec)
         marks = read_record(directory / "marks.json") or {}
-        read_record(directory / "warden.json")  # read later, and again: here its version alone
         found.released = bool(marks.get("released"))
         found.checked_in = bool(marks.get("checked_in"))
         found.stop_asked = bool(marks.get("stop_asked"))
         found.parked = bool(marks.get("parked"))
         found.sequence = int(marks.get("sequence", found.sequence))
+        _processes(directory / "warden.json")  # taken hold of later: here that it can be read
         return found
 
     @property
@@ -126,38 +139,34 @@ class Incarnation:
     def claim(self, job_model_json: str, sequence: int) -> None:
         """Its start has come: from this record on it is started, in the order of starts."""
         write_text(self.directory / "job_model.json", job_model_json)
-        self.sequence, self.parked, self.stale_at = sequence, False, None
-        self.mark()
+        self.mark(sequence=sequence, parked=False)
+        self.stale_at = None
 
-    def mark(self) -> None:
-        """Records what happened to it, before anybody outside can see that it did."""
-        write_json(
-            self.directory / "marks.json",
-            {
-                "version": 1,
-                "released": self.released,
-                "checked_in": self.checked_in,
-                "stop_asked": self.stop_asked,
-                "parked": self.parked,
-                "sequence": self.sequence,
-            },
-        )
+    def mark(self, **changed: Any) -> None:
+        """Records what happened to it, before anybody, we ourselves included, can see that it did.
+
+        Raises `OSError` when that can't be written: then it hasn't happened.
+        """
+        marks = {name: changed.get(name, getattr(self, name)) for name in _MARKS}
+        write_json(self.directory / "marks.json", {"version": 1, **marks})
+        for name, value in changed.items():
+            setattr(self, name, value)
 
     def job_model_json(self) -> str:
         """The JobModel that is served to it alone."""
         return (self.directory / "job_model.json").read_text(encoding="utf-8")
 
     def read_processes(self) -> bool:
-        """Takes hold of warden and container once `warden.json` names them."""
+        """Takes hold of warden and container once `warden.json` names them.
+
+        Raises `Unreadable` for one that names nobody: what it ran may live.
+        """
         if self.container is not None:
             return True
-        written = read_json(self.directory / "warden.json")
-        if written is None:
+        named = _processes(self.directory / "warden.json")
+        if named is None:
             return False
-        warden = ProcessName.from_json(written.get("warden"))
-        container = ProcessName.from_json(written.get("container"))
-        if warden is None or container is None:
-            return False
+        warden, container = named
         if self.warden is None:
             self.warden = ProcessHandle(warden)
         self.container = ProcessHandle(container)
@@ -224,6 +233,40 @@ class Incarnation:
             "why": self.why,
             "stop_failed": self.stop_failed,
         }
+
+
+def load_all(directory: Path) -> List[Incarnation]:
+    """Every record below an agent's directory, by name.
+
+    Those that were never finished are removed, since nothing was started, and those that can't
+    be read if they are of an earlier boot, since nothing of them lives. Else raises `RecordError`.
+    """
+    found: List[Incarnation] = []
+    root = directory / "incarnations"
+    for each in sorted(d for d in root.iterdir() if d.is_dir()) if root.is_dir() else ():
+        loaded = None
+        try:
+            loaded = Incarnation.load(each)
+        except Unreadable as error:
+            if not of_an_earlier_boot(directory):
+                raise
+            LOG.warning("removed, nothing of an earlier boot lives: %s", error)
+        if loaded is None:
+            shutil.rmtree(str(each), ignore_errors=True)
+        else:
+            found.append(loaded)
+    return found
+
+
+def _processes(path: Path) -> Optional[Tuple[ProcessName, ProcessName]]:
+    written = read_record(path)
+    if written is None:
+        return None
+    warden = ProcessName.from_json(written.get("warden"))
+    container = ProcessName.from_json(written.get("container"))
+    if warden is None or container is None:
+        raise unreadable(path, "it names no warden with its container")
+    return warden, container
 
 
 def overlaps(one: FrozenSet[str], other: FrozenSet[str]) -> Optional[str]:

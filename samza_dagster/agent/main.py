@@ -3,7 +3,8 @@
 Started as `python -I agent.pyz`, the one file of `samza-dagster agent build`, or from a
 package tree as `python -I <path>/agent/main.py`.
 
-Exit codes: 0 done, 1 something lives on, another agent runs, or a record isn't understood, 2 bad usage.
+Exit codes: 0 done, 1 something lives on, another agent runs, a record isn't understood, or a
+thread has died, 2 bad usage.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if __name__ == "__main__":
     _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
-from samza_dagster.agent.agent import AlreadyRunning, Settings, run
+from samza_dagster.agent.agent import AlreadyRunning, Settings, ThreadDied, run
 from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.program import Replaced, archive
@@ -105,6 +106,9 @@ def _main(arguments: List[str]) -> int:
         )
     except AlreadyRunning:
         print("agent: another agent has {}".format(directory), file=sys.stderr)
+        return 1
+    except ThreadDied as error:
+        print("agent: its thread {} has died, start it again".format(error), file=sys.stderr)
         return 1
     except Replaced as error:
         print("agent: replaced while it started, start it again: {}".format(error), file=sys.stderr)

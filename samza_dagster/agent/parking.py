@@ -91,10 +91,12 @@ class ParkingLot:
 
 
 def discard(found: Incarnation, now: float, why: str) -> None:
-    """It has nothing to flush: SIGKILL at once, and again at each look until it is dead."""
+    """It has nothing to flush: SIGKILL at once, and again at each look until it is dead.
+
+    Raises `OSError` when that can't be recorded; it is killed nevertheless.
+    """
     LOG.info("%s, parked, is killed: %s", found.execution_id, why)
     found.stop_asked, found.stale_at = True, None
-    found.mark()
     if found.read_processes():
         assert found.warden is not None  # read together
         assert found.container is not None
@@ -102,6 +104,7 @@ def discard(found: Incarnation, now: float, why: str) -> None:
     elif found.warden is not None:
         found.warden.send(15)  # it may be about to fork, and knows best
     found.kill_at = now + LOOK_AGAIN_S
+    found.mark()
 
 
 def kill_now(found: Incarnation) -> bool:

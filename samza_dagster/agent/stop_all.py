@@ -5,6 +5,7 @@ Works from the records alone, so also on what a killed sandbox left behind.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import signal
 import time
@@ -13,11 +14,14 @@ from typing import Any, Dict, List
 
 from samza_dagster.agent import agent, procfs
 from samza_dagster.agent.ending import HOW_STOPPED
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import Incarnation, load_all
 
 
 def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
-    """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids."""
+    """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids.
+
+    Raises `RecordError` for a record that isn't understood.
+    """
     found_agent = agent.running(directory)
     stopped: List[Dict[str, Any]] = []
     alive: List[Dict[str, Any]] = []
@@ -29,9 +33,7 @@ def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
             handle.send(signal.SIGKILL)
         dead = _wait(handle, agent_grace_s)
         (stopped if dead else alive).append({"agent": str(directory), "pid": found_agent.pid})
-    root = directory / "incarnations"
-    records = [Incarnation.load(d) for d in sorted(root.iterdir())] if root.is_dir() else []
-    live = [r for r in records if r is not None and _take(r)]
+    live = [record for record in load_all(directory) if _take(record)]
     for record in live:
         if record.warden is not None:
             record.warden.send(signal.SIGTERM)
@@ -75,7 +77,8 @@ def _end(record: Incarnation) -> bool:
         and not procfs.group_of(record.container.name, session)
     )
     if gone and record.read_end() is None:
-        record.write_end(HOW_STOPPED, "")
+        with contextlib.suppress(OSError):  # it is dead all the same
+            record.write_end(HOW_STOPPED, "")
     return gone
 
 

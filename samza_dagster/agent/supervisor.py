@@ -6,18 +6,18 @@ threads. All share one lock, and `changed` is notified whenever a report would d
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import shutil
 import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional
 
+from samza_dagster.agent import boot, parking, procfs, vigil
 from samza_dagster.agent import incarnation as inc
-from samza_dagster.agent import parking, procfs, vigil
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
-from samza_dagster.agent.files import read_json, read_record, write_json
+from samza_dagster.agent.files import Unreadable, read_json, read_record, write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place, spawn_warden
 from samza_dagster.agent.lease import Grant, Now, longer, read_clocks
@@ -35,6 +35,15 @@ class Outcome(NamedTuple):
 
     ok: bool
     why: str = ""
+
+
+@contextlib.contextmanager
+def _looked_at_again(found: Incarnation) -> Generator[None, None, None]:
+    """What the disk or the kernel refuses with one leaves the others alone."""
+    try:
+        yield
+    except OSError as error:
+        LOG.warning("%s is looked at again later: %s", found.execution_id, error)
 
 
 class Supervisor:
@@ -80,20 +89,17 @@ class Supervisor:
     # Records of an earlier agent
 
     def adopt(self) -> None:
-        """Takes up what is on disk: the lease, the reservations, every incarnation."""
+        """Takes up what is on disk: the lease, the reservations, every incarnation.
+
+        Raises `RecordError` for a record that isn't understood.
+        """
         with self.changed:
             self.grant = Grant.from_json(read_json(self.grant_file), self.boot_id)
-            listed = read_record(self.directory / "reservations.json")
+            listed = self._reservations()
             # Those of another boot were for processes that are gone, or never came.
             if listed is not None and listed.get("boot_id", self.boot_id) == self.boot_id:
                 self.ledger = self.ledger.with_held(listed["held"])
-            root = self.directory / "incarnations"
-            root.mkdir(parents=True, exist_ok=True)
-            for directory in sorted(root.iterdir()):
-                found = Incarnation.load(directory)
-                if found is None:  # its record was never finished, so nothing was started
-                    shutil.rmtree(str(directory), ignore_errors=True)
-                    continue
+            for found in inc.load_all(self.directory):
                 if found.parked:
                     self._adopt_parked(found)
                     continue
@@ -102,10 +108,16 @@ class Supervisor:
                     self._stop(found)
                 self._look(found)
                 LOG.info("adopted %s: %s, pid %s", found.execution_id, found.state, found.pid)
-            for reservation in self.ledger.held:
-                used_by = reservation.execution_id
-                if used_by is not None and used_by not in self.incarnations:
-                    self._set_ledger(self.ledger.bury(used_by))
+            self._free_what_the_dead_used()
+            boot.remember(self.directory)
+
+    def _reservations(self) -> Optional[Dict[str, Any]]:
+        try:
+            return read_record(self.directory / "reservations.json")
+        except Unreadable:
+            if not boot.of_an_earlier_boot(self.directory):
+                raise
+            return None
 
     # Commands
 
@@ -152,11 +164,11 @@ class Supervisor:
                 if not parking.kill_now(other):
                     return Outcome(False, "what was parked as {} lives on".format(execution_id))
                 self.lot.take(execution_id)
+            self._set_ledger(self.ledger.use(request_id, execution_id))
             if parked is not None:
-                parked.claim(launch.job_model_json, self._next_sequence())
+                self._claim(parked, launch.job_model_json)
             started = self._create(launch) if parked is None else self.lot.take(execution_id)
             self.incarnations[execution_id] = started
-            self._set_ledger(self.ledger.use(request_id, execution_id))
             if parked is None:
                 self._spawn(started)
             self._tell()
@@ -173,11 +185,12 @@ class Supervisor:
                 return Outcome(
                     False, "unknown: no record of {} on {}".format(execution_id, self.host)
                 )
-            if found.is_live and not found.stop_asked:
-                found.stop_asked = True
-                found.mark()
-                self._stop(found)
-                self._tell()
+            if found.is_live:
+                if not found.stop_asked:
+                    found.stop_asked = True
+                    self._stop(found)
+                    self._tell()
+                found.mark()  # for the next agent; what can't be written must not keep it alive
             return Outcome(True)
 
     def forget(self, execution_id: str) -> Outcome:
@@ -197,14 +210,16 @@ class Supervisor:
         """Takes a grant and passes it to the wardens, unless the one in hand ends later.
 
         What lived through the end of the one in hand is killed, by its warden or by us.
+        Raises `OSError`, with the one in hand as it was, when it can't be passed on.
         """
         with self.changed:
             chosen = longer(self.grant, grant, self._clocks())
             if chosen is self.grant:
                 return
-            held, self.grant = self.grant, chosen.after(self.grant)
-            write_json(self.grant_file, self.grant.to_json())
-            if held is not None and not self.grant.follows(held):
+            taken = chosen.after(self.grant)
+            write_json(self.grant_file, taken.to_json())  # first: the wardens know no other
+            held, self.grant = self.grant, taken
+            if held is not None and not taken.follows(held):
                 for found in self._live():
                     if found.container is not None and found.kill_at is None:
                         found.kill_at = self._monotonic() + WARDEN_MARGIN_S
@@ -233,8 +248,7 @@ class Supervisor:
     def release_job_model(self, found: Incarnation) -> str:
         """From here on it owns its tasks: recorded before a byte is sent."""
         if not found.released:
-            found.released = True
-            found.mark()
+            found.mark(released=True)
             self._tell()
         return found.job_model_json()
 
@@ -245,9 +259,12 @@ class Supervisor:
             if found is None or not found.is_live:
                 return False
             if found.released and not found.checked_in:
-                found.checked_in = True
-                found.mark()
-                self._tell()
+                try:
+                    found.mark(checked_in=True)
+                except OSError as error:  # it works, and is checked in by its next heartbeat
+                    LOG.warning("%s can't be recorded as checked in: %s", execution_id, error)
+                else:
+                    self._tell()
             return True
 
     def processor_hosts(self) -> Dict[str, str]:
@@ -276,7 +293,9 @@ class Supervisor:
                 for found in self._live():
                     self._look(found)
                 for found in self.lot.stale(self._monotonic()):
-                    self._discard(found, "its start hasn't come")
+                    with _looked_at_again(found):
+                        self._discard(found, "its start hasn't come")
+                self._free_what_the_dead_used()
                 self._wardens = [w for w in self._wardens if w.poll() is None]
                 live = self._live()
                 poller = self._wakeup.prepare(vigil.pidfds(live))
@@ -295,6 +314,10 @@ class Supervisor:
         return None if self.grant is None else self.grant.remaining_s(self._clocks())
 
     def _look(self, found: Incarnation) -> None:
+        with _looked_at_again(found):
+            self._take_finding(found)
+
+    def _take_finding(self, found: Incarnation) -> None:
         left, now = self._lease_left_s(), self._monotonic()
         finding = examine(found, boot_id=self.boot_id, lease_left_s=left, now=now)
         if finding is None:
@@ -312,10 +335,26 @@ class Supervisor:
             if found.parked:
                 self.lot.take(found.execution_id).forget()
             else:
-                self._set_ledger(self.ledger.bury(found.execution_id))
+                self._free(self.ledger.bury(found.execution_id))
         self._tell()
         if found.is_live:
             self._look(found)  # one finding may hide the next
+
+    def _free_what_the_dead_used(self) -> None:
+        """And starts that came to nothing. What can't be recorded is freed by a later look."""
+        ledger = self.ledger
+        for reservation in self.ledger.held:
+            user = reservation.execution_id
+            found = None if user is None else self.incarnations.get(user)
+            if user is not None and (found is None or not found.is_live):
+                ledger = ledger.bury(user)
+        self._free(ledger)
+
+    def _free(self, ledger: Ledger) -> None:
+        try:
+            self._set_ledger(ledger)
+        except OSError as error:
+            LOG.warning("what the dead used can't be freed on record, later again: %s", error)
 
     def _next_sequence(self) -> int:
         return 1 + max((i.sequence for i in self.incarnations.values()), default=0)
@@ -343,6 +382,13 @@ class Supervisor:
         self.lot.parked[execution_id] = created
         self._spawn(created)
 
+    def _claim(self, parked: Incarnation, job_model_json: str) -> None:
+        try:
+            parked.claim(job_model_json, self._next_sequence())
+        except OSError:
+            self._discard(parked, "its start can't be recorded")
+            raise
+
     def _adopt_parked(self, found: Incarnation) -> None:
         self.lot.parked[found.execution_id] = found
         found.stale_at = self._monotonic() + self._parked_s
@@ -353,9 +399,11 @@ class Supervisor:
         LOG.info("adopted %s, parked: %s, pid %s", found.execution_id, found.state, found.pid)
 
     def _discard(self, found: Incarnation, why: str) -> None:
-        parking.discard(found, self._monotonic(), why)
-        self._tell()
-        self.wake()
+        try:
+            parking.discard(found, self._monotonic(), why)
+        finally:
+            self._tell()
+            self.wake()
 
     def _stop(self, found: Incarnation) -> None:
         if found.state == inc.RUNNING:
@@ -384,11 +432,11 @@ class Supervisor:
 
     def _set_ledger(self, ledger: Ledger) -> None:
         if ledger != self.ledger:
-            self.ledger = ledger
             write_json(
                 self.directory / "reservations.json",
                 {"version": 1, "boot_id": self.boot_id, "held": ledger.to_json()},
             )
+            self.ledger = ledger
             self._tell()
 
     def _tell(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from samza_dagster.agent import main as agent_main
 from samza_dagster.cluster import ContainerLaunch, HostResources, LocalCluster, ObservedContainer
+from tests.rig import waiting
 from tests.rig.pace import PACE, workers
 
 STUB = Path(__file__).with_name("stub_container.py")
@@ -26,20 +27,14 @@ DEADLINE_S = 15.0
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T], what: str, within_s: float = DEADLINE_S) -> T:
-    """The first truthy value; fails, naming `what`, when there is none in time.
+def until(what: str, condition: Callable[[], T | None], *, seconds: float = DEADLINE_S) -> T:
+    """Looks often: leases are judged to a tenth of a second."""
+    return waiting.until(what, condition, seconds=seconds, every=0.01)
 
-    `within_s` is for a machine as fast as the reference.
-    """
-    within_s *= PACE
-    deadline = time.monotonic() + within_s
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s} s: {what}; last seen {seen!r}")
-        time.sleep(0.01)
+
+def lease_asked_s(agent: Agent) -> float:
+    """When the agent asked for its grant, by CLOCK_BOOTTIME."""
+    return json.loads((agent.directory / "grant.json").read_text())["asked_boottime_s"]
 
 
 def lease_end_s(agent: Agent) -> float:
@@ -89,7 +84,7 @@ class Recorder:
             return self.named(name, first)
 
         try:
-            return eventually(seen, f"{name}({first})", within_s)[0]
+            return until(f"{name}({first})", seen, seconds=within_s)[0]
         except AssertionError as error:
             raise AssertionError(f"{error}; calls: {self.calls}") from None
 
@@ -172,11 +167,13 @@ class Rig:
         lease_s: float = 30.0,
         host_timeout_s: float | None = None,
         url_file: Path | None = None,
+        granted_s: float | None = None,
     ) -> tuple[LocalCluster, Recorder]:
         cluster = LocalCluster(
             token=TOKEN,
             epoch=epoch,
             lease_s=lease_s,
+            granted_s=granted_s,
             host_timeout_s=host_timeout_s,
             url_file=url_file or self.root / "url",
         )
@@ -292,11 +289,12 @@ __all__ = [
     "Rig",
     "Waiting",
     "boottime_s",
-    "eventually",
     "launch",
+    "lease_asked_s",
     "lease_end_s",
     "lives",
     "rig",
     "side_by_side",
     "start",
+    "until",
 ]

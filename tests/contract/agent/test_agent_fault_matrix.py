@@ -20,12 +20,12 @@ from tests.contract.agent.rig import (
     Recorder,
     Rig,
     boottime_s,
-    eventually,
     launch,
     lease_end_s,
     lives,
     rig,
     start,
+    until,
 )
 from tests.rig.pace import PACE, workers
 
@@ -74,9 +74,7 @@ class Host(NamedTuple):
 
     def works_again(self) -> None:
         """It gets a lease and runs what it is given."""
-        eventually(
-            lambda: lease_end_s(self.agent) > boottime_s() + LEASE_S / 3, "it has a lease again"
-        )
+        until("it has a lease again", lambda: lease_end_s(self.agent) > boottime_s() + LEASE_S / 3)
         name = f"again-{self.name}"
         start(self.cluster, self.seen, self.name, launch(name, processor_id=name))
         self.seen.wait("on_container_checked_in", name)
@@ -96,12 +94,12 @@ def lives_on(host: Host, whom: str, frozen_s: float) -> None:
     """Frozen for so long, then thawed: the same process works on."""
     pids = host.pids(whom)
     host.send(signal.SIGSTOP, pids)
-    until = boottime_s() + frozen_s
-    eventually(lambda: boottime_s() > until, "the time of the freeze")
+    thaws_at = boottime_s() + frozen_s
+    until("the time of the freeze", lambda: boottime_s() > thaws_at)
     assert lives(host.pid)
     host.send(signal.SIGCONT, pids)
     promised = lease_end_s(host.agent)
-    eventually(lambda: boottime_s() > promised, "it outlives the lease that it had")
+    until("it outlives the lease that it had", lambda: boottime_s() > promised)
     assert lives(host.pid)
     assert host.worked()[-1] > promised - AT_ONCE_S * PACE
     assert not host.stopped()
@@ -114,7 +112,7 @@ def frozen_too_long(host: Host, whom: str) -> tuple[list[int], float]:
     host.send(signal.SIGSTOP, pids)
     host.seen.wait("on_host_lost", host.name)
     ended = lease_end_s(host.agent)
-    eventually(lambda: boottime_s() > ended, "the end of the lease")
+    until("the end of the lease", lambda: boottime_s() > ended)
     assert not host.stopped()
     return pids, ended
 
@@ -126,7 +124,7 @@ def told_dead(host: Host) -> None:
 
 def agent_frozen_too_long(host: Host) -> None:
     pids, ended = frozen_too_long(host, "agent")
-    eventually(lambda: not lives(host.pid), "its warden killed it", within_s=AT_ONCE_S)
+    until("its warden killed it", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     assert host.worked()[-1] < ended + AT_ONCE_S * PACE
     host.send(signal.SIGCONT, pids)
     told_dead(host)
@@ -135,7 +133,7 @@ def agent_frozen_too_long(host: Host) -> None:
 def keepers_frozen_too_long(host: Host) -> None:
     pids, _ = frozen_too_long(host, "agent and warden")
     host.send(signal.SIGCONT, pids)
-    eventually(lambda: not lives(host.pid), "it is killed at once", within_s=AT_ONCE_S)
+    until("it is killed at once", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     told_dead(host)
 
 
@@ -143,7 +141,7 @@ def host_frozen_too_long(host: Host) -> None:
     pids, ended = frozen_too_long(host, "host")
     thawed = boottime_s()
     host.send(signal.SIGCONT, pids)
-    eventually(lambda: not lives(host.pid), "it is killed at once", within_s=AT_ONCE_S)
+    until("it is killed at once", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     late = [at for at in host.worked() if at > ended]
     assert not late or late[-1] < thawed + AT_ONCE_S * PACE
     told_dead(host)
@@ -152,7 +150,7 @@ def host_frozen_too_long(host: Host) -> None:
 def host_thaws_keepers_first(host: Host) -> None:
     pids, ended = frozen_too_long(host, "host")
     host.send(signal.SIGCONT, pids[:-1])
-    eventually(lambda: not lives(host.pid), "it is killed as it is", within_s=AT_ONCE_S)
+    until("it is killed as it is", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     assert host.worked()[-1] < ended
     told_dead(host)
 
@@ -161,9 +159,9 @@ def host_thaws_agent_first(host: Host) -> None:
     """The end of a lease isn't undone by a lease that comes before the warden has looked."""
     pids, ended = frozen_too_long(host, "host")
     os.kill(pids[0], signal.SIGCONT)
-    eventually(lambda: lease_end_s(host.agent) > boottime_s() + 1, "the host has a lease again")
+    until("the host has a lease again", lambda: lease_end_s(host.agent) > boottime_s() + 1)
     host.send(signal.SIGCONT, pids[1:-1])
-    eventually(lambda: not lives(host.pid), "it is killed all the same", within_s=AT_ONCE_S)
+    until("it is killed all the same", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     assert host.worked()[-1] < ended
     told_dead(host)
 
@@ -224,7 +222,7 @@ def _run(
     host = Host(name, cluster, seen, agent, pid)
     seen.wait("on_container_checked_in", host.container)
     journal = agent.incarnation(host.container) / "work" / "worked"
-    eventually(lambda: journal.exists() and journal.read_bytes(), "it works")
+    until("it works", lambda: journal.exists() and journal.read_bytes())
     act(host)
 
 

@@ -22,12 +22,12 @@ from tests.contract.agent.rig import (
     Recorder,
     Rig,
     Waiting,
-    eventually,
     launch,
     lease_end_s,
     lives,
     side_by_side,
     start,
+    until,
 )
 from tests.rig.pace import PACE
 
@@ -79,13 +79,13 @@ def clock_goes_back(job: Rig) -> None:
     seen.wait("on_container_checked_in", "e1")
     before = lease_end_s(agent)
     python.set_ahead(wall_s=-HOUR_S)
-    eventually(lambda: python.boottime_s() > before, "it is renewed under the new time")
+    until("it is renewed under the new time", lambda: python.boottime_s() > before)
     assert lives(pid)
     agent.kill_9()
     ends = lease_end_s(agent)
-    eventually(lambda: python.boottime_s() > ends - 0.3, "nearly the end of its last lease")
+    until("nearly the end of its last lease", lambda: python.boottime_s() > ends - 0.3)
     assert lives(pid)
-    eventually(lambda: not lives(pid), "its lease isn't an hour longer", within_s=AT_ONCE_S)
+    until("its lease isn't an hour longer", lambda: not lives(pid), seconds=AT_ONCE_S)
 
 
 # Records
@@ -99,7 +99,7 @@ def kill_host(agent: Agent, execution_id: str, pid: int) -> None:
     warden = agent.warden_pid(execution_id)
     agent.kill_9()
     os.kill(warden, signal.SIGKILL)
-    eventually(lambda: not lives(pid) and not lives(warden), "all of it is dead")
+    until("all of it is dead", lambda: not lives(pid) and not lives(warden))
 
 
 def numbers_are_given_again(job: Rig) -> None:
@@ -157,7 +157,7 @@ def agent_is_replaced_by_another_version(job: Rig) -> None:
         rewrite(spec, version=version, something_new={"a": 1})
         agent.restart()
         if understood:
-            eventually(lambda: len(seen.named("on_host_told")) == 2, "it is registered again")
+            until("it is registered again", lambda: len(seen.named("on_host_told")) == 2)
         else:
             assert agent.process.wait(timeout=10 * PACE) == 1
             assert f"{spec}: version 3 isn't understood" in agent.log()
@@ -259,4 +259,4 @@ def test_a_container_that_does_not_die_is_told_and_keeps_its_resource(job: Rig) 
         assert cluster.hosts()[0].free_memory_mb == 900
         assert agent.log().count("killing its group") == 1
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", 137)
-    eventually(lambda: cluster.hosts()[0].free_memory_mb == 1000, "its resource is given back")
+    until("its resource is given back", lambda: cluster.hosts()[0].free_memory_mb == 1000)

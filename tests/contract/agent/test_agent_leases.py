@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.agent.rig import eventually, launch, lease_end_s, lives, rig, start
+from tests.contract.agent.rig import (
+    boottime_s,
+    launch,
+    lease_asked_s,
+    lease_end_s,
+    lives,
+    rig,
+    start,
+    until,
+)
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
@@ -30,17 +39,20 @@ def test_a_lost_host_keeps_its_lease_and_gets_no_longer_one_before_it_is_admitte
         agent.process.send_signal(signal.SIGSTOP)
         host, granted_ago_s = seen.wait("on_host_lost")
         assert host == "host-1"
-        assert 0.5 < granted_ago_s < 15
+        # Never longer ago than the agent's own grant, or what runs there is replaced too early;
+        # by the polls that it didn't read less.
+        age_s = boottime_s() - lease_asked_s(agent)
+        assert age_s - 1.0 * PACE < granted_ago_s <= age_s
         assert lives(pid)
         promised = lease_end_s(agent)
         agent.process.send_signal(signal.SIGCONT)
-        eventually(lambda: len(seen.named("on_host_told")) == 2, "it registers again")
+        until("it registers again", lambda: len(seen.named("on_host_told")) == 2)
         again = time.monotonic() + 1.5
-        eventually(lambda: time.monotonic() > again, "some polls later")
+        until("some polls later", lambda: time.monotonic() > again)
         # The grant's own beginning is up to a poll before its reply.
         assert lease_end_s(agent) <= promised + 0.5 * PACE
         cluster.admit_host("host-1")
-        eventually(lambda: lease_end_s(agent) > promised + 1, "a whole lease")
+        until("a whole lease", lambda: lease_end_s(agent) > promised + 1)
         assert lives(pid)
 
 
@@ -56,4 +68,5 @@ def test_a_coordinator_that_doesnt_answer_any_more_is_left_for_the_one_that_the_
             _, newer = job.cluster(epoch=2)
             asked_at = time.monotonic()
             newer.wait("on_host_told", within_s=13)
-            assert time.monotonic() - asked_at < 10
+            # A machine may be slow, but not so long that the silent one was given up by itself.
+            assert time.monotonic() - asked_at < min(10.0 * PACE, 14.5)

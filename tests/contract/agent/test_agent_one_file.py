@@ -15,7 +15,7 @@ import samza_dagster
 from samza_dagster.cli import agent_archive
 from samza_dagster.version import __version__
 from tests.contract.agent.pythons import tried
-from tests.contract.agent.rig import PACKAGED, Agent, Rig, eventually, launch, lives, start
+from tests.contract.agent.rig import PACKAGED, Agent, Rig, launch, lives, start, until
 
 pytestmark = pytest.mark.contract
 
@@ -89,9 +89,7 @@ def test_a_newer_file_takes_over_what_the_older_one_started(
     assert {e: (c.state, c.pid, c.checked_in) for e, c in observed.items()} == {
         e: ("running", pid, True) for e, pid in pids.items()
     }
-    eventually(
-        lambda: written(agent, "agent.json")["program"] == NEWER, "the newer agent is on record"
-    )
+    until("the newer agent is on record", lambda: written(agent, "agent.json")["program"] == NEWER)
     assert {e: run_by(agent, e) for e in pids} == wardens
 
     pids["e3"] = start(cluster, seen, "host-1", launch("e3", processor_id="1"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.cluster import ContainerLaunch, LocalCluster, resource_requests
-from tests.contract.agent.rig import Agent, Rig, eventually, launch, lives, start
+from tests.contract.agent.rig import Agent, Rig, launch, lives, start, until
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
@@ -33,7 +33,7 @@ def reserve(
         excluded_hosts=(),
         memory_mb=memory_mb,
         cores=1,
-        expires_in_s=20,
+        expires_in_s=20 * PACE,
         launch=replace(wanted, job_model_json=""),
         ahead=ahead,
     )
@@ -51,7 +51,7 @@ def parked_pid(agent: Agent, execution_id: str) -> int:
         except OSError:
             return 0
 
-    return eventually(look, f"{execution_id} is parked")
+    return until(f"{execution_id} is parked", look)
 
 
 def is_gone(agent: Agent, execution_id: str, pid: int) -> bool:
@@ -62,7 +62,7 @@ def is_gone(agent: Agent, execution_id: str, pid: int) -> bool:
 def served(agent: Agent, execution_id: str) -> str:
     """The JobModel that the container read."""
     path = agent.incarnation(execution_id) / "work" / "job_model.json"
-    return eventually(lambda: path.exists() and path.read_text(), "it has read its JobModel")
+    return until("it has read its JobModel", lambda: path.read_text() if path.exists() else "")
 
 
 def test_the_start_only_opens_the_gate(job: Rig) -> None:
@@ -85,11 +85,12 @@ def test_the_start_only_opens_the_gate(job: Rig) -> None:
 
 def test_who_has_no_time_is_told_at_once(job: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that is down: its resource is held, its process comes meanwhile."""
-    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 2.0 * PACE)
+    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 20.0 * PACE)
     cluster, seen = job.cluster()
     job.agent("host-1")
     slow = launch("e1", command=("sleep", "600"))
     seen.wait("on_resource_allocated", reserve(cluster, slow, ahead=False), within_s=5)
+    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 2.0 * PACE)
     other = reserve(cluster, launch("e2", command=("sleep", "600")))
     with pytest.raises(AssertionError):
         seen.wait("on_resource_allocated", other, within_s=1)
@@ -102,7 +103,7 @@ def test_one_that_dies_while_it_waits_holds_nobody_up(job: Rig) -> None:
     agent = job.agent("host-1")
     request_id = reserve(cluster, launch("e1", "crash"))
     seen.wait("on_resource_allocated", request_id, within_s=5)
-    eventually(lambda: not agent.incarnation("e1").exists(), "its record is gone")
+    until("its record is gone", lambda: not agent.incarnation("e1").exists())
     assert not seen.named("on_container_stopped")
     cluster.start_container(request_id, "host-1", launch("e1", "crash"))
     assert seen.wait("on_container_stopped", "e1")[2] == 7
@@ -117,7 +118,7 @@ def test_what_is_given_back_is_killed(job: Rig) -> None:
         pid = parked_pid(agent, "e1")
         seen.wait("on_resource_allocated", request_id)
         cluster.release_resource(request_id)
-        eventually(lambda pid=pid: is_gone(agent, "e1", pid), "it is gone", within_s=3)
+        until("it is gone", lambda pid=pid: is_gone(agent, "e1", pid), seconds=3)
         seen.calls.clear()
     start(cluster, seen, "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")
@@ -131,7 +132,7 @@ def test_a_stop_of_what_was_never_started_finds_nothing_and_kills_it(job: Rig) -
     pid = parked_pid(agent, "e1")
     cluster.stop_container("e1", "host-1")
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", None)
-    eventually(lambda: is_gone(agent, "e1", pid), "it is gone")
+    until("it is gone", lambda: is_gone(agent, "e1", pid))
 
 
 @pytest.mark.parametrize("what", ["environment", "stores", "files"])
@@ -218,10 +219,10 @@ def test_an_agent_that_is_killed_leaves_one_or_none(job: Rig) -> None:
     broken = parked_pid(agent, "e2")
     seen.wait("on_resource_allocated", dies)
     agent.kill_9()
-    eventually(lambda: not lives(broken), "it lost the connection that it waited on")
+    until("it lost the connection that it waited on", lambda: not lives(broken))
     assert lives(pid)
     agent.restart()
-    eventually(lambda: is_gone(agent, "e2", broken), "its record is gone")
+    until("its record is gone", lambda: is_gone(agent, "e2", broken))
     cluster.start_container(request_id, "host-1", wanted)
     assert seen.wait("on_container_launched", "e1") == ("e1", "host-1", pid)
     cluster.start_container(dies, "host-1", launch("e2", processor_id="1"))
@@ -239,7 +240,7 @@ def test_the_release_that_an_agent_missed_is_made_good(job: Rig) -> None:
     agent.kill_9()
     (agent.directory / "reservations.json").write_text('{"version": 1, "held": []}')
     agent.restart()
-    eventually(lambda: is_gone(agent, "e1", pid), "it is gone")
+    until("it is gone", lambda: is_gone(agent, "e1", pid))
 
 
 def test_it_ends_with_the_lease_and_with_stop_all(job: Rig) -> None:
@@ -249,7 +250,7 @@ def test_it_ends_with_the_lease_and_with_stop_all(job: Rig) -> None:
     seen.wait("on_resource_allocated", reserve(cluster, launch("e1")))
     pid = parked_pid(agent, "e1")
     cluster.close()
-    eventually(lambda: is_gone(agent, "e1", pid), "its lease is over", within_s=8)
+    until("its lease is over", lambda: is_gone(agent, "e1", pid), seconds=8)
     later, seen = job.cluster(epoch=2)
     seen.wait("on_host_registered")
     seen.wait("on_resource_allocated", reserve(later, launch("e2")))
@@ -283,7 +284,7 @@ def test_one_whose_start_does_not_come_is_killed(tmp_path: Path) -> None:
         request_id = reserve(cluster, launch("e1"))
         seen.wait("on_resource_allocated", request_id)
         pid = parked_pid(agent, "e1")
-        eventually(lambda: is_gone(agent, "e1", pid), "it is gone")
+        until("it is gone", lambda: is_gone(agent, "e1", pid))
         cluster.start_container(request_id, "host-1", launch("e1"))
         assert seen.wait("on_container_launched", "e1")[2] != pid
         seen.wait("on_container_checked_in", "e1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.agent.rig import Rig, eventually, launch, lives, start
+from tests.contract.agent.rig import Rig, launch, lives, start, until
 
 pytestmark = pytest.mark.contract
 
@@ -32,7 +32,7 @@ def test_a_request_that_expires_names_each_host_and_what_was_seen(job: Rig) -> N
     job.agent("host-1", memory_mb=100, cores=2)
     job.agent("host-2", memory_mb=900, cores=2)
     seen.wait("on_host_registered")
-    eventually(lambda: len(cluster.hosts()) == 2, "both hosts")
+    until("both hosts", lambda: len(cluster.hosts()) == 2)
     cluster.request_resource(
         "r1", host=None, excluded_hosts=("host-2",), memory_mb=256, cores=1, expires_in_s=0.3
     )
@@ -51,7 +51,7 @@ def test_any_host_is_the_freest_one_and_a_release_gives_it_back(job: Rig) -> Non
     cluster, seen = job.cluster()
     job.agent("host-1", memory_mb=500)
     job.agent("host-2", memory_mb=600)
-    eventually(lambda: len(cluster.hosts()) == 2, "both hosts")
+    until("both hosts", lambda: len(cluster.hosts()) == 2)
     for request_id in ("r1", "r2", "r3"):
         cluster.request_resource(
             request_id, host=None, excluded_hosts=(), memory_mb=200, cores=1, expires_in_s=10
@@ -66,15 +66,11 @@ def test_any_host_is_the_freest_one_and_a_release_gives_it_back(job: Rig) -> Non
     cluster.request_resource(
         "r1", host=None, excluded_hosts=(), memory_mb=200, cores=1, expires_in_s=10
     )
-    eventually(
-        lambda: len(seen.named("on_resource_allocated", "r1")) == 2, "told again, not held twice"
-    )
+    until("told again, not held twice", lambda: len(seen.named("on_resource_allocated", "r1")) == 2)
     for request_id in ("r1", "r2", "r3"):
         cluster.release_resource(request_id)
     cluster.release_resource("never-asked")
-    eventually(
-        lambda: [h.free_memory_mb for h in cluster.hosts()] == [500, 600], "all is free again"
-    )
+    until("all is free again", lambda: [h.free_memory_mb for h in cluster.hosts()] == [500, 600])
 
 
 def test_a_restart_in_place_holds_both_resources_for_a_while(job: Rig) -> None:
@@ -87,9 +83,9 @@ def test_a_restart_in_place_holds_both_resources_for_a_while(job: Rig) -> None:
     )
     seen.wait("on_resource_allocated", "r-e2")
     assert lives(pid)
-    eventually(lambda: cluster.hosts()[0].free_memory_mb == 0, "both are held")
+    until("both are held", lambda: cluster.hosts()[0].free_memory_mb == 0)
     cluster.stop_container("e1", "host-1")
     seen.wait("on_container_stopped", "e1")
     cluster.start_container("r-e2", "host-1", launch("e2"))
     seen.wait("on_container_checked_in", "e2")
-    eventually(lambda: cluster.hosts()[0].free_memory_mb == 200, "one is left")
+    until("one is left", lambda: cluster.hosts()[0].free_memory_mb == 200)
