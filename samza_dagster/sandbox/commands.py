@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
@@ -120,6 +120,8 @@ def _down(end: Callable[[], int], tell: Callable[[str], None]) -> None:
 def down(name: str, every: bool, as_json: bool) -> None:
     """End every process of a sandbox, also of one that was killed.
 
+    With --all, one that can't be ended keeps none of the others up; the exit status is then 1.
+
     \b
     Examples:
       samza-dagster sandbox down --name second
@@ -129,7 +131,22 @@ def down(name: str, every: bool, as_json: bool) -> None:
     from samza_dagster.sandbox.lifecycle import Sandbox
 
     names = [p.parent.name for p in sandboxes_directory().glob("*/sandbox.json")]
-    ended = {each: Sandbox(each).down() for each in (sorted(names) if every else [name])}
+    ended: dict[str, int] = {}
+    failed: dict[str, SamzaDagsterError] = {}
+    for each in sorted(names) if every else [name]:
+        try:
+            ended[each] = Sandbox(each).down()
+        except SamzaDagsterError as error:
+            if not every:
+                raise
+            failed[each] = error
+    if failed:
+        raise ActionFailed(
+            f"end {len(ended) + len(failed)} sandboxes",
+            seen="; ".join(f"{each}: {error}" for each, error in failed.items())
+            + (f" (ended: {', '.join(ended)})" if ended else ""),
+            fix=f"samza-dagster sandbox down --name {next(iter(failed))}, when the cause is gone",
+        )
     facts = {"name": None if every else name, "ended": sum(ended.values()), "by_name": ended}
     click.echo(json.dumps(facts) if as_json else f"ended {facts['ended']} processes")
 
@@ -157,10 +174,13 @@ def status(name: str, env: bool, as_json: bool) -> None:
 
 def _exports(facts: dict[str, Any]) -> str:
     if not facts["bootstrap_servers"]:
+        up = f"samza-dagster sandbox up --name {facts['name']} --detach"
+        remains = f"samza-dagster sandbox down --name {facts['name']}, then {up}"
         raise InvalidInput(
             f"the address of sandbox {facts['name']!r}",
-            seen=f"it is {facts['state']}",
-            fix=f"samza-dagster sandbox up --name {facts['name']} --detach, or another --name",
+            seen=f"it is {facts['state']}"
+            + ("" if facts["state"] == "down" else ", without a broker"),
+            fix=f"{up if facts['state'] == 'down' else remains}; or another --name",
         )
     values = {
         "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": facts["bootstrap_servers"],

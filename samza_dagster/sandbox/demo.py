@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.errors import ActionFailed
+from samza_dagster.errors import ActionFailed, MissingPrerequisite
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -22,11 +22,28 @@ from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo_findings import Findings
 from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.demo_move import PROCESSOR, DemoMove
+from samza_dagster.sandbox.java_check import need_linux
 from samza_dagster.sandbox.judge import Judge, Verdict
 from samza_dagster.sandbox.process import interrupts_deferred
 from samza_dagster.sandbox.progress import Phases, artifact_progress
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def checkout_workspace(root: Path = ROOT) -> Path:
+    """Of the checkout's definitions, which Dagster loads; an installed package has none beside it.
+
+    Raises `MissingPrerequisite`.
+    """
+    workspace = root / "workspace.yaml"
+    for file in (workspace, root / "definitions.py"):
+        if not file.is_file():
+            raise MissingPrerequisite(
+                "the demo's Dagster definitions, which are in a checkout of samza_dagster",
+                seen=f"no {file.name} beside the installed package, in {root}",
+                fix="make demo in a checkout; of an installed package: samza-dagster sandbox up",
+            )
+    return workspace
 
 
 class Demo:
@@ -50,13 +67,18 @@ class Demo:
         return self._phases.seconds
 
     def run(self, options: lifecycle.Options) -> None:
-        """Everything from nothing to the verdict; what it started is running after it."""
+        """Everything from nothing to the verdict; what it started is running after it.
+
+        Raises `MissingPrerequisite`, before anything starts, without a checkout or Linux.
+        """
+        need_linux()
+        workspace = checkout_workspace()
 
         def broker_is_up(servers: str) -> None:
             self._servers = servers
             self._stack = DagsterStack(
                 self._sandbox.dagster_home,
-                ROOT / "workspace.yaml",
+                workspace,
                 env={
                     "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": servers,
                     "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,

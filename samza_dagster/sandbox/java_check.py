@@ -1,4 +1,4 @@
-"""Finds the Java that runs the broker, Samza's containers and Spark.
+"""Finds the Java that runs the broker, Samza's containers and Spark; needs Linux beside it.
 
 `python -m samza_dagster.sandbox.java_check` prints what it found, or what is missing.
 """
@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samza_dagster.errors import MissingPrerequisite
-
-MINIMUM = 17
-"""Kafka 4 and Spark 4 need it."""
+from samza_dagster.java_releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 
 _VERSION = re.compile(r'version "([^"]+)"')
 
@@ -64,8 +62,18 @@ def _version_of(program: Path) -> str:
     return match.group(1) if match else "unknown"
 
 
+def need_linux() -> None:
+    """Raises `MissingPrerequisite` elsewhere than on Linux."""
+    if sys.platform != "linux":
+        raise MissingPrerequisite(
+            "Linux (/proc, pidfd_open, parent-death signals), for the sandbox's processes",
+            seen=f"platform {sys.platform}",
+            fix="a Linux machine, virtual machine or container",
+        )
+
+
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java of release 17 or later: `JAVA_HOME`'s, then the one on `PATH`.
+    """The first Java of release 17 to 22: `JAVA_HOME`'s, then the one on `PATH`.
 
     Raises `MissingPrerequisite` that names every place and version seen.
     """
@@ -77,19 +85,21 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             seen.append(f"no java program in {found_by}{where}")
             continue
         java = Java(program.absolute(), _version_of(program), found_by)
-        if java.feature >= MINIMUM:
+        if is_fit(java.feature):
             return java
-        seen.append(f"Java {java.version} at {program} (by {found_by})")
+        too_new = f": {WHY_NOT_NEWER}" if java.feature > NEWEST else ""
+        seen.append(f"Java {java.version} at {program} (by {found_by}){too_new}")
     raise MissingPrerequisite(
-        f"a JDK of release {MINIMUM} or later",
+        WANTED,
         seen=", ".join(seen),
         fix="install one (Debian: apt-get install openjdk-17-jdk-headless), or point JAVA_HOME at one",
     )
 
 
 def main() -> int:
-    """Prints the Java found; 2 when there is none fit."""
+    """Prints the Java found; 2 when there is none fit, or this isn't Linux."""
     try:
+        need_linux()
         java = find_java()
     except MissingPrerequisite as missing:
         print(f"samza-dagster: {missing}", file=sys.stderr)

@@ -32,7 +32,7 @@ from samza_dagster.sandbox.hosts import (
     host_names,
     stop_hosts,
 )
-from samza_dagster.sandbox.java_check import find_java
+from samza_dagster.sandbox.java_check import find_java, need_linux
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
@@ -40,6 +40,7 @@ from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
 LOAD = "load"
+BROKER = "broker"
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,9 @@ class Sandbox:
         `on_broker` is told the bootstrap servers as soon as they answer and their topics exist.
 
         Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
-        and what the parts raise.
+        `MissingPrerequisite` elsewhere than on Linux, and what the parts raise.
         """
+        need_linux()
         with self.registry.exclusive():
             if self.registry.live():
                 raise Refused(
@@ -153,25 +155,30 @@ class Sandbox:
         return running
 
     def status(self) -> dict[str, Any]:
-        """What is up now; `state` is `down`, `starting`, `up` or `broken` (a part is gone)."""
+        """What is up now; `state` is `down`, `starting`, `up` or `broken` (a part is gone).
+
+        An address is None while nobody answers there.
+        """
         record = self.registry.read()
         facts: dict[str, Any] = {
             "name": self.registry.name,
             "state": "down",
-            "bootstrap_servers": record.get("bootstrap_servers"),
+            "bootstrap_servers": None,
             "zookeeper": None,
             "coordinator_url": None,
             "job": {"name": demo_job.JOB_NAME, "id": demo_job.JOB_ID},
             "deployment_id": None,
             "hosts": {},
             "processors": {},
-            "dagster_url": record.get("dagster_url"),
+            "dagster_url": None,
             "data_dir": str(self.directory),
         }
         live = {each.role for each in self.registry.live()}
         if not live:
             return facts
-        wanted = {"broker", COORDINATOR, LOAD, *(host.role for host in self.hosts)}
+        facts["bootstrap_servers"] = record.get("bootstrap_servers") if BROKER in live else None
+        facts["dagster_url"] = record.get("dagster_url")
+        wanted = {BROKER, COORDINATOR, LOAD, *(host.role for host in self.hosts)}
         facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
         facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
         facts["coordinator_url"] = self.files.coordinator_url() if COORDINATOR in live else None
@@ -279,7 +286,7 @@ class Sandbox:
         process.stop_all(early)
         stop_hosts(hosts)
         killed = process.stop_all(self.registry.live())
-        if not any(record.role == "broker" for record in killed):
+        if not any(record.role == BROKER for record in killed):
             keep_archive(self.directory / "broker")
         for name in ("broker/data", "warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
             shutil.rmtree(self.directory / name, ignore_errors=True)

@@ -13,8 +13,9 @@ import zipfile
 from importlib import resources
 from pathlib import Path
 
+from samza_dagster.java_releases import OLDEST
 from samza_dagster.sandbox.class_archive import keep_file
-from samza_dagster.sandbox.java_check import MINIMUM, Java
+from samza_dagster.sandbox.java_check import Java
 
 MAIN_CLASS = "samza_dagster.WarmStart"
 _SOURCE = "WarmStart.java"
@@ -36,7 +37,7 @@ def warm_start_jar(java: Java, jars: tuple[Path, ...], directory: Path) -> Path 
         (Path(work) / _SOURCE).write_bytes(source)
         classes = Path(work) / "classes"
         command = [
-            str(compiler), "--release", str(MINIMUM), "-Xlint:-options",
+            str(compiler), "--release", str(OLDEST), "-Xlint:-options",
             "-cp", ":".join(map(str, jars)), "-d", str(classes), str(Path(work) / _SOURCE),
         ]  # fmt: skip
         try:

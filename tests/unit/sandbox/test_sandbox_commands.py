@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from samza_dagster.cli.main import cli
-from samza_dagster.errors import Refused
-from samza_dagster.sandbox.lifecycle import Options
+from samza_dagster.errors import ActionFailed, MissingPrerequisite, Refused
+from samza_dagster.sandbox import demo
+from samza_dagster.sandbox.demo import checkout_workspace
+from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
 
 pytestmark = pytest.mark.unit
@@ -73,7 +77,9 @@ def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
     """Quoted; exit 2 and nothing to evaluate when it isn't up."""
     down = run("status", "--env")
     assert (down.exit_code, down.stdout) == (2, "")
-    Registry("default").update(state="up", bootstrap_servers="127.0.0.1:9; x")
+    registry = Registry("default")
+    registry.update(state="up", bootstrap_servers="127.0.0.1:9; x")
+    registry.add(ProcessRecord.of("broker", os.getpid()))
     lines = run("status", "--env").stdout.splitlines()
     values = dict(shlex.split(line)[1].split("=", 1) for line in lines)
     assert values == {
@@ -81,3 +87,63 @@ def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
         "SAMZA_DAGSTER_JOB_NAME": "samza-dagster-demo",
         "SAMZA_DAGSTER_JOB_ID": "1",
     }
+
+
+@pytest.mark.parametrize(
+    ("live", "fix"),
+    [(None, "samza-dagster sandbox up"), ("coordinator", "samza-dagster sandbox down")],
+)
+def test_the_address_of_a_broker_that_is_gone_isnt_exported(live: str | None, fix: str) -> None:
+    """Of a sandbox that was killed, or whose broker was: every command would wait for it in vain."""
+    registry = Registry("default")
+    registry.update(state="up", bootstrap_servers="127.0.0.1:9", dagster_url="http://127.0.0.1:1")
+    if live:
+        registry.add(ProcessRecord.of(live, os.getpid()))
+    facts = json.loads(run("status", "--json").stdout)
+    assert facts["bootstrap_servers"] is None
+    result = run("status", "--env")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"fix:  {fix} --name default" in result.stderr
+
+
+def test_down_all_ends_the_others_when_one_cant_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, with the exit status of a failure."""
+    for name in ("a", "b", "c"):
+        Registry(name).update(state="up")
+    seen: list[str] = []
+
+    def down(self: Sandbox) -> int:
+        seen.append(self.registry.name)
+        if self.registry.name == "a":
+            raise ActionFailed("end it", seen="process 7 lives on")
+        return 2
+
+    monkeypatch.setattr(Sandbox, "down", down)
+    result = run("down", "--all")
+    assert seen == ["a", "b", "c"]
+    assert result.exit_code == 1
+    assert "a: end it; seen: process 7 lives on (ended: b, c)" in result.stderr
+    assert "--name a" in result.stderr
+
+
+def test_a_demo_without_a_checkout_is_refused_before_anything_starts(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of an installed wheel, beside which there are no definitions."""
+    site_packages = tmp_path_factory.mktemp("site-packages")
+    with pytest.raises(MissingPrerequisite, match=r"in a checkout.*no workspace\.yaml"):
+        checkout_workspace(site_packages)
+    (site_packages / "workspace.yaml").touch()
+    with pytest.raises(MissingPrerequisite, match=r"no definitions\.py"):
+        checkout_workspace(site_packages)
+
+    def refuse() -> Path:
+        return checkout_workspace(site_packages)
+
+    monkeypatch.setattr(demo, "checkout_workspace", refuse)
+    one = demo.Demo("one", print)
+    with pytest.raises(MissingPrerequisite):
+        one.run(Options())
+    one.close()
+    assert list(home.iterdir()) == []
+    assert checkout_workspace().is_file()
