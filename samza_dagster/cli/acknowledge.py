@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from samza_dagster.cli.dagster_instance import dagster_instance
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
@@ -47,8 +48,6 @@ def acknowledge(
     Examples:
       samza-dagster acknowledge 0 --reason "agent on host-1 restarted"
     """
-    import dagster as dg
-
     from samza_dagster.orchestration.failover.log import acknowledgement
 
     connection = target.connection()
@@ -70,7 +69,7 @@ def acknowledge(
         ticket=ticket,
     )
     if not dry_run:
-        with dg.DagsterInstance.from_config(str(dagster_home.resolve())) as instance:
+        with dagster_instance(dagster_home) as instance:
             instance.report_runless_asset_event(event)
     if as_json:
         told = {"job": job, "group": group_of(processor), "reason": reason, "written": not dry_run}

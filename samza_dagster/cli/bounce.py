@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from samza_dagster.cli.dagster_instance import dagster_instance
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
@@ -173,17 +173,14 @@ def _steer(action: str, run_id: str, job: str | None, home: Path | None, as_json
 
 @contextmanager
 def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
-    """The instance of a DAGSTER_HOME; raises `InvalidInput` without one."""
-    import dagster as dg
-
+    """The instance of a DAGSTER_HOME; raises `InvalidInput` without one, else as it does."""
     if home is None or not home.is_dir():
         raise InvalidInput(
             "which Dagster instance",
             seen=f"no directory {home}" if home else "neither --dagster-home nor DAGSTER_HOME",
             fix="the DAGSTER_HOME that Dagster's daemon runs with",
         )
-    os.environ.setdefault("DAGSTER_HOME", str(home))
-    with dg.DagsterInstance.from_config(str(home.resolve())) as instance:
+    with dagster_instance(home) as instance:
         yield instance
 
 
@@ -199,7 +196,7 @@ def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
         "root_run_id": bounce_runs.root_of(fresh),
         "job": fresh.tags.get(tags.JOB, ""),
         "status": fresh.status.value.lower(),
-        "state": fresh.tags.get(bounce_runs.BOUNCE, ""),
+        "state": bounce_runs.state_of(fresh),
         "told": fresh.tags.get(bounce_runs.CONTROL, ""),
         "progress": fresh.tags.get(bounce_runs.PROGRESS, ""),
         "since_ms": _ms(since),

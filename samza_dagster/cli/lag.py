@@ -15,7 +15,8 @@ def lag(target: Target, as_json: bool) -> None:
     """Show the lag of every replica of every store partition, in records.
 
     Column `known by`: `metrics` is a standby's own report, `running` an active that has
-    all that it wrote, `checkpoint` an active's last commit, `none` nothing reported.
+    reported work since it started, so it has all that it wrote, `checkpoint` the last commit of
+    an active that isn't known to run, `none` nothing reported: also while an active restores.
 
     \b
     Examples:

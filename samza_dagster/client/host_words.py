@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.request
 from typing import Any, cast
@@ -24,7 +25,7 @@ def read_host_words(leader: LeaderView | None, *, timeout_s: float = 1.0) -> dic
         opened = urllib.request.urlopen(f"{leader.url.rstrip('/')}{PAGE}", timeout=timeout_s)  # noqa: S310 - the scheme was looked at
         with opened as answer:
             return host_words(json.loads(answer.read(_MOST_BYTES)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):  # a foreign process may answer there
         return {}
 
 

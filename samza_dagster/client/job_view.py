@@ -31,13 +31,19 @@ from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import Group, Limits
 
 DEPLOYMENT_ID = "app.run.id"
-HOST_AFFINITY = "job.host-affinity.enabled"
-CONTAINER_MEMORY = "cluster-manager.container.memory.mb"
-CONTAINER_CORES = "cluster-manager.container.cpu.cores"
+# Each with the older name that Samza reads too, where the newer isn't given.
+HOST_AFFINITY = ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled")
+CONTAINER_MEMORY = ("cluster-manager.container.memory.mb", "yarn.container.memory.mb")
+CONTAINER_CORES = ("cluster-manager.container.cpu.cores", "yarn.container.cpu.cores")
 
 
-def _number(config: Mapping[str, str], key: str) -> int | None:
-    text = config.get(key, "")
+def _setting(config: Mapping[str, str], keys: tuple[str, str]) -> str:
+    newer, older = keys
+    return config.get(newer, config.get(older, "")).strip()
+
+
+def _number(config: Mapping[str, str], keys: tuple[str, str]) -> int | None:
+    text = _setting(config, keys)
     return int(text) if text.isascii() and text.isdigit() else None
 
 
@@ -132,7 +138,7 @@ def view_of_stream(
         actions=actions,
         queued=queued,
         coordinator="samza",
-        host_affinity=config.get(HOST_AFFINITY, "false").strip().lower() == "true",
+        host_affinity=_setting(config, HOST_AFFINITY).lower() == "true",
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,

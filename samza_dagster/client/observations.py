@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
 from samza_dagster.client.input_lag import input_lags, input_topics
-from samza_dagster.client.replica_lag import replica_lags
+from samza_dagster.client.replica_lag import is_own_report, replica_lags
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput
@@ -14,7 +14,7 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
-from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
+from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
 
 # A metrics reporter that is late by two intervals isn't taken for dead.
@@ -36,7 +36,13 @@ def read_lag(
         for topic, interval_s in metrics_topics(config).items()
         for record in topics.tail(topic, now_ms - _METRICS_INTERVALS * interval_s * 1000)
     )
-    samples = task_samples(snapshots, view.job_name, view.job_id)
+    owners = {task: p for p in view.processors.values() for task in p.tasks}
+
+    def counts(sample: TaskSample) -> bool:
+        owner = owners.get(sample.task_name)
+        return owner is not None and is_own_report(owner, sample)
+
+    samples = task_samples(snapshots, view.job_name, view.job_id, counts=counts)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
     checkpoints = newest(_checkpoints(view, topics, 0)) if idle else {}

@@ -1,8 +1,9 @@
 """Lag of every replica of every store partition, from what the job itself reports. Pure.
 
-Lag of a standby = end offset - 1 - last applied offset. The applied offset is the
-standby's gauge `<system>-<changelog>-<partition>-offset` in the metrics topic;
-`messages-behind-high-watermark` isn't used: it reads 0 for a dead standby.
+The applied offset of a standby is its gauge `<system>-<changelog>-<partition>-offset` in
+the metrics topic; `messages-behind-high-watermark` isn't used: it reads 0 for a dead
+standby. An active that has been through its restore has all that it wrote. That it runs
+doesn't tell it: a container checks in before its stores are restored.
 """
 
 from __future__ import annotations
@@ -10,12 +11,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from samza_dagster.client.checkpoints import Checkpoint
-from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
+from samza_dagster.client.views import (
+    LAST_SEEN_STATE,
+    UNKNOWN_STATE,
+    JobView,
+    ProcessorView,
+    ReplicaLag,
+)
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.model.naming import active_task_of
+from samza_dagster.readiness import records_behind
+
+
+def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
+    """Whether a sample is of the incarnation that the view shows, not of a former one.
+
+    By execution id where both are known, else by host. From Samza's AM alone that is all: two
+    incarnations on one host can't be told apart, and of a host that nobody told all count.
+    """
+    if processor.execution_id and sample.execution_id:
+        return processor.execution_id == sample.execution_id
+    return processor.host == sample.host or processor.state == UNKNOWN_STATE
 
 
 def replica_lags(
@@ -68,15 +87,15 @@ def _lag(
         gauge = f"{store.system}-{store.topic}-{partition}-offset"
         if sample is not None and gauge in sample.offsets:
             applied, observed, basis = sample.offsets[gauge], sample.at_ms, "metrics"
-    elif processor.is_running or (sample is not None and processor.state == "last-seen"):
-        applied, basis = span.end - 1, "running"
+    elif processor.is_running or (sample is not None and processor.state == LAST_SEEN_STATE):
         observed = sample.at_ms if sample is not None else None
+        if sample is not None and sample.processes:
+            applied, basis = span.end - 1, "running"
     elif checkpoint is not None and store.store in checkpoint.changelog_offsets:
         applied, basis = checkpoint.changelog_offsets[store.store], "checkpoint"
         observed = checkpoint.at_ms
-    lag = None if applied is None else max(0, span.end - max(applied + 1, span.start))
-    if span.start == span.end:
-        lag = 0
+    # What the changelog no longer holds isn't to be read: a replica before it begins with it.
+    place = applied if applied is None else max(applied, span.start - 1)
     return ReplicaLag(
         processor_id=processor.processor_id,
         task_name=task,
@@ -87,7 +106,7 @@ def _lag(
         host=processor.host or (sample.host if sample is not None else None),
         end_offset=span.end,
         applied_offset=applied,
-        lag=lag,
+        lag=records_behind(span.start, span.end, place),
         observed_at_ms=observed,
         basis=basis,
     )

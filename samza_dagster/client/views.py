@@ -177,9 +177,11 @@ class ReplicaLag(View):
     """How far one replica of one store partition is behind its changelog.
 
     `applied_offset` is the last record that the replica has; `basis` says how it is
-    known: `metrics` (a standby's own gauge), `running` (an active that runs has all
-    that it wrote: end - 1), `checkpoint` (an active's last commit), `none`. `lag` is in
-    records still to be read, None when it isn't known.
+    known: `metrics` (a standby's own gauge), `running` (an active whose own report shows that
+    it has processed or committed since it started has all that it wrote: end - 1),
+    `checkpoint` (the last commit of an active that isn't known to run), `none`: also an
+    active that has checked in and may still restore. `lag` is in records still to be
+    read, None when it isn't known, as when the changelog ends before what was applied.
     """
 
     processor_id: str

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.kafka_client import end_admin
 from samza_dagster.snapshots.settings import Connection, librdkafka_config
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ class OffsetRange:
 
 
 class Offsets:
-    """Reads offsets of one Kafka cluster. Raises `Unreachable` when no broker answers."""
+    """Reads offsets of one Kafka cluster; whoever makes one closes it.
+
+    Raises `Unreachable` when no broker answers.
+    """
 
     def __init__(self, connection: Connection, *, timeout_s: float = _TIMEOUT_S) -> None:
         from confluent_kafka.admin import AdminClient
@@ -49,6 +53,10 @@ class Offsets:
         self._timeout_s = timeout_s
         config: dict[str, str | int | float | bool] = {"log_level": 0}
         self._admin: AdminClient = AdminClient(config | librdkafka_config(connection))
+
+    def close(self) -> None:
+        """Ends the connection; not left to its destructor, see `end_admin`."""
+        end_admin(self._admin)
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has; a topic that doesn't exist is left out."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import MissingPrerequisite
+from samza_dagster.java_releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 from samza_dagster.snapshots.connector import EXCLUDED_PACKAGES, PACKAGE
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def pyspark_home() -> Path:
 def spark_java_home(environment: Mapping[str, str] | None = None) -> Path:
     """A JDK that Spark 4 runs on: `JAVA_HOME` if it will do, else the one on `PATH`.
 
-    It must be of release 17 or later and hold the module `jdk.incubator.vector`, which
+    It must be of release 17 to 22 and hold the module `jdk.incubator.vector`, which
     Java packaged as a wheel lacks; both are read from its `release` file. Raises
     `MissingPrerequisite` with what was found wrong.
     """
@@ -141,7 +142,7 @@ def spark_java_home(environment: Mapping[str, str] | None = None) -> Path:
             return candidate
         seen.append(f"{candidate}: {wrong}")
     raise MissingPrerequisite(
-        "a JDK for Spark",
+        f"{WANTED}, for Spark",
         seen="; ".join(seen) or "neither JAVA_HOME nor java on PATH",
         fix="a JDK of release 17 or 21 (Debian: apt-get install openjdk-17-jdk-headless)",
     )
@@ -167,8 +168,9 @@ def _wrong_with(home: Path) -> str | None:
     release = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     version = release.get("JAVA_VERSION", "").strip('"')
     major = version.split(".", 1)[0]
-    if not major.isdigit() or int(major) < 17:
-        return f"release {version or 'unknown'}"
+    if not major.isdigit() or not is_fit(int(major)):
+        too_new = f" ({WHY_NOT_NEWER})" if major.isdigit() and int(major) > NEWEST else ""
+        return f"release {version or 'unknown'}{too_new}"
     if _NEEDED_MODULE not in release.get("MODULES", "").strip('"').split():
         return f"without the module {_NEEDED_MODULE}"
     return None

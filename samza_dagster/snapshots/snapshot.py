@@ -88,7 +88,22 @@ def compute_snapshot(
     fixed, so lag is never too small. Raises `InvalidInput` when the job has no
     coordinator stream, `Unreachable` when no broker answers.
     """
-    asked = offsets or Offsets(connection)
+    asked = Offsets(connection) if offsets is None else offsets
+    try:
+        return _computed(connection, spark, snapshot_time_ms, metrics_window_ms, asked, clock)
+    finally:
+        if offsets is None:
+            asked.close()
+
+
+def _computed(
+    connection: Connection,
+    spark: SparkSession,
+    snapshot_time_ms: int,
+    metrics_window_ms: int,
+    asked: Offsets,
+    clock: Callable[[], float],
+) -> Snapshot:
     options = spark_options(connection)
     seconds: dict[str, float] = {}
     started = clock()

@@ -52,6 +52,25 @@ def test_what_is_cut_off_takes_its_orphans_along(tmp_path: Path) -> None:
     assert not alive_at_all(int(pid))
 
 
+def test_what_is_cut_off_below_make_is_told_too(tmp_path: Path) -> None:
+    """make waits for its commands when it is interrupted: pytest has to be told by itself, or
+    its failures are lost with it.
+    """
+    told = tmp_path / "told.py"
+    told.write_text(
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try: time.sleep(600)\n"
+        "except KeyboardInterrupt: print('told')\n"
+    )
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(f"all:\n\t@{sys.executable} {told}; true\n")
+    code = f"import os; os.execvp('make', ['make', '-s', '-f', {str(makefile)!r}])"
+    lines = in_process_of_its_own(tmp_path, code, 5.0)
+    assert lines[0] == "told"
+    assert lines[-1].split()[1:] == ["True", "0"]
+
+
 def test_an_orphan_that_ends_is_gone_while_its_command_goes_on(tmp_path: Path) -> None:
     """Adopted and not reaped it was a zombie, and tests that waited for its end failed."""
     code = (
@@ -86,6 +105,27 @@ def test_a_suite_without_time_is_named_and_not_called_passed() -> None:
     outcomes = further.go_through((long, quick), 100.0)
     assert outcomes["long"].startswith("not run: ")
     assert outcomes["quick"].startswith("FAILED with 3")
+
+
+def test_a_suite_that_hangs_has_failed_and_one_that_the_time_cuts_off_has_not_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three times what it needs is a fault of its own; the end of the whole time isn't."""
+    monkeypatch.setattr(further, "measured", lambda: 1.0)
+    command = (sys.executable, "-c", "import time; time.sleep(600)")
+    hangs = further.Suite("hangs", 0.2, command)
+    assert further.go_through((hangs,), 600.0)["hangs"].startswith("FAILED: hangs")
+    cut = further.Suite("cut", 0.2, command)
+    assert further.go_through((cut,), 0.5)["cut"].startswith("not run to its end: ")
+
+
+def test_a_suite_of_pytest_ends_at_its_first_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cut off later has told it."""
+    monkeypatch.setattr(further, "measured", lambda: 1.0)
+    code = "import os; raise SystemExit(os.environ['PYTEST_ADDOPTS'] != '-x')"
+    suite = further.Suite("suite", 20.0, (sys.executable, "-c", code))
+    assert further.go_through((suite,), 100.0)["suite"].startswith("passed")
+    assert os.environ.get("PYTEST_ADDOPTS") != "-x"
 
 
 LEVEL = Level("a level", 10, ())

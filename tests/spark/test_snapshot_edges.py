@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -130,5 +131,8 @@ def test_a_job_that_was_never_deployed_is_named(bootstrap_servers: str, spark: A
 def test_no_broker_is_unreachable(spark: Any) -> None:
     """A port that nobody listens on ends in time, with the address in the error."""
     away = KafkaSettings("127.0.0.1:1", "yw", "1")
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        compute_snapshot(away, spark, 0, offsets=Offsets(away, timeout_s=1.0))
+    with (
+        closing(Offsets(away, timeout_s=1.0)) as offsets,
+        pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"),
+    ):
+        compute_snapshot(away, spark, 0, offsets=offsets)

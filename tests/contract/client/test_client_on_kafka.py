@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.client import PlacementClient
+from samza_dagster.client import JobView, PlacementClient
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError, Unreachable
 from samza_dagster.metadata import StateWriter, ensure_topic
 from samza_dagster.metadata import coordinator_stream as stream
@@ -34,6 +34,7 @@ from samza_dagster.placement.state import (
     Role,
 )
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
@@ -42,13 +43,9 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def eventually(read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
+def seen(client: PlacementClient, holds: Callable[[JobView], bool]) -> JobView:
     """A commit returns before its marker is in the topic: readers see it a moment later."""
-    deadline = time.monotonic() + 10 * PACE
-    while not holds(value := read()):
-        assert time.monotonic() < deadline, value
-        time.sleep(0.02)
-    return value
+    return until("the state in a view", lambda: view if holds(view := client.view()) else None)
 
 
 @pytest.mark.parametrize(
@@ -244,24 +241,34 @@ def test_our_coordinators_state_is_believed_as_it_commits_it(own_job: Any) -> No
         )
         writer.take_over()
         writer.commit(state_records(own_job, "nm1"))
-        view = eventually(client.view, lambda v: v.coordinator == "samza_dagster")
+        view = seen(client, lambda v: v.coordinator == "samza_dagster")
         assert view.processors["0"].execution_id == "0-e1"
         assert view.processors["0"].tasks == ("Partition 0", "Partition 2")
         assert view.hosts["nm1"].free_memory_mb == 512
         writer.commit(state_records(own_job, "nm5"))
-        eventually(client.view, lambda v: v.processors["0"].host == "nm5")
+        seen(client, lambda v: v.processors["0"].host == "nm5")
         writer.close()
 
 
-def metrics_of(job: Any, task: str, partition: int, offset: int, at_ms: int) -> bytes:
+def metrics_of(
+    job: Any,
+    task: str,
+    partition: int,
+    offset: int,
+    at_ms: int,
+    *,
+    host: str = "nm3",
+    calls: int = 0,
+) -> bytes:
     header = {
         "job-name": job.name,
         "job-id": "1",
         "source": f"TaskName-{task}",
-        "host": "nm3",
+        "host": host,
         "time": at_ms,
     }
-    group = {f"kafka-{job.changelog}-{partition}-offset": str(offset)}
+    gauge = f"kafka-{job.changelog}-{partition}-offset"
+    group = {gauge: str(offset), "process-calls": calls}
     metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
     return json.dumps({"header": header, "metrics": metrics}).encode()
 
@@ -277,7 +284,7 @@ def test_lag_is_the_topics_end_less_what_the_standby_reported(own_job: Any) -> N
             (None, metrics_of(own_job, "Standby-Partition 0-0", 0, 2, now - 10)),
             (None, metrics_of(own_job, "Standby-Partition 0-0", 0, 6, now)),
             (None, b"junk"),
-            (None, metrics_of(own_job, "Partition 0", 0, 0, now)),
+            (None, metrics_of(own_job, "Partition 0", 0, 0, now, host="nm1", calls=1)),
         ],
     )
     with own_job.client() as client:

@@ -83,6 +83,14 @@ def test_explain_answers_for_every_host(commands: Any) -> None:
     assert "samza-dagster place 0-0 --to" in text
 
 
+def test_explain_without_a_destination_tells_of_all_hosts(commands: Any) -> None:
+    """As the advice of checks and of auto_failover has it: `samza-dagster explain <processor>`."""
+    plan = commands.json("explain", "0")
+    assert plan["destination"] == "ANY_HOST"
+    assert [h["host"] for h in plan["hosts"] if h["legal"]] == ["host-1", "host-2", "host-4"]
+    assert commands.run("explain", "0-0").exit_code == 0
+
+
 def test_a_refused_place_is_exit_2_with_the_three_facts(commands: Any) -> None:
     """As text on stderr, or as JSON on stdout; nothing is written."""
     end = commands.store.end_position()

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.client import PlacementClient
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
@@ -22,7 +25,44 @@ def lagging(job: Any) -> Any:
     job.topics.load("metrics", "metrics-samples.jsonl")
     job.topics.load(checkpoint_topic("yw", "1"), "checkpoint-tail.jsonl")
     job.topics.ranges = {(TOPIC, n): OffsetRange(0, 65_900) for n in range(4)}
+    for processor_id, host in {"0": "nm1", "1": "nm2", "0-0": "nm2", "1-0": "nm1"}.items():
+        locate(job, processor_id, host)
     return job
+
+
+def locate(job: Any, processor_id: str, host: str) -> None:
+    """As a container does when it starts: where the coordinator stream has it."""
+    record = stream.set_container_host(Author(host, "samza", job.now_ms), processor_id, host)
+    job.store.put(record.namespace, record.key, record.value)
+
+
+def report(
+    job: Any, task: str, *, host: str, at_ms: int, execution_id: str = "", **gauges: Any
+) -> TopicRecord:
+    """A task's snapshot; gauges by name with `_` for `-`."""
+    header = {
+        "job-name": "yw",
+        "job-id": "1",
+        "source": f"TaskName-{task}",
+        "host": host,
+        "time": at_ms,
+        "exec-env-container-id": execution_id,
+    }
+    group = {name.replace("_", "-"): value for name, value in gauges.items()}
+    metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
+    value = json.dumps({"header": header, "metrics": metrics}).encode()
+    return TopicRecord(None, value, job.now_ms)
+
+
+def standby_report(job: Any, offset: int, **header: Any) -> TopicRecord:
+    """Of `Standby-Partition 0-0`."""
+    gauge = {f"kafka_{TOPIC.replace('-', '_')}_0_offset": str(offset)}
+    return report(job, "Standby-Partition 0-0", **header, **gauge)
+
+
+def lag_of(job: Any, task: str) -> Any:
+    client: PlacementClient = job.client()
+    return next(lag for lag in client.lag() if lag.task_name == task)
 
 
 def test_a_standbys_lag_is_what_it_has_still_to_read(lagging: Any) -> None:
@@ -35,14 +75,70 @@ def test_a_standbys_lag_is_what_it_has_still_to_read(lagging: Any) -> None:
     assert len(lags) == 8
 
 
-def test_an_active_that_runs_has_all_that_it_wrote(lagging: Any) -> None:
-    """By our coordinator's word; with Samza's AM by a fresh snapshot of the task."""
-    active = next(lag for lag in lagging.client().lag() if lag.task_name == "Partition 0")
+def test_an_active_that_works_has_all_that_it_wrote(lagging: Any) -> None:
+    """By its own snapshot, whose `process-calls` and `commit-calls` begin at 0 with it."""
+    active = lag_of(lagging, "Partition 0")
     assert (active.applied_offset, active.lag, active.basis) == (65_899, 0, "running")
-    lagging.topics.records["metrics"] = []
+    assert active.observed_at_ms == 1_795_264_716_795
+
+
+@pytest.mark.parametrize(("counters", "lag"), [({}, None), ({"commit_calls": 1}, 0)])
+def test_an_active_that_restores_isnt_shown_as_caught_up(
+    lagging: Any, counters: dict[str, int], lag: int | None
+) -> None:
+    """It has checked in, and reports, before its stores are restored."""
+    at_ms = lagging.now_ms
     lagging.led_by_ours()
-    active = next(lag for lag in lagging.client().lag() if lag.task_name == "Partition 0")
-    assert (active.basis, active.observed_at_ms) == ("running", None)
+    lagging.topics.records["metrics"] = []
+    active = lag_of(lagging, "Partition 0")
+    assert (active.lag, active.basis, active.observed_at_ms) == (None, "none", None)
+    own = report(
+        lagging, "Partition 0", host="nm1", at_ms=at_ms, execution_id="0-e0",
+        **{"process_calls": 0, "commit_calls": 0, "window_calls": 0, "kafka_in_0_offset": "9"} | counters,
+    )  # fmt: skip
+    lagging.topics.records["metrics"].append(own)
+    active = lag_of(lagging, "Partition 0")
+    assert (active.lag, active.observed_at_ms) == (lag, at_ms)
+
+
+def test_an_active_isnt_taken_for_restored_by_its_former_incarnations_work(lagging: Any) -> None:
+    """Its counters of before, on a host whose clock is ahead."""
+    lagging.led_by_ours()
+    lagging.topics.records["metrics"] = [
+        report(lagging, "Partition 0", host="nm1", at_ms=lagging.now_ms + 60_000,
+               execution_id="0-e9", process_calls=7),
+    ]  # fmt: skip
+    assert lag_of(lagging, "Partition 0").lag is None
+
+
+def test_a_standbys_former_incarnation_doesnt_make_it_look_warm(lagging: Any) -> None:
+    """Relocated, or its id used again: by execution id, whatever the hosts' clocks say."""
+    lagging.led_by_ours()
+    now = lagging.now_ms
+    former = standby_report(lagging, 65_898, host="b", at_ms=now + 60_000, execution_id="0-0-e7")
+    lagging.topics.records["metrics"] = [former]
+    assert lag_of(lagging, "Standby-Partition 0-0").lag is None
+    own = standby_report(lagging, 10, host="b", at_ms=now, execution_id="0-0-e0")
+    lagging.topics.records["metrics"] = [own, former]
+    assert lag_of(lagging, "Standby-Partition 0-0").applied_offset == 10
+
+
+def test_without_execution_ids_a_report_from_a_former_host_doesnt_count(lagging: Any) -> None:
+    """Samza's own AM tells only hosts."""
+    now = lagging.now_ms
+    locate(lagging, "0-0", "nm7")
+    assert lag_of(lagging, "Standby-Partition 0-0").lag is None
+    lagging.topics.records["metrics"] += [
+        standby_report(lagging, 10, host="nm7", at_ms=now - 60_000, execution_id="c-1")
+    ]
+    assert lag_of(lagging, "Standby-Partition 0-0").applied_offset == 10
+
+
+def test_a_changelog_cut_below_what_was_applied_tells_no_lag(lagging: Any) -> None:
+    """Deleted and made anew: the standby's offset is of the former one, and 0 would be a lie."""
+    lagging.topics.ranges = {(TOPIC, n): OffsetRange(0, 65_838) for n in range(4)}
+    standby = lag_of(lagging, "Standby-Partition 0-0")
+    assert (standby.applied_offset, standby.lag) == (65_838, None)
 
 
 def test_an_active_that_reports_nothing_is_known_by_its_last_commit(lagging: Any) -> None:

@@ -69,6 +69,24 @@ def test_the_state_of_a_deployment_that_is_over_is_not_believed(job: Any) -> Non
     assert job.client().view().coordinator == "samza"
 
 
+def test_a_job_with_the_older_names_of_its_settings_is_shown_as_samza_runs_it(job: Any) -> None:
+    """`yarn.*`: without them a move of a container that has affinity counted as impossible."""
+    settings = {
+        "job.host-affinity.enabled": ("yarn.samza.host-affinity.enabled", "true"),
+        "cluster-manager.container.memory.mb": ("yarn.container.memory.mb", "512"),
+        "cluster-manager.container.cpu.cores": ("yarn.container.cpu.cores", "2"),
+    }
+    for newer, (older, value) in settings.items():
+        job.configure(newer, None)
+        job.configure(older, value)
+    view = job.client().view()
+    assert (view.host_affinity, view.container_memory_mb, view.container_cores) == (True, 512, 2)
+    for newer, value in zip(settings, ("false", "384", "1"), strict=True):
+        job.configure(newer, value)
+    view = job.client().view()
+    assert (view.host_affinity, view.container_memory_mb, view.container_cores) == (False, 384, 1)
+
+
 def test_requests_wait_until_they_are_answered(job: Any) -> None:
     """Not taken: queued. IN_PROGRESS: an action. Of another deployment: neither."""
     client = job.client()

@@ -70,14 +70,14 @@ def test_secret_options_are_redacted_by_spark(option: str) -> None:
 
 
 def test_java_home_is_taken_when_spark_runs_on_it(tmp_path: Path) -> None:
-    """Release 17 or later, with the module that Spark's launcher adds."""
+    """Release 17 to 22, with the module that Spark's launcher adds."""
     home = jdk(tmp_path / "21", "21.0.2", "java.base jdk.incubator.vector")
     assert spark_java_home({"JAVA_HOME": str(home), "PATH": ""}) == home
 
 
 def test_a_java_that_will_not_do_is_passed_over_for_the_one_on_the_path(tmp_path: Path) -> None:
     """A wheel's Java in JAVA_HOME doesn't hide the system's JDK."""
-    wheel = jdk(tmp_path / "wheel", "25.0.2", "java.base")
+    wheel = jdk(tmp_path / "wheel", "21.0.2", "java.base")
     system = jdk(tmp_path / "system", "17.0.15", "java.base jdk.incubator.vector")
     environment = {"JAVA_HOME": str(wheel), "PATH": str(system / "bin")}
     assert spark_java_home(environment) == system
@@ -86,11 +86,20 @@ def test_a_java_that_will_not_do_is_passed_over_for_the_one_on_the_path(tmp_path
 def test_no_java_that_will_do_says_what_is_wrong_with_each(tmp_path: Path) -> None:
     """Too old, and without the module: both are named."""
     old = jdk(tmp_path / "old", "11.0.2", "java.base jdk.incubator.vector")
-    wheel = jdk(tmp_path / "wheel", "25.0.2", "java.base")
+    wheel = jdk(tmp_path / "wheel", "21.0.2", "java.base")
     with pytest.raises(MissingPrerequisite) as missing:
         spark_java_home({"JAVA_HOME": str(old), "PATH": str(wheel / "bin")})
     assert "release 11.0.2" in missing.value.seen
     assert "without the module jdk.incubator.vector" in missing.value.seen
+
+
+def test_a_java_on_which_hadoop_cant_log_in_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    """`Subject.getSubject` throws there: Spark would end in a stack trace."""
+    new = jdk(tmp_path / "new", "24.0.1", "java.base jdk.incubator.vector")
+    with pytest.raises(MissingPrerequisite) as missing:
+        spark_java_home({"JAVA_HOME": str(new), "PATH": ""})
+    assert "release 17 to 22" in missing.value.asked
+    assert "release 24.0.1 (from 23 on Subject.getSubject throws" in missing.value.seen
 
 
 def test_importing_the_package_imports_no_spark() -> None:
