@@ -14,9 +14,11 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.orchestration.follow import log_moment, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
+from samza_dagster.orchestration.phases import SPIN_UP, nothing
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.spun_up import started_anew
 
 REMOVE_STANDBY = "remove_standby"
 KEEP, REMOVE = "keep", "remove"
@@ -32,10 +34,13 @@ def remove_standby(
 ) -> Outcome:
     """Stops a standby and removes it from the job, by one request of the run's chain.
 
+    One whose request is answered no more and that isn't in the job is removed.
     Raises `ActionFailed` when it isn't stopped, `DeadlineExceeded` when that takes too long.
     """
     op = context.op.name
     asked = standing(client, root_run_id(context), step, standby)
+    if asked.by_state and standby not in client.view().processors:
+        return nothing(step, None)
     asked_ms = None
     if asked.response is None:
         context.log.info(f"{op}: asking that standby {standby} stops, request {asked.uuid}")
@@ -100,7 +105,10 @@ def _settle(
     client = samza.client
     try:
         found = client.view().processors.get(standby)
-        if found is None:
+        other = started_anew(client, root_run_id(context), SPIN_UP, standby)
+        if other:
+            told = f"standby {standby} is another one by now, of request {other}: left alone"
+        elif found is None:
             told = f"standby {standby} is gone; its store stays on {plan.destination}"
         elif plan.if_it_fails == REMOVE:
             remove_standby(context, client, standby, timeout_s=plan.timeout_s)

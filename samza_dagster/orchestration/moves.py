@@ -13,6 +13,7 @@ from samza_dagster.model.naming import (
     group_of,
     is_standby,
 )
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.ports import HostView, JobView, ProcessorView
 
 LOST = "lost"
@@ -20,9 +21,9 @@ RUNNING = "running"
 LAST_SEEN_STATE = "last-seen"
 """Of a container under Samza's own AM: where it reported last; whether it runs isn't told."""
 OURS = "samza_dagster"
-PLACE = "place"
-FAIL_OVER = "fail-over"
-START_STANDBY = "start-standby"
+PLACE = RequestKind.PLACE.value
+FAIL_OVER = RequestKind.FAIL_OVER.value
+START_STANDBY = RequestKind.START_STANDBY.value
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,13 @@ class MovePlan:
         if self.destination == STANDBY:
             return self.standby_host
         return None if self.destination in DESTINATION_WORDS else self.destination
+
+    def has_arrived(self, host: str | None) -> bool:
+        """Whether a processor on this host has left its source as the plan has it.
+
+        A restart where it is can't be told by its host.
+        """
+        return host not in (None, self.source_host) and self.expected_host in (None, host)
 
 
 def host_map(view: JobView) -> tuple[HostRow, ...]:

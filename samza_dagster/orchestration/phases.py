@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import dagster as dg
 
@@ -28,10 +29,13 @@ from samza_dagster.orchestration.requests import (
     Outcome,
     ended_badly,
     follow,
+    is_forgotten,
     request_uuid,
     standing,
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.spun_up import spun_up_there
+from samza_dagster.placement import texts
 
 RELOCATE = "relocate_standby"
 MOVE = "move"
@@ -80,7 +84,7 @@ class Phases:
         host = view.processors[standby].host
         if asked.destination is None and host != plan.destination:
             self._context.log.info(f"standby {standby} isn't on {plan.destination}: nothing to ask")
-            return _nothing(RELOCATE, host)
+            return nothing(RELOCATE, host)
         self.role = "asks: a request of its own for the standby"
         destination = asked.destination or host_for_standby(
             view, standby, plan.source_host, plan.destination, plan.allowed_hosts
@@ -89,6 +93,15 @@ class Phases:
 
     def spun_up(self) -> Outcome:
         """One more standby of the plan's active runs."""
+        plan, client = self._plan, self._client
+        asked = standing(client, self._root, SPIN_UP, plan.processor)
+        if asked.by_state:
+            there = spun_up_there(client, plan.processor, plan.expected_host, plan.before)
+            if there is not None:
+                self._context.log.info(
+                    f"standby {there[0]} is on {there[1]} already: nothing to ask"
+                )
+                return replace(nothing(SPIN_UP, there[1]), message=texts.standby_started(*there))
         self.role = "asks: a request of our own"
         request = self._ask(SPIN_UP, self._plan.processor, self._plan.destination)
         return self._reached(request, ENDED)
@@ -121,7 +134,12 @@ class Phases:
         return self._reached(request, ENDED)
 
     def _current(self, begun: Outcome) -> Outcome | None:
-        """What an earlier op handed on; None when it failed since and this run is to ask anew."""
+        """What an earlier op handed on; None when it failed since and this run is to ask anew.
+
+        None too when it has ended and its answer is cleaned up: nobody would tell how.
+        """
+        if begun.uuid and not begun.ended and is_forgotten(self._client, begun.uuid):
+            return None
         if not begun.uuid or not ended_badly(self._client.response(begun.uuid)):
             return begun
         if self._context.run.parent_run_id is None:
@@ -136,9 +154,11 @@ class Phases:
         view = self._client.view()
         host = view.processors[plan.processor].host
         asked = standing(self._client, self._root, MOVE, plan.processor)
-        if asked.destination is None and plan.standby is not None and host == plan.expected_host:
+        swapped = plan.standby is not None and host == plan.expected_host
+        arrived = asked.forgotten and plan.has_arrived(host)
+        if asked.destination is None and (swapped or arrived):
             self._context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
-            return _nothing(MOVE, host)
+            return nothing(MOVE, host)
         destination = asked.destination or _destination(plan, view)
         if plan.holds(destination):
             self.role = HOLDS
@@ -293,7 +313,8 @@ def _destination(plan: MovePlan, view: JobView) -> str:
     return STANDBY if standby.host == plan.standby_host else str(plan.standby_host)
 
 
-def _nothing(step: str, host: str | None) -> Outcome:
+def nothing(step: str, host: str | None) -> Outcome:
+    """The outcome of a step whose end is there already."""
     return Outcome(
         step=step,
         uuid="",

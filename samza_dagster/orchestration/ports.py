@@ -5,7 +5,7 @@ The views are read-only protocols, so the client's own frozen types fit, and tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from samza_dagster.model import PlacementRequest, PlacementResponse
@@ -351,6 +351,10 @@ class Placement(Protocol):
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response to a request, or None."""
+        ...
+
+    def remembered(self) -> Collection[str]:
+        """UUIDs that the coordinator has taken lately, their answers on record or cleaned up."""
         ...
 
     def history(

@@ -48,17 +48,30 @@ def request_uuid(root_run_id: str, step: str, attempt: int) -> str:
     return str(uuid_module.uuid5(NAMESPACE, f"{root_run_id}/{step}/{attempt}"))
 
 
+def is_of_step(uuid: str, root_run_id: str, step: str) -> bool:
+    """Whether it is the uuid of any attempt of a step."""
+    return any(uuid == request_uuid(root_run_id, step, n) for n in range(MOST_ATTEMPTS))
+
+
 @dataclass(frozen=True)
 class Asked:
     """The request that a step stands at: its uuid, its attempt, what was answered so far.
 
     `destination` is the one that it was written with; None when it is still to be written.
+    `forgotten`: an earlier attempt has ended and its answer is cleaned up, so that what it
+    came to is seen by the state of the job alone.
     """
 
     uuid: str
     attempt: int
     response: PlacementResponse | None
     destination: str | None = None
+    forgotten: bool = False
+
+    @property
+    def by_state(self) -> bool:
+        """Nothing on record stands for the step: it may be done, and the job's state says so."""
+        return self.forgotten and self.destination is None
 
 
 @dataclass(frozen=True)
@@ -134,22 +147,38 @@ def is_held(response: PlacementResponse) -> bool:
     return response.response_message.startswith(_HELD_TEXT)
 
 
-def standing(client: Placement, root_run_id: str, step: str, processor_id: str) -> Asked:
-    """The first attempt of a step that hasn't failed.
+def is_forgotten(client: Placement, uuid: str) -> bool:
+    """Whether a request was taken and answered, and its answer is cleaned up by now."""
+    if client.response(uuid) or client.request(uuid) or client.own_request(uuid):
+        return False
+    # It may have been taken between those reads: every taken request has an answer.
+    return uuid in client.remembered() and client.response(uuid) is None
+
+
+def standing(
+    client: Placement, root_run_id: str, step: str, processor_id: str, *, first: int = 0
+) -> Asked:
+    """The first attempt of a step, from `first` on, that neither failed nor is forgotten.
 
     A request for another processor stands for a run whose config was changed on
     re-execution: the next attempt is this one's.
     """
-    for attempt in range(MOST_ATTEMPTS):
+    forgotten = False
+    for attempt in range(first, MOST_ATTEMPTS):
         uuid = request_uuid(root_run_id, step, attempt)
         response = client.response(uuid)
         if response is None:
             request = client.request(uuid) or client.own_request(uuid)
-            if request is None:
-                return Asked(uuid, attempt, None)
-            if request.processor_id == processor_id:
-                return Asked(uuid, attempt, None, request.destination_host)
-            continue
+            if request is not None:
+                if request.processor_id == processor_id:
+                    return Asked(uuid, attempt, None, request.destination_host)
+                continue
+            if uuid not in client.remembered():
+                return Asked(uuid, attempt, None, forgotten=forgotten)
+            response = client.response(uuid)  # taken and answered between the reads
+            if response is None:
+                forgotten = True
+                continue
         if not ended_badly(response) and response.processor_id == processor_id:
             return Asked(uuid, attempt, response, response.destination_host)
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts of {step} in one run")

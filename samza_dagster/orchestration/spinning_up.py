@@ -7,16 +7,22 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.errors import ActionFailed
+from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.acting import carry_out
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
 from samza_dagster.orchestration.moves import MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spun_up import host_of_started, note_spin_up, started_standby
+from samza_dagster.orchestration.spun_up import (
+    host_of_started,
+    note_spin_up,
+    started_anew,
+    started_standby,
+)
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.continuation import seen_before, suspend
@@ -58,6 +64,7 @@ def wait_until_warm(
     with settled(context, samza, plan, standby), errors_as_failures():
         if standby is None or plan.catch_up is None:
             raise ActionFailed("the new standby's id", seen=started.message)
+        require_own(samza.client, root_run_id(context), standby)
         seen = seen_before(context)
         watch = WarmUp(samza.client, standby, plan.catch_up, log=context.log.info)
         verdict = watch.run(float(samza_policies.wait_in_run_s), seen)
@@ -85,3 +92,14 @@ def wait_until_warm(
     if seen is not None:
         metadata["waited_without_a_run"] = seen.why
     yield dg.Output(standby, metadata=metadata)
+
+
+def require_own(client: Placement, root_run_id: str, standby: str) -> None:
+    """Raises `Refused` when the standby of this id is no longer the one that the chain has started."""
+    other = started_anew(client, root_run_id, SPIN_UP, standby)
+    if other:
+        raise Refused(
+            f"{standby} is the standby that this run has started",
+            seen=f"that one is gone, and request {other} has started another of its id since",
+            fix="launch a new run: it starts a standby of its own",
+        )

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import dagster as dg
 
+from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.requests import is_of_step
 from samza_dagster.placement import texts
 
 SPINS_UP = "samza/spins-up"
@@ -34,3 +40,40 @@ def host_of_started(message: str) -> str | None:
     """The host that it was started on."""
     found = _STARTED.fullmatch(message)
     return found[2] if found is not None else None
+
+
+def newest_starts(client: Placement) -> dict[str, PlacementResponse]:
+    """Standby → the newest answer on record that says it was started.
+
+    A standby's id is free again once it is removed, so an older answer may tell of another one.
+    """
+    found: dict[str, PlacementResponse] = {}
+    for response in client.history():
+        standby = started_standby(response.response_message)
+        if standby is not None and response.status_code is StatusCode.SUCCEEDED:
+            found[standby] = response
+    return found
+
+
+def started_anew(client: Placement, root_run_id: str, step: str, standby: str) -> str:
+    """The request that has started a standby of this id for somebody else since; empty for none."""
+    newest = newest_starts(client).get(standby)
+    if newest is None or is_of_step(newest.uuid, root_run_id, step):
+        return ""
+    return newest.uuid
+
+
+def spun_up_there(
+    client: Placement, active: str, host: str | None, before: Collection[HostRow] = ()
+) -> tuple[str, str] | None:
+    """A standby of an active that was spun up on request and no answer tells of any more.
+
+    With its host: the one that is named, or any if the standby isn't in the map `before`.
+    """
+    told = newest_starts(client)
+    known = {line.split()[0] for row in before for line in row.containers}
+    for pid, processor in sorted(client.view().processors.items()):
+        mine = processor.extra and group_of(pid) == active and pid not in told
+        if mine and processor.host and (processor.host == host if host else pid not in known):
+            return pid, processor.host
+    return None

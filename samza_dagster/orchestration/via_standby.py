@@ -17,12 +17,12 @@ from samza_dagster.orchestration.follow import (
     root_run_id,
 )
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
-from samza_dagster.orchestration.phases import SPIN_UP, Phases
+from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, Phases
 from samza_dagster.orchestration.planning import PLAN, plan_op
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.requests import Outcome, last_success, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
+from samza_dagster.orchestration.spinning_up import require_own, spin_up, wait_until_warm
 from samza_dagster.orchestration.via_config import MoveViaNewStandbyConfig, move_via_new_standby
 
 GIVES_PLACE = "gives_place"
@@ -49,14 +49,17 @@ def give_place(
     """
     swap = replace(plan, kind=PLACE, standby=standby, standby_host=plan.destination)
     with settled(context, samza, plan, standby), errors_as_failures():
-        client = samza.client
+        client, root = samza.client, root_run_id(context)
+        step = RELOCATE if plan.keep_standby else GIVES_PLACE
+        asked, view = standing(client, root, step, standby), client.view()
+        if asked.destination is None and not (asked.forgotten and _has_left(view, plan, standby)):
+            require_own(client, root, standby)
+            _refuse_unless_it_may_move(view, plan, standby)
         if plan.keep_standby:
             phases = Phases(context, samza, swap)
             outcome = phases.room_made()
             role = phases.role
         else:
-            if standing(client, root_run_id(context), GIVES_PLACE, standby).response is None:
-                _refuse_unless_it_may_move(client.view(), plan, standby)
             outcome = remove_standby(
                 context, client, standby, step=GIVES_PLACE, timeout_s=plan.timeout_s
             )
@@ -94,13 +97,21 @@ def standbys_after(
     return found
 
 
+def _has_left(view: JobView, plan: MovePlan, standby: str) -> bool:
+    found = view.processors.get(standby)
+    return found is None or (plan.keep_standby and found.host not in (None, plan.destination))
+
+
 def _refuse_unless_it_may_move(view: JobView, plan: MovePlan, standby: str) -> None:
-    """Before a warm standby is removed: what it is removed for must still be possible."""
+    """Before a warm standby leaves: what it leaves for must still be possible."""
+    warm = view.processors.get(standby)
     active, host = view.processors.get(plan.processor), view.hosts.get(plan.destination)
     if host is None or host.state == LOST:
         seen = f"{plan.destination} is {'unknown' if host is None else 'lost'}"
     elif active is None or active.state != RUNNING:
         seen = f"{plan.processor} is {'gone' if active is None else active.state}"
+    elif warm is None or warm.host != plan.destination:
+        seen = f"{standby} is {'gone' if warm is None else f'on {warm.host}'}"
     else:
         return
     raise Refused(

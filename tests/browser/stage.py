@@ -18,9 +18,10 @@ from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.progress import Phases
 from tests.rig.demo_sandbox import OPTIONS
-from tests.rig.job import ROOT, alive, until
+from tests.rig.job import ROOT, alive
 from tests.rig.pace import PACE
 from tests.rig.topic_records import records_of
+from tests.rig.waiting import until
 
 _LOCALITY = "set-container-host-assignment"
 _REQUESTS = (b"ContainerPlacementRequestMessage", b"request/")

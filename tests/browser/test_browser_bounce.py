@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.cockpit import STARTS_S, Cockpit
 from tests.browser.stage import Stage
-from tests.rig.job import until
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.browser
 

@@ -98,6 +98,7 @@ class World:
     breaks_after: dict[str, int] = field(default_factory=dict)
     after_answer: dict[str, Callable[[], object]] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
+    forgotten: set[str] = field(default_factory=set)
 
     @classmethod
     def demo(cls) -> World:
@@ -227,6 +228,13 @@ class World:
         if end[0] is SUCCEEDED:
             self._arrive(request.processor_id, host)
         return self.answer(uuid, *end)
+
+    def clean_up(self) -> None:
+        """The leader's cleaning: answers to what has ended are gone, their UUIDs are remembered."""
+        for uuid, answers in list(self.answers.items()):
+            if answers[-1].status_code.is_terminal:
+                self.forgotten.add(uuid)
+                del self.answers[uuid]
 
     def make_room(self, active: str) -> None:
         """The standby leaves; its host is the active's next."""
@@ -373,11 +381,21 @@ class FakeClient:
         return None if found is None else _as_own("place", found)
 
     def _waiting(self, uuid: str, here: bool) -> PlacementRequest | None:
-        return self.world.requests.get(uuid) if here and uuid not in self.world.answers else None
+        taken = uuid in self.remembered()
+        return self.world.requests.get(uuid) if here and not taken else None
 
     def response(self, uuid: str) -> PlacementResponse | None:
         answers = self.world.answers.get(uuid)
         return answers[-1] if answers else None
+
+    def remembered(self) -> frozenset[str]:
+        return frozenset(self.world.answers) | self.world.forgotten
+
+    def history(
+        self, processor_id: str | None = None, *, limit: int | None = None
+    ) -> tuple[PlacementResponse, ...]:
+        newest = (answers[-1] for answers in self.world.answers.values())
+        return tuple(sorted(newest, key=lambda response: response.timestamp))
 
     def wait(
         self,
@@ -391,6 +409,8 @@ class FakeClient:
         todo = known if uuid in self._wrote else known[-1:]
         while True:
             self._break("wait")
+            if uuid in self.world.forgotten:
+                raise too_late()
             again = bool(todo)
             response = todo.pop(0) if todo else self.world.go_on(uuid)
             if response is None:
@@ -495,6 +515,11 @@ def fake_move_container() -> dg.JobDefinition:
 def fake_drain() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_job("drain_host")
+
+
+def fake_cancel_waiting() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("cancel_waiting")
 
 
 def fake_reconcile() -> dg.JobDefinition:

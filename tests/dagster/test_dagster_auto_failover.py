@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -142,19 +143,55 @@ def test_what_the_rules_refuse_is_told_with_their_words(stage: Stage) -> None:
     assert "0-0 stopping" in str(stage.events[-1].metadata["because"].value)
 
 
-def test_the_run_watches_explains_and_records(stage: Stage) -> None:
+def output_metadata(result: dg.ExecuteInProcessResult, op: str) -> dict[str, Any]:
+    (event,) = [e for e in result.events_for_node(op) if e.is_successful_output]
+    return {name: value.value for name, value in event.step_output_data.metadata.items()}
+
+
+def rows(shown: Any) -> list[dict[str, Any]]:
+    """Of a table's metadata."""
+    return [record.data for record in shown.records]
+
+
+def test_the_run_watches_explains_and_records(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Timeline, map before and after, the rules, and what looked bad."""
     run = asked_run(stage)
     (uuid,) = stage.world.asked
     stage.world.answer(uuid, StatusCode.IN_PROGRESS, "Preferred Resources requested")
-    stage.world.now_ms += 900
-    stage.world.fail_over_done(uuid)
+    waits = LookoutClient.wait
+
+    def over_meanwhile(self: LookoutClient, *arguments: Any, **more: Any) -> Any:
+        stage.world.now_ms += 900
+        stage.world.fail_over_done(uuid)
+        return waits(self, *arguments, **more)
+
+    monkeypatch.setattr(LookoutClient, "wait", over_meanwhile)
     result = stage.run(audit_job("demo/1"), run.run_config)
     assert result.success
     assert result.output_for_node("watch_request") == "host-1"
     data = result.get_step_success_events()
     assert {event.node_name for event in data} == {"explain_request", "watch_request"}
     assert list(stage.world.asked) == [uuid]
+    why = output_metadata(result, "explain_request")
+    assert (why["signal"], why["subject"], why["request"]) == ("host-sick", "host-0", uuid)
+    assert "last word is 15 s old" in why["what"]
+    rules = {row["host"]: row for row in rows(why["rules"])}
+    assert set(rules) == set(stage.world.host_states)
+    assert not rules["host-1"]["legal"]
+    assert "0-0 is on host-1" in rules["host-1"]["seen"]
+    told = output_metadata(result, "watch_request")
+    assert (told["request"], told["status"], told["host"]) == (uuid, "SUCCEEDED", "host-1")
+    assert told["explained"] == why["what"]
+    timeline = [(row["status"], row["ms since request"]) for row in rows(told["timeline_table"])]
+    assert timeline == [("IN_PROGRESS", 0), ("SUCCEEDED", 900)]
+    assert "Successfully started on host-1" in told["timeline"]
+    hosts = {row["host"]: row for row in rows(told["hosts_and_containers_table"])}
+    assert "0 active running" in hosts["host-0"]["before"]
+    assert "0 active running" not in hosts["host-0"]["after"]
+    assert "0 active running" in hosts["host-1"]["after"]
+    assert "before" in told["hosts_and_containers"]
 
 
 def test_a_request_that_fails_fails_its_run(stage: Stage) -> None:

@@ -58,19 +58,55 @@ class Ticking:
         return tick, watch(tick, cursor, SETTINGS, clock=self.seconds, pause=self.pause)
 
 
+class _Killed(BaseException):
+    """The process is gone."""
+
+
+def _die() -> None:
+    raise _Killed
+
+
 @pytest.fixture
 def ticking() -> Iterator[Ticking]:
     with dg.DagsterInstance.ephemeral() as instance:
         yield Ticking(instance)
 
 
-def test_what_begins_within_a_tick_is_asked_for_within_it(ticking: Ticking) -> None:
-    """Three bad looks, less than 2 s after the host went silent; and one request."""
+def test_what_begins_within_a_tick_is_asked_for_by_the_first_look_of_the_next(
+    ticking: Ticking,
+) -> None:
+    """The tick ends within 2 s of the silence, one look before it counts; then one request."""
     ticking.happens_after_s = 7.0
-    tick, _ = ticking.tick()
-    assert list(ticking.world.asked.values()) == [("fail-over", "0")]
-    assert len(tick.runs) == 1
+    tick, memory = ticking.tick()
+    assert (ticking.world.asked, tick.runs) == ({}, [])
     assert ticking.seconds() - 7.0 <= 2.0
+    ticking.looks = 0
+    ticking.pass_s(3)
+    tick, _ = ticking.tick(memory.to_text())
+    assert list(ticking.world.asked.values()) == [("fail-over", "0")]
+    assert (len(tick.runs), ticking.looks) == (1, 1)
+
+
+def test_a_tick_of_several_looks_that_is_killed_after_it_asked_is_adopted(
+    ticking: Ticking,
+) -> None:
+    """What it asked is found by the cursor of the tick before, and blocks its group."""
+    ticking.happens_after_s = 7.0
+    ticking.world.after_ask = _die
+    cursor: str | None = None
+    for _ in range(3):
+        try:
+            _, memory = ticking.tick(cursor)
+        except _Killed:
+            break
+        cursor = memory.to_text()
+        ticking.pass_s(3)
+    ticking.world.after_ask = lambda: None
+    (asked,) = ticking.world.asked
+    ticking.pass_s(5)
+    tick, memory = ticking.tick(cursor)
+    assert [run.run_key for run in tick.runs] == [asked]
+    assert [acted.uuid for acted in memory.acted] == [asked]
 
 
 def test_a_calm_tick_ends_in_time(ticking: Ticking) -> None:
@@ -92,6 +128,8 @@ def test_what_has_been_confirmed_is_looked_at_once_a_tick(ticking: Ticking) -> N
     """Its good looks are seconds apart, so that a flicker doesn't end it."""
     ticking.happens_after_s = 1.0
     _, memory = ticking.tick()
+    ticking.pass_s(5)
+    _, memory = ticking.tick(memory.to_text())
     ticking.looks = 0
     ticking.pass_s(5)
     tick, _ = ticking.tick(memory.to_text())

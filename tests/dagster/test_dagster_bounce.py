@@ -8,11 +8,14 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 from dagster import serialize_value
+from dagster._core.events import DagsterEvent
 from fake_bounce import bounce, in_virtual_time, metadata, tags_of
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce.record import KEY, recorded
+from samza_dagster.orchestration.bounce.plan import Judge
+from samza_dagster.orchestration.bounce.record import KEY, check_result, recorded
 from samza_dagster.orchestration.bounce.runs import PROGRESS
+from samza_dagster.orchestration.checks.events import InstanceChecks
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BounceWorld
 
@@ -170,6 +173,40 @@ def test_an_asset_check_judges_the_canary(
     result = bounce(instance, canaries=1, bake_s=25, **config)
     assert result.success is passed
     assert len(world.order()) == (4 if passed else 1)
+
+
+def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
+    instance: dg.DagsterInstance,
+) -> None:
+    """Dagster notes a check when a run that will evaluate it is made: that is no result, and what
+    a run finds counts by when it was found.
+    """
+    key = dg.AssetKey(["shop", "orders"])
+
+    @dg.asset_check(asset=key, name="fresh")
+    def fresh() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
+    job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
+    judge, log = Judge("shop/orders", "fresh", 60.0), InstanceChecks(instance)
+    began_ms = time.time_ns() // 1_000_000
+    slow = instance.create_run_for_job(job)
+    assert check_result(instance, judge, began_ms) is None
+    assert log.latest("shop/orders", "fresh") is None
+    no, yes = (
+        dg.AssetCheckEvaluation(check_name="fresh", passed=passed, asset_key=key, metadata={})
+        for passed in (False, True)
+    )
+    instance.report_runless_asset_event(no)
+    instance.create_run_for_job(job)
+    assert check_result(instance, judge, began_ms) is False
+    assert log.latest("shop/orders", "fresh") == no
+    found = DagsterEvent(
+        dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "looks", event_specific_data=yes
+    )
+    instance.report_dagster_event(found, slow.run_id)
+    assert check_result(instance, judge, began_ms) is True
 
 
 @pytest.mark.longdagster

@@ -10,14 +10,16 @@ from typing import Any
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from fake_bounce import bounce, control, in_virtual_time, metadata, tags_of
+from fake_bounce import bounce, control, definitions, in_virtual_time, metadata, tags_of
 
 from samza_dagster.cli.main import cli
-from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.errors import InvalidInput, Refused, Unreachable
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
-from samza_dagster.orchestration.instance import write_instance
+from samza_dagster.orchestration.instance import POSTGRES_URL, write_instance
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -153,6 +155,86 @@ def test_an_abort_fails_the_run_and_tells_who_was_bounced(
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
+def cancelled(instance: dg.DagsterInstance, tags: dict[str, str]) -> str:
+    """A bounce that was taken out of the queue; its run's id."""
+    job = definitions().get_job_def("rolling_bounce")
+    config = {"ops": {"plan_bounce": {"config": {"canaries": 0}}}}
+    return instance.create_run_for_job(
+        job, run_config=config, tags={**job.tags, **tags}, status=dg.DagsterRunStatus.CANCELED
+    ).run_id
+
+
+def test_a_run_that_never_began_is_resumed_and_keeps_no_other_from_it(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Cancelled in the queue, say: it has no tag of its chain yet."""
+    idle = cancelled(instance, {})
+    when_first_is_back(world, instance, "pause")
+    paused = bounce(instance)
+    for run_id in (idle, paused.run_id):
+        bounce_runs.steer(instance, BounceAction.resume, run_id)
+    asked = {request.run_key: request for request in resumed(instance)}
+    assert set(asked) == {f"resume/{idle}", f"resume/{paused.run_id}"}
+    assert bounce(instance, tags=dict(asked[f"resume/{idle}"].tags)).success
+    assert [request.run_key for request in resumed(instance)] == [f"resume/{paused.run_id}"]
+
+
+def test_a_newer_bounce_that_did_nothing_does_not_end_a_pause(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Refused in the plan, or cancelled in the queue: the clock still keeps away."""
+    when_first_is_back(world, instance, "pause")
+    first = bounce(instance)
+    refused = bounce(instance, skip=["7"])
+    assert not refused.success
+    cancelled(instance, {})
+    assert f"bounce {first.run_id} is paused (1/4" in bounce_runs.hindrance(instance, "demo/1")
+    bounce_runs.steer(instance, BounceAction.abort)
+    assert bounce_runs.hindrance(instance, "demo/1") == ""
+
+
+def test_a_resumption_that_fails_before_it_bounces_leaves_the_bounce_paused(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Cancelled in the queue, or Kafka is away: the clock keeps away, and resume finds it again."""
+    when_first_is_back(world, instance, "pause")
+    bounce(instance)
+    bounce_runs.steer(instance, BounceAction.resume)
+    (asked,) = resumed(instance)
+    second = cancelled(instance, dict(asked.tags))
+    assert f"bounce {second} is paused (1/4" in bounce_runs.hindrance(instance, "demo/1")
+    assert bounce_runs.steer(instance, BounceAction.resume)[0].run_id == second
+    (asked,) = resumed(instance)
+    world.breaks = {world.calls + 1: Unreachable("read the job", seen="no answer")}
+    third = bounce(instance, tags=dict(asked.tags))
+    assert metadata(third, "plan_bounce")["error"] == "Unreachable"
+    assert f"bounce {third.run_id} is paused (1/4" in bounce_runs.hindrance(instance, "demo/1")
+    assert bounce_runs.steer(instance, BounceAction.resume)[0].run_id == third.run_id
+    (asked,) = resumed(instance)
+    last = bounce(instance, tags=dict(asked.tags))
+    assert tags_of(instance, last)["samza/bounce"] == "done"
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+    assert bounce_runs.hindrance(instance, "demo/1") == ""
+
+
+def test_an_abort_between_the_pause_and_the_run_s_end_gives_the_bounce_up(
+    world: BounceWorld, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is left in the run who would hear it; it was promised, and the clock goes on."""
+    when_first_is_back(world, instance, "pause")
+    run = Bounce.run
+
+    def then_abort(self: Bounce) -> Result:
+        ended = run(self)
+        bounce_runs.steer(instance, BounceAction.abort)
+        return ended
+
+    monkeypatch.setattr(Bounce, "run", then_abort)
+    first = bounce(instance)
+    assert bounce_runs.state_of(bounce_runs.find(instance, first.run_id)) == "aborted"
+    assert bounce_runs.hindrance(instance, "demo/1") == ""
+
+
 def test_an_action_that_does_not_fit_is_refused(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -207,3 +289,19 @@ def test_the_command_line_says_that_it_needs_an_instance() -> None:
     result = CliRunner().invoke(cli, ["bounce", "status"], env={"DAGSTER_HOME": ""})
     assert result.exit_code == 2
     assert "DAGSTER_HOME" in result.stderr
+
+
+def test_the_command_line_says_what_keeps_it_from_opening_the_instance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable that isn't set; a database that doesn't answer, without its password."""
+    write_instance(tmp_path, storage="postgres")
+    monkeypatch.delenv(POSTGRES_URL, raising=False)
+    unset = command(tmp_path, "status", code=2)
+    assert (unset["error"], POSTGRES_URL in unset["seen"]) == ("InvalidInput", True)
+    monkeypatch.setenv(POSTGRES_URL, "postgresql+psycopg2://me:s3cret@127.0.0.1:1/dagster")
+    monkeypatch.setattr("dagster_postgres.utils.time.sleep", lambda _: None)
+    down = command(tmp_path, "status", code=4)
+    assert down["error"] == "Unreachable"
+    assert "refused" in down["seen"]
+    assert "s3cret" not in str(down)

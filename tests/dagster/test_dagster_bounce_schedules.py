@@ -16,6 +16,7 @@ from fake_bounce import bounce, definitions, in_virtual_time
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.schedules import bounce_schedules
 from samza_dagster.orchestration.instance import write_instance
 from tests.rig.bounce_world import BounceWorld
 
@@ -51,10 +52,18 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterIns
         yield made
 
 
+THURSDAY = datetime(2026, 11, 26, 22, 30, tzinfo=UTC)  # half past eleven in Berlin
+
+
 @pytest.fixture
 def schedule(tmp_path: Path) -> dg.ScheduleDefinition:
-    """The one of the YAML."""
-    (made,) = component(tmp_path).build_schedules()
+    """The one of the YAML, on a Thursday night."""
+    return at_present(tmp_path, THURSDAY)
+
+
+def at_present(tmp_path: Path, now: datetime) -> dg.ScheduleDefinition:
+    """The one of the YAML, when it is `now`."""
+    (made,) = bounce_schedules("demo/1", component(tmp_path).bounces, now=lambda: now)
     return made
 
 
@@ -67,9 +76,6 @@ def tick(
     if ticked.run_requests:
         return ticked.run_requests[0]
     return str(ticked.skip_message)
-
-
-THURSDAY = datetime(2026, 11, 26, 22, 30, tzinfo=UTC)  # half past eleven in Berlin
 
 
 def test_a_tick_launches_the_bounce_with_its_settings_once(
@@ -103,6 +109,20 @@ def test_a_tick_in_a_blackout_is_skipped_and_says_why(
     assert isinstance(said, str)
     assert "is in a blackout" in said
     assert why in said
+
+
+def test_a_tick_that_is_evaluated_late_in_a_blackout_is_skipped(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    """Thursday's tick, which a daemon that was away comes to on Friday night; some hours before it
+    is launched under Thursday's run key.
+    """
+    late = tick(at_present(tmp_path, THURSDAY.replace(day=27)), instance, THURSDAY)
+    assert "Fri 2026-11-27 23:30 CET is in a blackout" in str(late)
+    afternoon = THURSDAY.replace(day=27, hour=20)
+    launched = tick(at_present(tmp_path, afternoon), instance, THURSDAY)
+    assert isinstance(launched, dg.RunRequest)
+    assert launched.run_key == "nightly/2026-11-26T22:30Z"
 
 
 def test_a_tick_while_a_bounce_runs_or_is_paused_is_skipped(

@@ -131,6 +131,19 @@ def test_the_continuing_run_finds_everything_answered_and_ends_the_work(
     assert world.at["0"] == "host-4"
 
 
+def test_a_continuing_run_is_retried_as_often_as_the_one_that_waited(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What a person gave at the launch goes on; what Dagster wrote of that one run doesn't."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    given = {"dagster/max_retries": "1", "dagster/priority": "3"}
+    instance.add_run_tags(first.run_id, {**given, "dagster/retry_number": "1"})
+    world.lag_now = {"0-1": [7]}
+    (request,) = requested(tick(instance))
+    assert {k: v for k, v in request.tags.items() if k.startswith("dagster/")} == given
+
+
 def test_a_double_tick_asks_for_the_same_run_key(
     world: World, instance: dg.DagsterInstance
 ) -> None:

@@ -11,8 +11,7 @@ import os
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -25,6 +24,7 @@ from served_placement import DESTINATION, Gate, PlacementServer, requests_of, wi
 from samza_dagster.orchestration.instance import POSTGRES_URL, Storage, write_instance
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.postgres import PASSWORD, Postgres
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.deploy
 DEFINITIONS = """
@@ -58,14 +58,6 @@ def postgres() -> Iterator[Postgres]:
     made = Postgres()
     yield made
     made.close()
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @dataclass
@@ -106,7 +98,11 @@ class Killed:
         gates = [self.server.gate(str(n), boundary) for n, (_, boundary, _) in enumerate(ROWS)]
         self.roots = [self.launch(str(n), tags) for n, (_, _, tags) in enumerate(ROWS)]
         for gate, name in zip(gates, NAMES, strict=True):
-            until(gate.arrived.is_set, f"the run for the {name} came to its boundary")
+            until(
+                f"the run for the {name} came to its boundary",
+                gate.arrived.is_set,
+                seconds=DEADLINE_S,
+            )
         self.command_lines = [Path(f"/proc/{g.pid}/cmdline").read_bytes().decode() for g in gates]
         self._kill_workers(gates[: len(WORKER_ROWS)])
         web, daemon, code, both = range(len(WORKER_ROWS), len(ROWS))
@@ -138,22 +134,27 @@ class Killed:
             os.kill(also.pid, signal.SIGKILL)
             also.open(forget=True)
         gate.open()
-        until(lambda: self.over(processor), f"the run went on without the {name}")
+        until(
+            f"the run went on without the {name}", lambda: self.over(processor), seconds=DEADLINE_S
+        )
         self.stack.restart(name)
 
     def _kill_daemon(self, gate: Gate, processor: str) -> None:
         self.kill("daemon")
         self.queued = self.launch(QUEUED, {})
         gate.open()
-        until(lambda: self.over(processor), "the run went on without the daemon")
+        until(
+            "the run went on without the daemon", lambda: self.over(processor), seconds=DEADLINE_S
+        )
         assert not requests_of(self.server.world, QUEUED)
         self.stack.restart("daemon")
 
     def _wait_success(self, root: str) -> None:
         with dg.DagsterInstance.from_config(str(self.stack.home)) as instance:
             until(
-                lambda: self.last(instance, root).status is dg.DagsterRunStatus.SUCCESS,
                 f"run {root} or one that went on with it ended well",
+                lambda: self.last(instance, root).status is dg.DagsterRunStatus.SUCCESS,
+                seconds=DEADLINE_S,
             )
 
 

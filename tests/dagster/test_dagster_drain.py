@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dagster as dg
 import pytest
@@ -24,7 +26,13 @@ from test_dagster_reexecution import execute, from_failure
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.units.carry import Carrier
+from samza_dagster.orchestration.units.order import Kind, Step, Unit
+from samza_dagster.orchestration.units.progress import Limits
+from samza_dagster.orchestration.waits.conditions import Met
+from samza_dagster.orchestration.waits.continuation import MET
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
@@ -236,6 +244,8 @@ def test_killed_at_any_boundary_it_goes_on_where_it_stood(
     world.breaks = {where: Killed()}
     world.breaks_after[where] = times
     done, first = execute(instance, job=fake_drain, config=config())
+    assert done is (where in world.breaks)  # it is passed less often than that
+    assert times or not done  # but once at least, or nothing was killed at all
     if not done:
         assert from_failure(instance, first, fake_drain, config())
     assert on(world) == []
@@ -347,3 +357,61 @@ def test_an_active_that_does_not_process_stops_the_drain(
     text, _ = failure(drain(request, instance, verify_timeout_s=1), "drain")
     assert "0 doesn't process within 1 s" in text
     assert "left waiting: 2, 1" in text
+
+
+def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby(
+    world: World,
+) -> None:
+    """The nearly spent deadline of the one that was waited for before isn't its."""
+    now_ms = 1_800_000_000_000
+    seen = Met({}, now_ms, now_ms + 1, "w", {"0-0": now_ms + 1})
+    ran = SimpleNamespace(
+        run_id="r", tags={MET: seen.to_text()}, parent_run_id=None, root_run_id=None
+    )
+    context = cast(
+        "dg.OpExecutionContext",
+        SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _: None)),
+    )
+    limits = Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
+    carrier = Carrier(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
+    world.lag_now["0-0"] = [90_000]
+    steps = (Step("warm", Kind.WAIT_WARM, "1-0"), Step("move", Kind.PLACE, "1", "host-3"))
+    known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)
+    wait = carrier.carry([Unit("1", "", "", steps), Unit("0", "", "", known)], at_once=2)
+    assert wait is not None
+    assert wait.deadlines == {"1-0": now_ms + 60_000, "0-0": now_ms + 1}
+
+
+def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What is asked of the second one is asked anew, though it has the id of the first."""
+    world.lag_now["1-1"] = [50_000]
+    asked = config(catch_up_timeout_s=1, if_it_fails="remove")
+    done, first = execute(instance, job=fake_drain, config=asked)
+    assert not done
+    assert "1-1" not in world.at
+    world.lag_now["1-1"] = [9]
+    assert from_failure(instance, first, fake_drain, asked)
+    assert on(world) == []
+    assert [
+        kind for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True) if p[0] == "1"
+    ] == [
+        *("start-standby", "stop-standby"),
+        *("start-standby", "stop-standby", "place"),
+    ]
+
+
+def test_a_drain_older_than_its_answers_asks_for_nothing_that_is_so(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The last move failed; all that came before it is done, and its answers are cleaned up."""
+    world.ends = [DONE] * 6 + [NOT_STARTED]
+    done, first = execute(instance, job=fake_drain, config=config())
+    assert not done
+    assert on(world) == ["1"]
+    world.clean_up()
+    known = len(world.requests)
+    assert from_failure(instance, first, fake_drain, config())
+    assert on(world) == []
+    assert list(world.kinds.values())[known:] == ["start-standby", "stop-standby", "place"]

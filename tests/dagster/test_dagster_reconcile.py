@@ -13,6 +13,7 @@ from fake_placement import (
     SUCCEEDED,
     Killed,
     World,
+    fake_cancel_waiting,
     fake_job,
     fake_move_via,
     fake_reconcile,
@@ -107,6 +108,26 @@ def test_a_standby_that_a_failed_run_left_over_is_removed(
     assert "0-1" not in world.at
 
 
+@pytest.mark.parametrize("anew", ["a run that waits", "spin_up_standby"])
+def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
+    world: World, instance: dg.DagsterInstance, anew: str
+) -> None:
+    """The failed run's `0-1` is gone; the id was free, and somebody else's standby has it."""
+    world.lag_now = {"0-1": [1]}
+    world.breaks = {"lag": Killed()}
+    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    assert reconcile(instance).success
+    assert "0-1" not in world.at
+    if anew == "spin_up_standby":
+        assert launch(instance, 120, job=anew).success
+    else:
+        world.lag_now = {"0-1": [90_000]}
+        assert launch(instance).success
+    assert "0-1" in world.at
+    assert reconcile(instance).success
+    assert "0-1" in world.at
+
+
 def test_a_standby_of_a_chain_that_goes_on_or_ended_well_is_not_left_over(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -160,6 +181,8 @@ def test_killed_at_any_boundary_it_goes_on_where_it_stood(
     world.breaks = {where: Killed()}
     world.breaks_after[where] = times
     done, first = execute(instance, job=fake_reconcile, config=config)
+    assert done is (where in world.breaks)  # it is passed less often than that
+    assert times or not done  # but once at least, or nothing was killed at all
     if not done:
         assert from_failure(instance, first, fake_reconcile, config)
     assert sorted(kinds(world)) == ["place", "start-standby"]
@@ -204,7 +227,25 @@ def test_a_waiting_run_is_given_up_and_its_standby_removed(
     assert "no run waits" in str(tick(instance).skip_reason)
     run = instance.get_run_by_id(first.run_id)
     assert run is not None
-    assert run.tags["samza/cancelled"] == "me"
+    assert run.tags["samza/cancelled"] == result.run_id
+
+
+def test_giving_up_that_failed_half_way_goes_on_with_the_run_that_it_gave_up(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Not with another one that waits by then."""
+    world.lag_now = {"0-1": [90_000], "1-1": [90_000]}
+    launch(instance)
+    world.ends = [EXPIRED]
+    config = {"ops": {"give_up": {"config": {}}}}
+    done, first = execute(instance, job=fake_cancel_waiting, config=config)
+    assert not done
+    assert "0-1" in world.at
+    launch(instance, processor="1", destination="host-1")
+    assert from_failure(instance, first, fake_cancel_waiting, config)
+    assert "0-1" not in world.at
+    assert "1-1" in world.at
+    assert "1-1 90,000" in str(tick(instance).skip_reason)
 
 
 def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(

@@ -194,3 +194,22 @@ def test_a_new_run_asks_anew(world: World, instance: dg.DagsterInstance) -> None
     execute(instance, job=fake_move_container, config=CONTAINER)
     execute(instance, job=fake_move_container, config=CONTAINER)
     assert world.asked == [("0", "host-2"), ("0", "host-2")]
+
+
+@pytest.mark.parametrize("where", ["held", texts.STOP_IN_PROGRESS])
+def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(
+    world: World, instance: dg.DagsterInstance, where: str
+) -> None:
+    """The move has ended well, or its hold was given up; the leader has cleaned up either answer."""
+    world.breaks = {where: Killed()}
+    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    assert not done
+    (uuid,) = world.requests
+    if where == "held":
+        world.answer(uuid, *HOLD_EXPIRED)
+    while not world.answers[uuid][-1].status_code.is_terminal:
+        world.go_on(uuid)
+    world.clean_up()
+    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert world.at["0"] == "host-2"
+    assert len(world.requests) == (2 if where == "held" else 1)

@@ -25,6 +25,7 @@ JOB = "move_via_new_standby"
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
 CONFIG = {"ops": {f"plan_{JOB}": {"config": ASK}}}
 DONE = (SUCCEEDED, "done")
+REMOVAL, ANOTHER = (f"00000000-0000-0000-0000-{n:012d}" for n in (1, 2))
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +179,7 @@ def test_killed_at_any_boundary_it_goes_on_where_it_stood(
     world.breaks_after[where] = times
     done, first = execute(instance, job=fake_move_via, config=CONFIG)
     assert done is (where in world.breaks)  # it is passed less often than that
+    assert times or not done  # but once at least, or nothing was killed at all
     if not done:
         assert from_failure(instance, first, fake_move_via, CONFIG)
     assert kinds(world) == ["start-standby", "stop-standby", "hold"]
@@ -209,3 +211,32 @@ def test_a_destination_lost_meanwhile_does_not_cost_the_warm_standby(
     result = run(request.node.name, JOB, instance, **ASK)
     assert "host-4 is lost" in failure(result, "give_place")[0]
     assert kinds(world) == ["start-standby"]
+
+
+@pytest.mark.parametrize("host", ["host-2", "host-4"])
+@pytest.mark.parametrize("fails_in", ["wait_until_warm", "give_place"])
+def test_a_standby_that_somebody_else_started_under_the_same_id_is_not_adopted(
+    world: World, instance: dg.DagsterInstance, fails_in: str, host: str
+) -> None:
+    """The run's own `0-1` is gone: the re-execution neither removes the other one nor moves cold."""
+    alive = world.hosts["host-4"]
+    if fails_in == "give_place":
+        lost = alive.__class__("host-4", "lost")
+        world.after_answer["start-standby"] = lambda: world.hosts.update({"host-4": lost})
+    else:
+        world.breaks = {"lag": Killed()}
+    config = {"ops": {f"plan_{JOB}": {"config": {**ASK, "if_it_fails": "remove"}}}}
+    done, first = execute(instance, job=fake_move_via, config=config)
+    assert not done
+    world.hosts["host-4"] = alive
+    if "0-1" in world.at:
+        world.ask("stop-standby", "0-1", "host-4", REMOVAL, 0)
+        world.go_on(REMOVAL)
+        world.go_on(REMOVAL)
+    world.ask("start-standby", "0", host, ANOTHER, 0)
+    world.go_on(ANOTHER)
+    world.go_on(ANOTHER)
+    asked = len(world.requests)
+    assert not from_failure(instance, first, fake_move_via, config)
+    assert len(world.requests) == asked
+    assert (world.at["0"], world.at["0-1"]) == ("host-1", host)

@@ -91,8 +91,10 @@ class CanaryWatch:
                 return Verdict(None, f"{row.processor} hasn't committed progress since it was back")
         mine = {row.processor for row in canary}
         for replica in self._client.lag() if patience.lag_s else ():
-            if replica.processor_id in mine and (
-                replica.lag is None or replica.lag > patience.lag_limit
-            ):
+            if replica.processor_id not in mine:
+                continue
+            if replica.lag is None and not patience.is_told_by_work(replica.processor_id):
+                return Verdict(None, f"nobody tells how far {replica.processor_id} is behind")
+            if replica.lag is not None and replica.lag > patience.lag_limit:
                 return Verdict(None, f"{replica.processor_id} is {replica.lag} records behind")
         return Verdict(True, "the canary runs, processes and has its lag back")

@@ -111,11 +111,9 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
             context.log.warning(summary(plan, ended))
             raise
+        # Before anything that may fail. The order stays: an abort may come until the run is over.
+        instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: result.end.value})
         after = host_map(samza.client.view())
-    instance.add_run_tags(
-        run.run_id,
-        {bounce_runs.BOUNCE: result.end.value, bounce_runs.CONTROL: bounce_runs.HEARD},
-    )
     metadata = summary_metadata(plan, result, after)
     if result.end in (End.ABORTED, End.STOPPED):
         raise dg.Failure(
@@ -181,7 +179,8 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
         notices.update(dict.fromkeys(ruled.notices))
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
-    unknown = sorted({r.processor_id for r in lags if r.lag is None}, key=natural)
+    untold = {r.processor_id for r in lags if r.lag is None}
+    unknown = sorted((p for p in untold if not plan.patience.is_told_by_work(p)), key=natural)
     if unknown:
         notices[
             f"nobody tells the lag of {', '.join(unknown[:20])}: without a metrics reporter they don't"

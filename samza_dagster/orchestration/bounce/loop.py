@@ -119,6 +119,7 @@ class Bounce:
     def _taken_up(self) -> dict[str, Bounced]:
         """Each processor where its requests say that it stands."""
         view = self._client.view()
+        remembered = self._client.remembered()
         there = on_record(self._client, view)
         rows = {p: self._plan.row(p) for p in self._plan.processors}
         for p, row in rows.items():
@@ -128,7 +129,9 @@ class Bounce:
             elif known is not None:
                 rows[p] = known
             else:
-                asked = attempt_of(self._client, self._root, p, view.deployment_id, there)
+                asked = attempt_of(
+                    self._client, self._root, p, view.deployment_id, there, remembered
+                )
                 self._asked[p] = asked
                 rows[p] = failed or replace(row, attempt=asked.attempt, uuid=asked.uuid)
         for p, asked in self._asked.items():

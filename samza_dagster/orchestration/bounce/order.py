@@ -211,7 +211,8 @@ def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) 
     if not waiting:
         return Next(idle, because="everybody was asked")
     pool: Sequence[Unit] = order
-    begun = any(stand != Stand.WAITING for p, stand in at.stands.items() if p not in canary)
+    not_begun = (Stand.WAITING, Stand.GONE)
+    begun = any(stand not in not_begun for p, stand in at.stands.items() if p not in canary)
     if canary and not begun:
         if any(at.stands[p] in (Stand.WAITING, Stand.IN_FLIGHT) for p in canary):
             pool = order[: limits.canaries]

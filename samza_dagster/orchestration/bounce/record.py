@@ -15,6 +15,7 @@ from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import DRAWN_AT_MOST, bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.checks.events import newest_evaluation
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.pictures import picture
@@ -105,11 +106,10 @@ def check_result(instance: dg.DagsterInstance, judge: Judge | None, since_ms: in
     if judge is None:
         return None
     key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
-    record = instance.get_latest_asset_check_evaluation_record(key)
-    event = record.event if record is not None else None
-    if event is None or event.timestamp * 1000 < since_ms or event.dagster_event is None:
+    found = newest_evaluation(instance, key)
+    if found is None or found[1] * 1000 < since_ms:
         return None
-    return event.dagster_event.asset_check_evaluation_data.passed
+    return found[0].passed
 
 
 def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[Bounced]:

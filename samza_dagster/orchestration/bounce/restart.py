@@ -40,11 +40,14 @@ def attempt_of(
     processor_id: str,
     deployment_id: str | None,
     known: Collection[str],
+    remembered: Collection[str] = (),
 ) -> Asked:
-    """The first attempt that is neither failed nor lost with a deployment that is over.
+    """The first attempt that is neither failed, forgotten nor lost with a deployment that is over.
 
-    `known` are the requests on record: one that isn't costs no read.
+    `known` are the requests on record: one that isn't costs no read. `remembered`, read before
+    them, are those that the coordinator has taken.
     """
+    forgotten = False
     for attempt in range(MOST_ATTEMPTS):
         uuid = request_uuid(root, f"bounce/{processor_id}", attempt)
         response = client.response(uuid) if uuid in known else None
@@ -52,7 +55,10 @@ def attempt_of(
         if found is None and uuid in known:
             found = client.request(uuid) or client.own_request(uuid)
         if found is None:
-            return Asked(uuid, attempt, None)
+            if uuid in remembered and uuid not in known:
+                forgotten = True
+                continue
+            return Asked(uuid, attempt, None, forgotten=forgotten)
         lost = found.deployment_id != deployment_id and not (
             response is not None and response.status_code.is_terminal
         )
@@ -116,6 +122,12 @@ class Restart:
             if self._hold and not begun and not asked.response.status_code.is_terminal:
                 self._note_hold()
             return
+        if asked.by_state and self._restarted():
+            self._since_ms = now_ms
+            self.row = replace(
+                self.row, in_ms=now_ms, why="it was restarted; the answer is no longer on record"
+            )
+            return
         if self._hold:
             self._note_hold()
         try:
@@ -145,6 +157,12 @@ class Restart:
         told = release(self._client, reservation, given)
         self.row = replace(self.row, stand=Stand.WAITING, why=told)
         return told
+
+    def _restarted(self) -> bool:
+        """By its incarnation: another one runs than the plan was made with."""
+        found = self._client.view().processors.get(self.row.processor)
+        now = found.execution_id if found is not None else None
+        return None not in (self._former, now) and now != self._former
 
     def _note_hold(self) -> None:
         step = f"bounce-release/{self.row.processor}"
@@ -263,15 +281,15 @@ class Restart:
         if lags is None or lags.at_ms < self._began_ms:
             return None, "its lag is to be read"
         replicas = lags.of.get(self.row.processor, ())
-        standby = is_standby(self.row.processor)
-        told = [
+        known = [
             r.lag
             for r in replicas
-            if not standby or (r.observed_at_ms is not None and r.observed_at_ms >= self._since_ms)
+            if r.lag is not None
+            and r.observed_at_ms is not None
+            and r.observed_at_ms >= self._since_ms
         ]
-        known = [lag for lag in told if lag is not None]
         greatest = max(known, default=None)
-        if len(known) < len(replicas):
+        if len(known) < len(replicas) and not self._patience.is_told_by_work(self.row.processor):
             return greatest, "its lag isn't known since it started"
         if greatest is not None and greatest > self._patience.lag_limit:
             return (

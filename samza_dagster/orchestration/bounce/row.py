@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.ports import ReplicaLag
 
@@ -22,6 +23,10 @@ class Patience:
     verify_s: float
     lag_s: float
     lag_limit: int
+
+    def is_told_by_work(self, processor_id: str) -> bool:
+        """Whether its lag needs no report: an active processes only with its stores restored."""
+        return self.verify_s > 0 and not is_standby(processor_id)
 
 
 @dataclass(frozen=True)

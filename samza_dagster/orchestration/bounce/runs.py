@@ -63,13 +63,42 @@ def chain(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
     return bounces(instance, tags={ROOT: root}, limit=None)
 
 
+def state_of(run: dg.DagsterRun) -> str:
+    """The state of a bounce's run; paused and told to abort before it was over, it is given up."""
+    state = run.tags.get(BOUNCE, "")
+    told = run.tags.get(CONTROL)
+    given_up = state == PAUSED and told == BounceAction.abort.value and run.status in ENDED
+    return ABORTED if given_up else state
+
+
+def goes_on_with(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+    """The newest run of the bounce that `run` is part of; itself when none went on with it."""
+    # A run is tagged as one of its chain when it begins: one that never did is alone.
+    return next(iter(chain(instance, root_of(run))), run)
+
+
+def paused(instance: dg.DagsterInstance, job: str | None = None) -> list[dg.DagsterRun]:
+    """Paused bounces that no run has gone on with, newest first."""
+    found = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
+    return [
+        run
+        for run in found
+        if state_of(run) == PAUSED and goes_on_with(instance, run).run_id == run.run_id
+    ]
+
+
 def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
     """Marks a run as one of its chain; returns the root. Tags copied from its parent are no orders.
 
     A retry that Dagster made by itself keeps the order that its parent didn't live to hear.
-    Raises `Refused` for one of a bounce that has ended by an order or by its limits.
+    What goes on with a paused bounce isn't planned but paused, until it is running: should it
+    fail before that, the bounce still is. Raises `Refused` for one of a bounce that has ended
+    by an order or by its limits.
     """
     root = root_of(run)
+    earlier = [one for one in chain(instance, root) if one.run_id != run.run_id]
+    if state == PLANNED and earlier and state_of(earlier[0]) == PAUSED:
+        state = PAUSED
     tags = {ROOT: root, BOUNCE: state}
     parent = instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
     copied = parent is not None and parent.tags.get(CONTROL) == run.tags.get(CONTROL)
@@ -89,7 +118,7 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
 def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
     """Ended bounces of a job that are told to resume and that no run has gone on with yet."""
     told = bounces(instance, job, ENDED, {CONTROL: BounceAction.resume.value})
-    return [run for run in told if chain(instance, root_of(run))[0].run_id == run.run_id]
+    return [run for run in told if goes_on_with(instance, run).run_id == run.run_id]
 
 
 def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
@@ -116,11 +145,11 @@ def hindrance(instance: dg.DagsterInstance, job: str) -> str:
     """Why no bounce of a job may be launched by a clock now; empty when one may."""
     for run in bounces(instance, job, (*_AT_WORK, *_COMING)):
         return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
-    newest = next(iter(bounces(instance, job)), None)
-    if newest is not None and _is_retried_soon(instance, newest):
-        return f"bounce {newest.run_id} has failed and Dagster is about to retry it"
-    if newest is not None and newest.tags.get(BOUNCE) == PAUSED:
-        return f"bounce {newest.run_id} is paused ({newest.tags.get(PROGRESS, '')}): resume or abort it first"
+    for run in bounces(instance, job, tags={_WILL_RETRY: "true"}):
+        if _is_retried_soon(instance, run):
+            return f"bounce {run.run_id} has failed and Dagster is about to retry it"
+    for run in paused(instance, job):
+        return f"bounce {run.run_id} is paused ({run.tags.get(PROGRESS, '')}): resume or abort it first"
     return ""
 
 
@@ -164,18 +193,18 @@ def steer(
     none, `Refused` when the action doesn't fit the run.
     """
     run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
-    state, is_over = run.tags.get(BOUNCE, ""), run.status in ENDED
+    state, is_over = state_of(run), run.status in ENDED
     fits = (
         is_over and state != DONE
         if action is BounceAction.resume
         else not is_over or (action is BounceAction.abort and state == PAUSED)
     )
-    later = chain(instance, root_of(run))[:1]
-    if is_over and later and later[0].run_id != run.run_id:
+    later = goes_on_with(instance, run)
+    if is_over and later.run_id != run.run_id:
         raise Refused(
             f"{action.value} bounce {run.run_id}",
-            seen=f"run {later[0].run_id} went on with it",
-            fix=f"name that run: {action.value} {later[0].run_id[:8]}",
+            seen=f"run {later.run_id} went on with it",
+            fix=f"name that run: {action.value} {later.run_id[:8]}",
         )
     if not fits:
         raise Refused(
@@ -201,8 +230,7 @@ def _newest_for(
     if action is not BounceAction.resume:
         found = bounces(instance, job, (*_AT_WORK, *_COMING))
     if not found and action is not BounceAction.pause:
-        paused = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
-        found = [run for run in paused if chain(instance, root_of(run))[0].run_id == run.run_id]
+        found = paused(instance, job)
     if not found:
         raise InvalidInput(
             f"a bounce to {action.value}",

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads a component's annotations as types.
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -86,14 +86,23 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
         return value
 
 
+def _present() -> datetime:
+    return datetime.now(UTC)
+
+
 def bounce_schedules(
-    job: str, bounces: Sequence[ScheduledBounce], prefix: str = ""
+    job: str,
+    bounces: Sequence[ScheduledBounce],
+    prefix: str = "",
+    now: Callable[[], datetime] = _present,
 ) -> list[dg.ScheduleDefinition]:
-    """A schedule `bounce_<name>` for each; `job` is `<name>/<id>`."""
-    return [_schedule(job, bounce, prefix) for bounce in bounces]
+    """A schedule `bounce_<name>` for each; `job` is `<name>/<id>`, `now` tells the present time."""
+    return [_schedule(job, bounce, prefix, now) for bounce in bounces]
 
 
-def _schedule(job: str, bounce: ScheduledBounce, prefix: str) -> dg.ScheduleDefinition:
+def _schedule(
+    job: str, bounce: ScheduledBounce, prefix: str, now: Callable[[], datetime]
+) -> dg.ScheduleDefinition:
     windows = [made.window() for made in bounce.blackouts]
     zone = ZoneInfo(bounce.timezone)
     settings = {"reason": f"schedule {bounce.name}", "requested_by": "schedule", **bounce.settings}
@@ -111,10 +120,11 @@ def _schedule(job: str, bounce: ScheduledBounce, prefix: str) -> dg.ScheduleDefi
     )
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         at = context.scheduled_execution_time
-        local = at.astimezone(zone)
-        dark = blackout.which(windows, local)
-        if dark is not None:
-            return dg.SkipReason(f"{local:%a %Y-%m-%d %H:%M %Z} is in a blackout: {dark}")
+        # A daemon that was away evaluates the tick that it missed late, under its own time.
+        for local in (at.astimezone(zone), now().astimezone(zone)):
+            dark = blackout.which(windows, local)
+            if dark is not None:
+                return dg.SkipReason(f"{local:%a %Y-%m-%d %H:%M %Z} is in a blackout: {dark}")
         hindered = bounce_runs.hindrance(context.instance, job)
         if hindered:
             return dg.SkipReason(hindered)

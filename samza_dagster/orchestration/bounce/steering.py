@@ -9,10 +9,10 @@ import dagster as dg
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
 from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.tags import JOB, job_tags
+from samza_dagster.orchestration.tags import JOB, TICKET, WHO, WHY, job_tags
 
 CONTROL_JOB = "control_bounce"
-_KEPT = ("samza/who", "samza/why", "samza/ticket")
+_KEPT = (WHO, WHY, TICKET, bounce_runs.PROGRESS)
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))
@@ -69,12 +69,15 @@ def bounce_resume_sensor(
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         found = bounce_runs.to_resume(context.instance, job)
         for run in found:
+            kept = [*_KEPT]
+            if run.tags.get(bounce_runs.BOUNCE) == bounce_runs.PAUSED:
+                kept.append(bounce_runs.BOUNCE)  # as long as this one hasn't begun
             yield dg.RunRequest(
                 run_key=f"resume/{run.run_id}",
                 run_config=dict(run.run_config),
                 tags={
                     bounce_runs.ROOT: bounce_runs.root_of(run),
-                    **{tag: run.tags[tag] for tag in _KEPT if tag in run.tags},
+                    **{tag: run.tags[tag] for tag in kept if tag in run.tags},
                 },
             )
         if not found:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from samza_dagster.model.naming import group_of
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
 from samza_dagster.orchestration.failover.sight import LOST, ContainerSeen, Sight
 from samza_dagster.orchestration.failover.signals import (
@@ -29,7 +30,7 @@ from samza_dagster.orchestration.failover.signals import (
 )
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
-FAIL_OVER = "fail-over"
+FAIL_OVER = RequestKind.FAIL_OVER.value
 RESTART = "restart"
 NOTHING = "nothing"
 HOUR_MS = 3_600_000
@@ -158,6 +159,11 @@ def action_for(kind: str, seen: ContainerSeen | None, processor: str) -> str:
     return NOTHING
 
 
+def least_looks(limits: Limits) -> int:
+    """Bad looks at which a suspect has to be in the cursor: one more may confirm it."""
+    return max(1, limits.bad_looks - 1)
+
+
 def decide(
     sight: Sight,
     before: Memory,
@@ -175,7 +181,7 @@ def decide(
     """
     found: list[Decision] = []
     has_acted = {acted.uuid for acted in before.acted}
-    least = max(1, rules.limits.bad_looks - 1)
+    least = least_looks(rules.limits)
     late = cases(sight.job, before.suspects, acknowledged, least_looks=least)
     current = _current(sight, judged, acknowledged)
     remembered_before = {case.uuid for case in late}
@@ -205,7 +211,7 @@ def may_be_known(
     acknowledged: Mapping[str, int],
 ) -> tuple[str, ...]:
     """Requests that an earlier tick may have asked: `decide` has to be told which exist."""
-    least = max(1, rules.limits.bad_looks - 1)
+    least = least_looks(rules.limits)
     late = cases(sight.job, before.suspects, acknowledged, least_looks=least)
     current = _current(sight, judged, acknowledged)
     has_acted = {acted.uuid for acted in before.acted}
@@ -318,7 +324,10 @@ def _acted(case: Case, now_ms: int) -> Acted:
 def _command(case: Case, sight: Sight, bad: set[str]) -> str:
     """What a person would run."""
     if case.kind == COORDINATOR_GONE:
-        return "samza-dagster coordinator run --config <the job's properties>"
+        return (
+            "samza-dagster coordinator run --config <the job's properties> --launch <how a"
+            " container is started> --token-file <the job's token> --url-file <where agents look>"
+        )
     if case.kind == FLAPPING:
         return f"samza-dagster status {case.processor}, then its log on its host"
     if case.kind == STANDBY_DOWN:

@@ -37,6 +37,7 @@ from samza_dagster.orchestration.failover.policy import (
     Rules,
     Verdict,
     decide,
+    least_looks,
     may_be_known,
     remembered,
     still_blocking,
@@ -141,10 +142,13 @@ class Tick:
     def goes_on(self, memory: Memory) -> bool:
         """Whether another look may lead to something before the next tick.
 
-        What is confirmed is over after good looks, and those are counted from tick to tick.
+        What one more bad look would confirm is kept in the cursor first: a tick that is killed
+        after it asked leaves nothing else by which the next one finds what was asked. What is
+        confirmed is over after good looks, and those are counted from tick to tick.
         """
-        confirmed = any(suspect.confirmed for suspect in memory.suspects.values())
-        return not (self.reported or self.runs or confirmed)
+        nearly = least_looks(self.rules.limits)
+        due = any(s.confirmed or len(s.bad_ms) >= nearly for s in memory.suspects.values())
+        return not (self.reported or self.runs or due)
 
     def _known(
         self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, int]

@@ -6,7 +6,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, started_standby
+from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, newest_starts
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.continuation import CANCELLED
 
@@ -17,8 +17,10 @@ _ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 def left_over(instance: dg.DagsterInstance, client: Placement, job: str) -> frozenset[str]:
     """Standbys of runs of this job whose chain ended badly, or was cancelled while it waited.
 
-    A standby of a chain that is going on, or ended well, isn't left over.
+    A standby of a chain that is going on, or ended well, isn't left over; nor is one whose id
+    was free again and that somebody else has started since.
     """
+    started_by = {start.uuid: standby for standby, start in newest_starts(client).items()}
     runs = instance.get_runs(dg.RunsFilter(tags={JOB: job, SPINS_UP: YES}), limit=RUNS_LOOKED_AT)
     found: set[str] = set()
     fates: dict[str, bool] = {}
@@ -29,10 +31,8 @@ def left_over(instance: dg.DagsterInstance, client: Placement, job: str) -> froz
         if not fates[root]:
             continue
         for uuid in run.tags.get(SPUN_UP, "").split(","):
-            response = client.response(uuid) if uuid else None
-            standby = started_standby(response.response_message) if response else None
-            if standby is not None:
-                found.add(standby)
+            if uuid in started_by:
+                found.add(started_by[uuid])
     return frozenset(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import dagster as dg
 
@@ -12,10 +13,11 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.requests import request_uuid, standing
-from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
+from samza_dagster.orchestration.requests import Asked, request_uuid, standing
+from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
+from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
 from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
-from samza_dagster.orchestration.units.progress import Limits, Progress, any_of, subject
+from samza_dagster.orchestration.units.progress import Limits, Progress, any_of, named, subject
 from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor, look, told
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
@@ -25,7 +27,6 @@ POLL_S = 0.3
 LAG_EVERY_MS = 2_000
 IN_RUN_GAP_MS = 15_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
-SEEN_IS_GOOD_FOR_MS = 600_000
 
 
 class Carrier:
@@ -96,6 +97,8 @@ class Carrier:
         for number in chosen:
             one = self.progress[number]
             one.state = State.RUNNING
+            if self._root != self._context.run.run_id:
+                pass_what_is_done(self._client, one, self._asked, self._now_ms())
             self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
         return bool(chosen)
 
@@ -121,6 +124,8 @@ class Carrier:
     def _request(self, one: Progress, step: Step) -> bool:
         if not one.uuid:
             self._ask(one, step)
+            if not one.uuid:
+                return True
         wait_s = min(POLL_S, self._limits.timeout_s)
         try:
             response = self._client.wait(
@@ -157,7 +162,11 @@ class Carrier:
 
     def _ask(self, one: Progress, step: Step) -> None:
         client, processor = self._client, subject(one, step)
-        asked = standing(client, self._root, self._name(one, step), processor)
+        asked = self._asked(one, step)
+        if asked.by_state and is_so(client, one, step, self._now_ms()):
+            self._row(one, step, "done", "by the state of the job; the answer is cleaned up")
+            one.at, one.step_done_ms = one.at + 1, self._now_ms()
+            return
         one.uuid = asked.uuid
         one.deadline, one.stopped_at_ms = self._monotonic() + self._limits.timeout_s, None
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
@@ -192,14 +201,14 @@ class Carrier:
         """Looks at the standby's lag; passed as well when what comes after it was asked before."""
         standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
         following = one.unit.steps[one.at + 1]
-        later = standing(
-            self._client, self._root, self._name(one, following), subject(one, following)
-        )
-        if later.destination is not None:
+        later = self._asked(one, following)
+        if later.destination is not None or (
+            later.forgotten and is_so(self._client, one, following, now_ms)
+        ):
             one.at, one.wait = one.at + 1, None
             return True
         if one.wait is None:
-            deadline = self._catch_up_deadline(one, now_ms)
+            deadline = self._catch_up_deadline(one, standby, now_ms)
             steady_s = limits.steady_s if step.processor == NEW else 0.0
             one.wait = Wait((standby,), limits.lag_limit, steady_s, deadline, 0, "")
         lags = self._look(now_ms)
@@ -239,21 +248,17 @@ class Carrier:
             return True
         return False
 
-    def _catch_up_deadline(self, one: Progress, now_ms: int) -> int:
+    def _catch_up_deadline(self, one: Progress, standby: str, now_ms: int) -> int:
         bound = round(self._limits.catch_up.timeout_s * 1000)
         if self._context.run.parent_run_id is not None:
             return now_ms + bound  # a re-execution is there to wait on
         if one.standby_since_ms is not None:
             return one.standby_since_ms + bound
-        return now_ms + bound if self._seen is None else self._seen.deadline_ms
+        before = self._seen.deadline_of(standby) if self._seen is not None else None
+        return now_ms + bound if before is None else before
 
     def _was_steady(self, standby: str, now_ms: int) -> bool:
-        seen = self._seen
-        return (
-            seen is not None
-            and standby in seen.steady_ms
-            and now_ms - seen.at_ms <= SEEN_IS_GOOD_FOR_MS
-        )
+        return self._seen is not None and self._seen.was_steady(standby, now_ms)
 
     def _look(self, now_ms: int) -> Mapping[str, int | None]:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
@@ -288,8 +293,34 @@ class Carrier:
             return f"request {uuid} goes on: {error}"
         return f"asked that request {uuid} ends: nothing of it was stopped yet"
 
-    def _name(self, one: Progress, step: Step) -> str:
-        return f"{self._prefix}/{one.unit.processor}/{step.name}"
+    def _asked(self, one: Progress, step: Step) -> Asked:
+        """Where the step's request stands.
+
+        A re-execution passes over a standby that was started, is gone or somebody else's by
+        now, and never gave its place: it starts another one.
+        """
+        name, processor = f"{self._prefix}/{one.unit.processor}/{step.name}", subject(one, step)
+        if step.processor == NEW:
+            name = named(name, one)
+        asked = standing(self._client, self._root, name, processor)
+        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
+            while self._context.run.parent_run_id is not None and self._is_lost(one, asked):
+                asked = standing(self._client, self._root, name, processor, first=asked.attempt + 1)
+            one.attempt = asked.attempt
+        return asked
+
+    def _is_lost(self, one: Progress, asked: Asked) -> bool:
+        standby = started_standby(asked.response.response_message) if asked.response else None
+        if standby is None:
+            return False
+        started = replace(one, standby=standby, attempt=asked.attempt)
+        gives = next(step for step in one.unit.steps if step.kind is Kind.STOP_STANDBY)
+        given = self._asked(started, gives)
+        if given.destination is not None or given.forgotten:
+            return False
+        newest = newest_starts(self._client).get(standby)
+        there = standby in self._client.view().processors
+        return not there or (newest is not None and newest.uuid != asked.uuid)
 
     def _tell(self, one: Progress, step: Step, response: PlacementResponse) -> None:
         said = (response.uuid, response.response_message, response.timestamp)

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
 from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Progress
+from samza_dagster.orchestration.units.progress import Progress, named
 from samza_dagster.orchestration.units.tables import (
     failures_text,
     outcomes_table,
@@ -132,7 +132,7 @@ def _settle_standbys(
         if plan.if_it_fails != REMOVE:
             told.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
             continue
-        step = f"remove_standby/{one.standby}"
+        step = named(f"remove_standby/{one.standby}", one)
         try:
             remove_standby(context, client, one.standby, step=step, timeout_s=plan.limits.timeout_s)
             told.append(f"{one.standby} is removed again")

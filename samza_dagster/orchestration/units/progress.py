@@ -23,11 +23,16 @@ class Limits:
 
 @dataclass
 class Progress:
-    """One unit as far as it is carried out. `rows` has a line for each step that ended."""
+    """One unit as far as it is carried out. `rows` has a line for each step that ended.
+
+    `attempt` is the one that has started its standby: what is asked of that one is asked of
+    no other.
+    """
 
     unit: Unit
     state: State = State.WAITING
     at: int = 0
+    attempt: int = 0
     standby: str | None = None
     standby_since_ms: int | None = None
     standby_until_ms: int | None = None
@@ -55,10 +60,15 @@ def subject(one: Progress, step: Step) -> str:
     return (one.standby or NEW) if step.processor == NEW else step.processor
 
 
+def named(name: str, one: Progress) -> str:
+    """The name of a step about the unit's new standby, which an earlier attempt had another of."""
+    return f"{name}/{one.attempt}" if one.attempt else name
+
+
 def any_of(waits: Sequence[Wait]) -> Wait:
     """One wait for whichever of them comes first."""
     first = waits[0]
     who = tuple(sorted({name for wait in waits for name in wait.who}))
-    deadline = min(wait.deadline_ms for wait in waits)
+    deadlines = {name: wait.deadline_ms for wait in waits for name in wait.who}
     steady_s = max(wait.steady_s for wait in waits)
-    return Wait(who, first.limit, steady_s, deadline, 0, "")
+    return Wait(who, first.limit, steady_s, min(deadlines.values()), 0, "", deadlines=deadlines)

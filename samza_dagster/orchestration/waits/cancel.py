@@ -10,11 +10,18 @@ from pydantic import Field
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.config import RunConfig
 from samza_dagster.orchestration.extra_standby import remove_standby
-from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
 from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.waits.continuation import CANCELLED, Waiting, waiting_runs
+from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.waits.conditions import read_wait
+from samza_dagster.orchestration.waits.continuation import (
+    CANCELLED,
+    WAITS_FOR,
+    Waiting,
+    waiting_runs,
+)
 
 ACTION = "cancel_waiting"
 
@@ -44,7 +51,10 @@ def cancel_waiting(
     """Marks the wait as cancelled, so that it isn't continued, then removes its standby."""
     with errors_as_failures():
         tag_run(context)
-        chosen = choose(waiting_runs(context.instance, samza.job), config.run)
+        root = root_run_id(context)
+        chosen = chosen_before(context.instance, samza.job, root, config.run) or choose(
+            waiting_runs(context.instance, samza.job), config.run
+        )
         processors = samza.client.view().processors
         extra = [p for p in chosen.wait.who if p in processors and processors[p].extra]
         going = extra if config.remove_standby else []
@@ -52,8 +62,7 @@ def cancel_waiting(
         if config.dry_run:
             context.log.info(f"{told}; it would be given up, and {going or 'no standby'} removed")
             return []
-        who = config.requested_by or context.run.run_id
-        context.instance.add_run_tags(chosen.run.run_id, {CANCELLED: who})
+        context.instance.add_run_tags(chosen.run.run_id, {CANCELLED: root})
         context.log.info(f"{told}: given up")
         timeout_s = samza_policies.timeout_s if config.timeout_s is None else config.timeout_s
         for standby in going:
@@ -71,9 +80,24 @@ def cancel_waiting_graph() -> None:
     cancel_waiting()
 
 
+def chosen_before(instance: dg.DagsterInstance, job: str, root: str, run: str) -> Waiting | None:
+    """The wait that a failed run of the chain `root` gave up, whose standby may be there still."""
+    for cancelled in instance.get_runs(dg.RunsFilter(tags={JOB: job, CANCELLED: root})):
+        wait = read_wait(cancelled.tags.get(WAITS_FOR))
+        if wait is not None and wait.run == cancelled.run_id:
+            one = Waiting(cancelled.tags.get(ROOT, cancelled.run_id), wait, cancelled)
+            if _is_meant(one, run):
+                return one
+    return None
+
+
+def _is_meant(one: Waiting, run: str) -> bool:
+    return run in ("", one.root) or one.run.run_id.startswith(run)
+
+
 def choose(waits: Sequence[Waiting], run: str) -> Waiting:
     """The wait that is meant; raises `Refused` that lists those there are."""
-    found = [one for one in waits if run in ("", one.root) or one.run.run_id.startswith(run)]
+    found = [one for one in waits if _is_meant(one, run)]
     if len(found) == 1:
         return found[0]
     raise Refused(

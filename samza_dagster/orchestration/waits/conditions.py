@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from samza_dagster.orchestration.ports import ReplicaLag
 
 STEADY_LAG = "steady-lag"
 VERSION = 1
+SEEN_IS_GOOD_FOR_MS = 600_000
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Wait:
     """One wait of a chain of runs: for any of the standbys `who` to be steady.
 
     `limit` in records; `deadline_ms` since the epoch; `number` counts the waits of the
-    chain from 1; `run` is the run that ended with it.
+    chain from 1; `run` is the run that ended with it. `deadlines` has those of single
+    standbys where they differ; `deadline_ms` is the first of them.
     """
 
     who: tuple[str, ...]
@@ -33,6 +35,7 @@ class Wait:
     number: int
     run: str
     what: str = STEADY_LAG
+    deadlines: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def to_text(self) -> str:
         """As a run tag holds it."""
@@ -50,6 +53,18 @@ class Met:
     at_ms: int
     deadline_ms: int
     why: str
+    deadlines: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def deadline_of(self, replica: str) -> int | None:
+        """Until when the wait was to last for this one; None when it wasn't waited for.
+
+        A tag of an older release has one deadline for all.
+        """
+        return self.deadlines.get(replica) if self.deadlines else self.deadline_ms
+
+    def was_steady(self, replica: str, now_ms: int) -> bool:
+        """It was, and so lately that it counts."""
+        return replica in self.steady_ms and now_ms - self.at_ms <= SEEN_IS_GOOD_FOR_MS
 
     def to_text(self) -> str:
         """As a run tag holds it."""
@@ -77,8 +92,9 @@ def read_wait(text: str | None) -> Wait | None:
             deadline_ms=int(data["deadline_ms"]),
             number=int(data["number"]),
             run=str(data["run"]),
+            deadlines=_deadlines(data),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
@@ -89,7 +105,13 @@ def read_met(text: str | None) -> Met | None:
         if data is None:
             return None
         steady = {str(k): int(v) for k, v in data["steady_ms"].items()}
-        return Met(steady, int(data["at_ms"]), int(data["deadline_ms"]), str(data["why"]))
+        return Met(
+            steady_ms=steady,
+            at_ms=int(data["at_ms"]),
+            deadline_ms=int(data["deadline_ms"]),
+            why=str(data["why"]),
+            deadlines=_deadlines(data),
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -143,7 +165,7 @@ def met(
         why = wanted_now
     else:
         return None
-    return Met(steady, now_ms, wait.deadline_ms, why)
+    return Met(steady, now_ms, wait.deadline_ms, why, wait.deadlines)
 
 
 def told(wait: Wait, watched: Watched, lags: Mapping[str, int | None]) -> str:
@@ -158,6 +180,10 @@ def told(wait: Wait, watched: Watched, lags: Mapping[str, int | None]) -> str:
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"
     )
+
+
+def _deadlines(data: Mapping[str, Any]) -> dict[str, int]:
+    return {str(one): int(at_ms) for one, at_ms in data.get("deadlines", {}).items()}
 
 
 def _read(text: str | None) -> dict[str, Any] | None:

@@ -44,6 +44,17 @@ MOST_LOOKED_AT = 2_000
 MOST_LAUNCHED = 25
 GAP_MS = 60_000
 TOLD = 20
+_GIVEN_AT_LAUNCH = frozenset(
+    f"dagster/{tag}"
+    for tag in (
+        "priority",
+        "max_retries",
+        "retry_strategy",
+        "retry_on_asset_or_op_failure",
+        "max_runtime",
+    )
+)
+"""Dagster's own tags that a person gives a run: they are meant for all that it is to do."""
 _OF_ONE_RUN = (WAITS_FOR, WAITING, CONTINUES, MET, CANCELLED)
 
 
@@ -156,7 +167,8 @@ def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
     tags = {
         key: value
         for key, value in one.run.tags.items()
-        if key not in _OF_ONE_RUN and (not key.startswith("dagster/") or key == PARTITION)
+        if key not in _OF_ONE_RUN
+        and (not key.startswith("dagster/") or key == PARTITION or key in _GIVEN_AT_LAUNCH)
     }
     return dg.RunRequest(
         run_key=f"{one.root}/{one.wait.number}",

@@ -14,7 +14,6 @@ from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
 
 SAMPLE_S = 2.0
-SEEN_IS_GOOD_FOR_MS = 600_000
 
 
 @dataclass
@@ -79,6 +78,5 @@ class WarmUp:
             self.sleep(SAMPLE_S)
 
     def _was_steady(self, seen: Met, records: int | None, now_ms: int) -> bool:
-        fresh = now_ms - seen.at_ms <= SEEN_IS_GOOD_FOR_MS
         small = records is not None and records <= self.bounds.lag_limit
-        return fresh and small and self.standby in seen.steady_ms
+        return small and seen.was_steady(self.standby, now_ms)

@@ -172,6 +172,22 @@ def test_a_canary_that_does_not_come_back_ends_it(why: str) -> None:
     ] in failed.why
 
 
+@pytest.mark.parametrize(("verify_timeout_s", "end"), [(60, End.DONE), (0, End.STOPPED)])
+def test_an_active_of_which_nobody_tells_that_it_restored_isnt_back_unless_it_processes(
+    verify_timeout_s: int, end: End
+) -> None:
+    """It runs before its stores are restored, and processes only after."""
+    world, book = BounceWorld(mute={"0"}), Book()
+    given = {"verify_timeout_s": verify_timeout_s, "bake_s": 10}
+    plan = plan_of(world, only=["0"], canaries=1, lag_timeout_s=60, **given)
+    result = run(world, book, plan)
+    assert result.end is end
+    (row,) = result.rows
+    assert row.why.startswith(
+        "it runs and processes" if verify_timeout_s else "its lag isn't known since it started"
+    )
+
+
 def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
     """Without a check: it still runs, has committed since, and its lag is small."""
     world, book = BounceWorld(), Book()

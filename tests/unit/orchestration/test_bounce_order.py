@@ -221,6 +221,16 @@ def test_the_others_wait_for_bake_and_judge() -> None:
     assert what_next(order, limits, yes, 61_000).ask == ("1-0", "0")
 
 
+def test_a_container_that_left_the_job_before_the_canary_does_not_switch_it_off() -> None:
+    """Whoever is gone was never asked: the canary still goes alone."""
+    order = order_of(job(DEMO), CONTAINERS)
+    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"1": Stand.GONE}
+    limits = Limits(at_once=4, canaries=1)
+    assert what_next(order, limits, Position(stands), 0).ask == ("0-0",)
+    stands["0-0"] = Stand.BACK
+    assert what_next(order, limits, Position(stands, {"0-0": 0}), 1).phase is Phase.JUDGING
+
+
 def test_places_that_stay_taken_end_it() -> None:
     """A request without an end may still stop its container: its place isn't given away."""
     order = order_of(job(DEMO), CONTAINERS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from samza_dagster.coordinator.command import run_command
 from samza_dagster.orchestration.failover.memory import (
     MOST_SUSPECTS,
     MOST_TRENDS,
@@ -199,7 +200,9 @@ def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> 
         ("coordinator-gone", "coordinator", "advise"),
         ("host-sick", "0", "held"),
     ]
-    assert "coordinator run" in decisions[0].command
+    required = [o.opts[0] for o in run_command.params if o.required]
+    assert required
+    assert all(f" {option} <" in decisions[0].command for option in required)
     assert watch.look(replace(gone, leader=leader(10_000, mark=1), host_words={})) == ()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.orchestration.units.progress import any_of
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
@@ -96,6 +99,22 @@ def test_tags_are_read_back_and_others_passed_over() -> None:
     for text in (None, "", "[]", "{}", '{"version":1}', "no json", '{"version":2,"what":"x"}'):
         assert read_wait(text) is None
         assert read_met(text) is None
+
+
+def test_each_standby_of_a_wait_keeps_its_own_deadline() -> None:
+    """Through both tags; one of an older release has one for all, one that wasn't there has none."""
+    single = (Wait((p,), 100, 30, at_ms, 0, "") for p, at_ms in (("0-0", 900), ("1-0", 5_000)))
+    wait = read_wait(replace(any_of(tuple(single)), run="r").to_text())
+    assert wait is not None
+    assert wait.deadline_ms == 900
+    why = met(wait, look(wait, None, {}, 900, 15_000), ["0-0", "1-0"])
+    assert why is not None
+    seen = read_met(why.to_text())
+    assert seen is not None
+    assert [seen.deadline_of(p) for p in ("0-0", "1-0", "2-0")] == [900, 5_000, None]
+    older = read_met('{"version":1,"steady_ms":{},"at_ms":7,"deadline_ms":9,"why":"w"}')
+    assert older is not None
+    assert older.deadline_of("2-0") == 9
 
 
 def test_a_wait_is_told_in_one_line() -> None:
