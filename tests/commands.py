@@ -7,6 +7,7 @@ their parent was, and ends them.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,16 +39,27 @@ class Ran:
     """The commands of processes that it hadn't ended itself."""
 
 
-def run(command: Sequence[str], within_s: float) -> Ran:
-    """Its output is shown as it comes; `within_s` later it is cut off."""
+def run(
+    command: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None
+) -> Ran:
+    """Its output is shown as it comes; `within_s` later it is cut off.
+
+    `environment` comes on top of this process's own.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     output = bytearray()
     shown = threading.Thread(target=_show, args=(process, output))
     shown.start()
     cut_off = not _ended(process, within_s)
     if cut_off:
-        process.send_signal(signal.SIGINT)
+        _interrupt_group()
         _ended(process, _GRACE_S)
         process.kill()
     over = time.monotonic() + (0 if cut_off else _GRACE_S)
@@ -71,6 +83,14 @@ def _ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
         else:
             os.waitpid(ended.si_pid, 0)
     return True
+
+
+def _interrupt_group() -> None:
+    """SIGINT as a terminal's Ctrl-C sends it: make alone would only wait for its pytest."""
+    for each in _descendants():
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(each.pid) == os.getpgrp():
+                os.kill(each.pid, signal.SIGINT)
 
 
 def _show(process: subprocess.Popen[bytes], output: bytearray) -> None:

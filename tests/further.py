@@ -1,8 +1,10 @@
 """Runs what `make test` has no time for, one after the other, as far as the given time reaches.
 
 `python -m tests.further --within 2000`: a suite begins when the time that it takes on a
-machine as slow as this one is left. What wasn't begun, or was cut off, is named as not run;
-it says nothing of the product, so only what ran to its end decides the exit status.
+machine as slow as this one is left. What wasn't begun, or was cut off with the whole time, is
+named as not run; it says nothing of the product, so it doesn't decide the exit status. A suite
+that takes three times its own is cut off too, and that has failed: it hangs. Those of pytest
+end at their first failure, so that it is told before they can be cut off.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from dataclasses import dataclass
 
 from tests import commands
 from tests.rig.pace import VARIABLE, measured
+
+_CUT_OFF = 3.0
+"""So many times what it needs, as for a level (`tests.levels`)."""
+_AT_FIRST_FAILURE = {"PYTEST_ADDOPTS": "-x"}
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,12 @@ def go_through(suites: Sequence[Suite], within_s: float) -> dict[str, str]:
             continue
         print(f"\n── {suite.name} (about {needed_s:.0f} s of {left_s:.0f}) ──", flush=True)
         began = time.monotonic()
-        ran = commands.run(suite.command, left_s)
+        hangs_s = _CUT_OFF * needed_s
+        ran = commands.run(suite.command, min(left_s, hangs_s), _AT_FIRST_FAILURE)
         took = f"after {time.monotonic() - began:.0f} s"
-        if ran.cut_off:
+        if ran.cut_off and hangs_s < left_s:
+            outcomes[suite.name] = f"FAILED: hangs, cut off {took}"
+        elif ran.cut_off:
             outcomes[suite.name] = f"not run to its end: cut off {took}"
         elif ran.status != 0:
             outcomes[suite.name] = f"FAILED with {ran.status} {took}"

@@ -76,3 +76,17 @@ def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
                 )
         last = batch.producer_id
     return found
+
+
+def unjudged(topic: str, partition: int, log: Sequence[Batch], owners: int) -> str:
+    """Why `overlaps` says nothing of this log, or "": `owners` incarnations are known to have
+    worked, one after the other. Batches without a producer's id look like one owner's, and
+    so does what is left of a log that was compacted.
+    """
+    nameless = sum(batch.producer_id < 0 for batch in log)
+    if nameless:
+        return f"{topic} {partition}: {nameless} of {len(log)} batches name no producer"
+    producers = len({batch.producer_id for batch in log})
+    if producers < owners:
+        return f"{topic} {partition}: {producers} producers, but {owners} owners had worked"
+    return ""

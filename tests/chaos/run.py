@@ -6,27 +6,30 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
-from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
-from tests.chaos.broker_log import batches, overlaps
-from tests.chaos.report import Befallen, Report
+from tests.chaos.broker_log import batches, overlaps, unjudged
+from tests.chaos.report import CarriedOut, Report, befell, same_host
 from tests.chaos.schedule import Fault
-from tests.rig.job import alive, until
+from tests.rig.job import alive
+from tests.rig.kill_points import Processors
+from tests.rig.load_watch import LoadWatch, load_lives
 from tests.rig.replacement import partitions_of
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.topic_records import records_of
+from tests.rig.waiting import until
 
 REST_S = 240.0
 """Lease, a cold start of everything, and a machine that does all of it at once."""
 JUDGED_S = 240.0
 _LOOK_S = 0.3
+_WHOLE_MS = 7 * 24 * 3600 * 1000
 
 
 class ChaosRun:
@@ -38,26 +41,30 @@ class ChaosRun:
         self._say = say
         self._acts = Acts(job)
         self._judge = Judge(job.connection.bootstrap_servers)
+        self._owners: dict[str, set[str]] = {}
+        self._doubt = ""
 
     def go(self, faults: Iterable[Fault]) -> Report:
         """All of them, then the judgement; whatever happens everything is let go."""
         began = time.monotonic()
         wanted = self._job.actives * (1 + self._job.standbys)
         until("all that run are seen", lambda: len(self._job.journal()) >= wanted)
+        _keep_whole(self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
+        self._note_owners(self._job.processors())
         try:
-            open_: list[tuple[Fault, str, float, int]] = []
+            group: list[CarriedOut] = []
             for fault in faults:
                 at, known = time.time(), len(self._job.journal())
                 victim, undo = self._acts.carry_out(fault)
                 self._say(f"{fault}: {victim}")
                 time.sleep(fault.hold_s)  # the fault's own length: nothing is waited for
                 undo()
-                open_.append((fault, victim, at, known))
+                group.append(CarriedOut(fault, victim, at, known))
                 if fault.joined:
                     continue
-                self._rest(open_)
-                open_ = []
-            self._rest(open_)
+                self._rest(group)
+                group = []
+            self._rest(group)
         finally:
             self._acts.heal()
         self._end()
@@ -65,39 +72,40 @@ class ChaosRun:
         self._judge.close()
         return self._report
 
-    def _rest(self, open_: list[tuple[Fault, str, float, int]]) -> None:
-        if not open_:
+    def _rest(self, group: list[CarriedOut]) -> None:
+        if not group:
             return
         since = time.monotonic()
         deadline, rest_s = since + REST_S, None
-        while rest_s is None and time.monotonic() < deadline:
-            if self._is_at_rest():
-                rest_s = time.monotonic() - since
+        watch = LoadWatch(self._load_lives)
+        while rest_s is None and time.monotonic() < deadline and self._load_lives():
+            if self._is_at_rest(watch):
+                rest_s = round(time.monotonic() - since, 1)
             else:
                 time.sleep(_LOOK_S)
         if rest_s is None:
-            self._say(f"not at rest after {REST_S:.0f} s: {json.dumps(self._job.status())[:2000]}")
-        silences = self._silences(open_[0][2])
-        for fault, victim, _, known in open_:
-            starts = self._job.journal()
-            new = {s["processor"] for s in starts[known:] if s["what"] == "started"}
-            actives = tuple(sorted(name for name in new if name.isdigit()))
-            moved = tuple(name for name in actives if self._moved(starts, known, name))
-            silent = [silences[p] for name in actives for p in partitions_of(name)]
-            told = Befallen(
-                fault.number,
-                fault.kind,
-                victim,
-                None if rest_s is None else round(rest_s, 1),
-                actives,
-                moved,
-                max(silent, default=None),
-            )
-            self._report.faults.append(told)
-            if actives:
-                self._say(f"   {', '.join(actives)} replaced, silent {told.downtime_ms} ms")
+            status = json.dumps(self._job.status())[:2000]
+            waited_s = time.monotonic() - since
+            self._say(f"not at rest after {waited_s:.0f} s: {self._doubt or status}")
+        else:
+            self._note_owners(self._job.processors())
+        told = befell(group, self._job.journal(), self._silences(group[0].at_s), rest_s)
+        self._report.faults += told
+        for each in told:
+            if each.replaced:
+                self._say(f"   {', '.join(each.replaced)} replaced, silent {each.downtime_ms} ms")
 
-    def _is_at_rest(self) -> bool:
+    def _load_lives(self) -> bool:
+        return load_lives(self._job.sandbox)
+
+    def _note_owners(self, processors: Processors) -> None:
+        """Who runs at rest has worked: nothing is missing."""
+        for name, found in processors.items():
+            if name.isdigit():
+                self._owners.setdefault(name, set()).add(found["execution_id"])
+
+    def _is_at_rest(self, watch: LoadWatch) -> bool:
+        self._doubt = ""
         status = self._job.status()
         if status is None or status["actions"] or status["failovers"]:
             return False
@@ -108,29 +116,33 @@ class ChaosRun:
             and all(p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found)
             and hosts == set(self._job.host_names)
             and all(ghost["ended"] is not None for ghost in status["ghosts"])
-            and self._nothing_missing()
+            and self._nothing_missing(watch)
         )
 
-    def _nothing_missing(self) -> bool:
+    def _nothing_missing(self, watch: LoadWatch) -> bool:
         try:
-            return self._judge.judge(deadline_s=20).missing == 0
-        except SamzaDagsterError:
+            verdict = self._judge.judge(deadline_s=20)
+        except SamzaDagsterError as error:
+            self._doubt = str(error)
             return False
+        self._doubt = f"{verdict.missing} missing" if verdict.missing else watch.why_not(verdict)
+        return not self._doubt
 
-    def _silences(self, since_s: float) -> list[int]:
+    def _silences(self, since_s: float) -> dict[str, int]:
+        """Of each active whose silence the judge can tell, ms."""
         window = (int(since_s * 1000), int(time.time() * 1000))
         try:
             gaps = self._judge.judge(deadline_s=30, window_ms=window).gaps
         except SamzaDagsterError:
             gaps = ()
         found = {gap.partition: gap.gap_ms for gap in gaps}
-        return [found.get(partition, 0) for partition in range(4)]
-
-    @staticmethod
-    def _moved(starts: list[dict[str, Any]], known: int, name: str) -> bool:
-        hosts = [s["host"] for s in starts if s["what"] == "started" and s["processor"] == name]
-        since = [s for s in starts[known:] if s["what"] == "started" and s["processor"] == name]
-        return len(hosts) > len(since) and hosts[-1] != hosts[-len(since) - 1]
+        silent = {
+            str(active): [
+                found[p] for p in partitions_of(str(active), self._job.actives) if p in found
+            ]
+            for active in range(self._job.actives)
+        }
+        return {active: max(each) for active, each in silent.items() if each}
 
     def _end(self) -> None:
         """What is missing, who wrote in turns, and whether the history holds."""
@@ -139,9 +151,10 @@ class ChaosRun:
         report.inputs, report.completed = verdict.inputs, verdict.completed
         report.missing, report.unexplained = verdict.missing, verdict.unexplained
         report.duplicates = verdict.duplicates
-        data = self._job.sandbox.directory / "broker" / "data"
-        for partition in range(self._job.actives * demo_job.TASKS_PER_CONTAINER):
-            report.overlaps += _overlaps_of(data, demo_job.CHANGELOG_TOPIC, partition)
+        if not self._load_lives():
+            report.load = "dead at the end"
+        report.same_host = same_host(self._job.journal())
+        self._judge_logs(self._job.sandbox.directory / "broker" / "data")
         connection = self._job.connection
         history = [
             audit_from_json(json.loads(value), f"record {number}")
@@ -152,6 +165,30 @@ class ChaosRun:
         if not (verified.ok and verified.complete):
             report.history = str(verified.violation or "incomplete")
 
+    def _judge_logs(self, data: Path) -> None:
+        topic = demo_job.CHANGELOG_TOPIC
+        for active in range(self._job.actives):
+            owners = max(1, len(self._owners.get(str(active), ())))
+            for partition in partitions_of(str(active), self._job.actives):
+                log = batches(data, topic, partition)
+                self._report.overlaps += overlaps(topic, partition, log)
+                if why := unjudged(topic, partition, log, owners):
+                    self._report.unjudged.append(why)
 
-def _overlaps_of(data: Path, topic: str, partition: int) -> list[Any]:
-    return list(overlaps(topic, partition, batches(data, topic, partition)))
+
+def _keep_whole(servers: str, topic: str) -> None:
+    """Who wrote in turns is read from it at the end: until then nothing is compacted."""
+    from confluent_kafka.admin import (
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    lag = ConfigEntry(
+        "min.compaction.lag.ms", str(_WHOLE_MS), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[lag])
+    with kafka_client.admin(servers) as admin:
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(timeout=20)

@@ -14,8 +14,8 @@ from typing import Any, Self
 from samza_dagster.model.naming import is_standby
 from tests.rig.cockpit import PATIENCE_S, Cockpit
 from tests.rig.down_watch import DownWatch
-from tests.rig.job import until
 from tests.rig.stream_times import Placed, placements
+from tests.rig.waiting import until
 
 
 class BounceJudge:

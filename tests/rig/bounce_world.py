@@ -76,6 +76,7 @@ class BounceWorld:
     deployment: str = "run-1"
     ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
     slow: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
     far: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     never_ends: set[str] = field(default_factory=set)
@@ -341,14 +342,23 @@ class BounceClient:
         def read(world: BounceWorld) -> PlacementResponse | None:
             world.advance()
             r = world.requests.get(uuid)
-            return r.statuses[-1] if r is not None and r.statuses else None
+            told = r is not None and r.statuses and uuid not in world.forgotten
+            return r.statuses[-1] if r is not None and told else None
 
         return self._called("response", read)
+
+    def remembered(self) -> frozenset[str]:
+        def read(world: BounceWorld) -> frozenset[str]:
+            world.advance()
+            return frozenset(u for u, r in world.requests.items() if r.statuses)
+
+        return self._called("remembered", read)
 
     def history(self, processor_id: str | None = None, *, limit: int | None = None) -> Any:
         def read(world: BounceWorld) -> tuple[PlacementResponse, ...]:
             world.advance()
-            mine = [r.statuses[-1] for r in world.requests.values() if r.statuses]
+            there = [r for u, r in world.requests.items() if u not in world.forgotten]
+            mine = [r.statuses[-1] for r in there if r.statuses]
             return (*world.earlier, *mine)
 
         return self._called("history", read)

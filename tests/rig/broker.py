@@ -14,7 +14,7 @@ from pathlib import Path
 
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.lifecycle import Sandbox
-from tests.rig.job import until
+from tests.rig.waiting import until
 
 BROKER = "broker"
 

@@ -24,9 +24,10 @@ from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.judge import Judge, Verdict
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.demo_sandbox import demo_sandbox
-from tests.rig.job import alive, kill, until
+from tests.rig.job import alive, kill
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
+from tests.rig.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 600.0

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.rig.job import until
+from tests.rig.waiting import until
 
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 _WALL = 0x40000000

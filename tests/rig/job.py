@@ -13,46 +13,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from tests.rig.nursery import Born, Nursery
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
 STUB = Path(__file__).with_name("stub_container.py")
-Value = TypeVar("Value")
-
-
-def until(
-    what: str,
-    condition: Callable[[], Value | None],
-    *,
-    seconds: float = 30.0,
-    every: float = 0.2,
-) -> Value:
-    """The condition's first value that is true, asked `every` so many seconds in the end.
-
-    Fails with `what` at the deadline, which a slow machine puts off.
-    """
-    seconds *= PACE
-    deadline = time.monotonic() + seconds
-    pause = 0.01
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(pause)
-        pause = min(pause * 1.5, every)
-    raise AssertionError(f"not within {seconds:.0f} s: {what}")
 
 
 def alive(pid: int) -> bool:

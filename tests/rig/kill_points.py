@@ -23,8 +23,9 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
 from tests.rig.crashing_points import same_in_each_run
-from tests.rig.job import alive, until
+from tests.rig.job import alive
 from tests.rig.topic_records import records_of
+from tests.rig.waiting import until
 
 CRASHING = "tests.rig.crashing_coordinator"
 POINTS = ("before-commit", "after-commit", "after-effect", "before-acknowledgement")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.rig.job import Job, kill, until
+from tests.rig.job import Job, kill
 from tests.rig.kill_points import GONE, KillableJob, Processors, Scenario
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 
 def free_host(job: KillableJob, processors: Processors, group: str = "0") -> str:

@@ -6,10 +6,11 @@ import time
 
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
-from tests.rig.job import alive, until
+from tests.rig.job import alive
 from tests.rig.kill_points import Processors
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
+from tests.rig.waiting import until
 
 
 def partitions_of(processor: str, actives: int = 2) -> list[int]:

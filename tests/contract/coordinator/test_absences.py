@@ -16,8 +16,9 @@ from samza_dagster.placement.leases import shortest_left_ms
 from samza_dagster.placement.state import Limits
 from samza_dagster.sandbox.broker import start_broker
 from tests.contract.coordinator.test_leadership import log_of
-from tests.rig.job import Job, alive, until
+from tests.rig.job import Job, alive
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

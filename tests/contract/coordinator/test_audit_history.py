@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition  # noqa: TID253 - the outside judge
 
-from tests.rig.job import ROOT, Job, until
+from tests.rig.job import ROOT, Job
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

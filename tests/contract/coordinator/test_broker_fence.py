@@ -24,8 +24,9 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import naming
 from samza_dagster.sandbox.broker import ADMIN, MECHANISM, Broker
-from tests.rig.job import Job, until
+from tests.rig.job import Job
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

@@ -12,7 +12,8 @@ from confluent_kafka import Producer  # noqa: TID253 - the outside writer
 
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic, retained
-from tests.rig.job import Job, until
+from tests.rig.job import Job
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

@@ -12,8 +12,9 @@ from samza_dagster.coordinator.candidacy import claim_of_this_process
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.model.naming import transactional_id
-from tests.rig.job import Job, until
+from tests.rig.job import Job
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

@@ -18,8 +18,9 @@ from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
-from tests.rig.job import ROOT, Job, alive, until
+from tests.rig.job import ROOT, Job, alive
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

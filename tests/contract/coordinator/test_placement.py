@@ -12,8 +12,9 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
-from tests.rig.job import Job, alive, until
+from tests.rig.job import Job, alive
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 

@@ -10,8 +10,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from samza_dagster.simulation.event_log import replay_log
-from tests.rig.job import Job, until
+from tests.rig.job import Job
+from tests.rig.kill_scenarios import FAILOVER, SETTINGS
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
@@ -28,23 +30,29 @@ def values(job: Job) -> dict[tuple[str, ...], float]:
 def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     job_of: Callable[..., Job], tmp_path: Path
 ) -> None:
-    """A killed active fails over onto its standby's host: Samza's counter counts it, and
-    the heart, fed with the recorded events alone, comes to the same state after each.
+    """A killed active whose host is full fails over onto its standby's: Samza's counter counts
+    it, and the heart, fed with the recorded events alone, comes to the same state after each.
     """
     log = tmp_path / "events.jsonl"
-    job = job_of("watched", options=("--record-events", str(log)))
+    job = job_of("watched", options=("--record-events", str(log)), settings=SETTINGS)
     before = values(job)
     assert before["samza_dagster_running_containers", "Active"] == 2
     assert before["samza_dagster_needed_containers", "Standby"] == 0
     assert before["samza_dagster_failovers_to_standby_total",] == 0
-    client = job.client()
-    try:
-        asked = client.fail_over("0")
-        assert client.wait(asked.uuid, timeout_s=40 * PACE).status_code == "SUCCEEDED"
-    finally:
-        client.close()
+    at = job.processors()
+    FAILOVER.happens(job, at)
+    until(
+        "it runs on its standby's host",
+        lambda: (
+            (now := job.processors().get("0"))
+            and now["state"] == "running"
+            and now["host"] == at["0-0"]["host"]
+        ),
+        seconds=60,
+    )
     job.wait_until_running()
     after = values(job)
+    assert after["samza_dagster_failovers_to_standby_total",] == 1
     assert after["samza_dagster_hosts_alive",] == 4
     assert after["samza_dagster_running_containers", "Active"] == 2
     assert job.coordinator is not None

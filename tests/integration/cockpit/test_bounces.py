@@ -14,7 +14,8 @@ import pytest
 from tests.integration.cockpit.conftest import AT_ONCE, SCHEDULE
 from tests.rig.bounce_judge import BounceJudge
 from tests.rig.cockpit import PATIENCE_S, Cockpit
-from tests.rig.job import kill, until
+from tests.rig.job import kill
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 

@@ -13,7 +13,7 @@ from samza_dagster.placement import texts
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from tests.rig.bounce_judge import BounceJudge
 from tests.rig.cockpit import PATIENCE_S, Cockpit
-from tests.rig.job import until
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 

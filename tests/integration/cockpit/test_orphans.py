@@ -14,8 +14,9 @@ import yaml
 from samza_dagster.orchestration.instance import FILE, instance_settings
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.cockpit import PATIENCE_S
-from tests.rig.job import alive, kill, until
+from tests.rig.job import alive, kill
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 

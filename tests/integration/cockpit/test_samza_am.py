@@ -23,10 +23,10 @@ from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.cockpit import PATIENCE_S
-from tests.rig.job import until
 from tests.rig.pace import PACE
 from tests.rig.recorded_am import MOST_FAILURES, NAMESPACE, WINDOW_S
 from tests.rig.topic_records import records_of
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 

@@ -12,9 +12,10 @@ import pytest
 
 from samza_dagster.orchestration.failover.audit import JOB as AUDIT
 from tests.rig.cockpit import PATIENCE_S, Cockpit
-from tests.rig.job import alive, until
+from tests.rig.job import alive
 from tests.rig.kill_scenarios import free_host
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 

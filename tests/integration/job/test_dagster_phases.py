@@ -20,8 +20,8 @@ from samza_dagster.orchestration.requests import is_held, request_uuid
 from samza_dagster.placement import texts
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.integration.job import worker
-from tests.rig.job import until
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 PROCESSOR = "1"

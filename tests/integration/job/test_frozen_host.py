@@ -21,8 +21,9 @@ from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos import broker_log
 from tests.chaos.broker_log import Batch
 from tests.integration.job.test_moves import PARTITIONS_OF_0, processors
-from tests.rig.job import alive, parent_of, until
+from tests.rig.job import alive, parent_of
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.realfault]
 

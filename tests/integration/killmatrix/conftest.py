@@ -13,8 +13,10 @@ import pytest
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.kill_points import CRASHING, KilledJob
+from tests.rig.load_watch import LoadWatch, load_lives
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
+from tests.rig.waiting import until
 
 PATIENCE_S = 90.0
 CAUGHT_UP_S = 60.0 * PACE
@@ -40,6 +42,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledJob]:
         def caught_up() -> None:
             verdict = judge.judge(deadline_s=CAUGHT_UP_S)
             assert verdict.is_good, f"{verdict}\n{job.last_words()}"
+            assert load_lives(sandbox), "without a load nothing is missing, whatever was lost"
+            watch = LoadWatch(lambda: load_lives(sandbox))
+            until("the load goes on", lambda: not watch.why_not(judge.judge()))
 
         made = KilledJob(job, patience_s=PATIENCE_S, outsider=caught_up)
         made.settle()

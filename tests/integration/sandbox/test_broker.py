@@ -18,8 +18,8 @@ from samza_dagster.sandbox.demo_job import Topic
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.topics import create_topics
-from tests.rig.job import until
 from tests.rig.topic_records import records_of
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 

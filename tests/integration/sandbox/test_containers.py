@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from samza_dagster.sandbox.warm_up import (
     ensure_container_archive,
 )
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -93,13 +93,6 @@ class Rig:
         )
 
 
-def wait_for(condition: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
-    deadline = time.monotonic() + deadline_s * PACE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def rig(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     create_topics(broker.bootstrap_servers, demo_job.topics(actives=1))
@@ -130,15 +123,15 @@ def test_an_active_processes_the_fill_and_commits_it(rig: Rig, judge: Judge) -> 
     verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good
     assert (verdict.completed, verdict.duplicates) == (2000, 0)
-    wait_for(lambda: rig.near_copies() == (1, 1), "the active commits its offset")
+    until("the active commits its offset", lambda: rig.near_copies() == (1, 1), seconds=60)
 
 
 def test_a_standby_applies_the_changelog_on_its_own_host(rig: Rig) -> None:
     """And follows what comes later."""
     rig.start("0-0", "host-2")
-    wait_for(lambda: rig.near_copies() == (2, 2), "the standby applies the fill")
+    until("the standby applies the fill", lambda: rig.near_copies() == (2, 2), seconds=60)
     rig.send(1, range(1))  # half of epoch 1: state that a successor must have
-    wait_for(lambda: rig.near_copies() == (2, 2), "the standby follows")
+    until("the standby follows", lambda: rig.near_copies() == (2, 2), seconds=60)
 
 
 def test_a_successor_on_the_standbys_host_restores_next_to_nothing_and_loses_nothing(
@@ -154,7 +147,7 @@ def test_a_successor_on_the_standbys_host_restores_next_to_nothing_and_loses_not
     verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
     assert verdict.completed == 4000
-    wait_for(lambda: len(restored(log)) == 2, "both tasks told what they restored", 5)
+    until("both tasks told what they restored", lambda: len(restored(log)) == 2, seconds=5)
     assert sum(restored(log)) == 0
 
 
@@ -165,5 +158,5 @@ def test_a_successor_on_a_cold_host_restores_all_of_it(rig: Rig, judge: Judge) -
     rig.send(2, range(PLAN.parts), keys=10)
     verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
-    wait_for(lambda: len(restored(log)) == 2, "both tasks told what they restored", 5)
+    until("both tasks told what they restored", lambda: len(restored(log)) == 2, seconds=5)
     assert sum(restored(log)) >= PLAN.keys

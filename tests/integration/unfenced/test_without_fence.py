@@ -21,8 +21,9 @@ from tests.chaos import broker_log
 from tests.integration.job.test_frozen_host import all_run, batches
 from tests.integration.job.test_moves import PARTITIONS_OF_0, processors
 from tests.rig.demo_sandbox import demo_sandbox
-from tests.rig.job import alive, parent_of, until
+from tests.rig.job import alive, parent_of
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realfault
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.broker_log import Batch, overlaps, parse
-from tests.chaos.report import Befallen, Report, nearest_rank
-from tests.chaos.schedule import KINDS, schedule
+from samza_dagster.sandbox.judge import Verdict
+from tests.chaos.broker_log import Batch, overlaps, parse, unjudged
+from tests.chaos.report import Befallen, CarriedOut, Report, befell, nearest_rank, same_host
+from tests.chaos.schedule import KINDS, Fault, schedule
+from tests.rig.load_watch import LoadWatch
 
 pytestmark = pytest.mark.unit
 
@@ -65,9 +69,80 @@ def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
     assert max(counted.values()) - min(counted.values()) <= 1
 
 
-def befallen(downtime_ms: int | None, rest_s: float | None = 1.0) -> Befallen:
-    """One fault."""
-    return Befallen(1, "kill host", "host-1", rest_s, ("0",), (), downtime_ms)
+def test_a_log_whose_batches_name_nobody_cannot_be_judged() -> None:
+    """All of them without a producer's id look like one owner's."""
+    assert overlaps("t", 0, written_by(-1, -1, -1)) == []
+    assert "3 of 3 batches name no producer" in unjudged("t", 0, written_by(-1, -1, -1), 1)
+    assert unjudged("t", 0, written_by(1, 1, 2), 2) == ""
+
+
+def test_a_log_that_compaction_has_thinned_out_cannot_be_judged() -> None:
+    """Of three owners one has left no batch; the log of none is empty."""
+    assert "2 producers, but 3 owners" in unjudged("t", 0, written_by(1, 3), 3)
+    assert unjudged("t", 0, [], 1)
+
+
+def verdict(completed: int) -> Verdict:
+    """Nothing is missing."""
+    return Verdict(2 * completed, completed, completed, 0, (), 0, 0, (), 0.1)
+
+
+def test_nothing_missing_without_a_load_is_no_verdict() -> None:
+    """What is completed has to grow, and its sender to live."""
+    watch = LoadWatch(lambda: True)
+    assert watch.why_not(verdict(7)) == watch.why_not(verdict(7)) != ""
+    assert watch.why_not(verdict(8)) == ""
+    assert "dead" in LoadWatch(lambda: False).why_not(verdict(8))
+
+
+def started(processor: str, host: str) -> dict[str, Any]:
+    """A line of the kernel's witness."""
+    return {"what": "started", "processor": processor, "host": host}
+
+
+def carried_out(number: int, known: int, *, joined: bool = False) -> CarriedOut:
+    """At that length of the journal."""
+    return CarriedOut(Fault(number, "kill host", 0, 1.0, joined), "host-1", 0.0, known)
+
+
+def test_joined_faults_share_one_downtime_and_no_replaced_active() -> None:
+    """Each has what was started from it to the next one; their silence is counted once."""
+    journal = [
+        *(started("0", "a"), started("1", "b")),
+        *(started("0", "c"), started("0-0", "a")),
+        started("1", "b"),
+    ]
+    group = [carried_out(4, 2, joined=True), carried_out(5, 4)]
+    first, second = befell(group, journal, {"0": 9_000, "1": 4_000}, 3.0)
+    assert (first.replaced, first.failed_over) == (("0",), ("0",))
+    assert (second.replaced, second.failed_over) == (("1",), ())
+    assert first.group == second.group == 4
+    report = Report(1, "broker", [first, second, befallen(5)])
+    assert (report.downtime(0.5), report.downtime(1.0)) == (5, 9_000)
+
+
+def test_a_downtime_that_nobody_could_tell_is_none() -> None:
+    """And no downtime of 0 ms."""
+    (told,) = befell([carried_out(1, 0)], [started("0", "a")], {}, 3.0)
+    assert (told.replaced, told.downtime_ms) == (("0",), None)
+
+
+def test_two_of_a_group_on_one_host_fail_the_run() -> None:
+    """The kernel's word; one that is frozen elsewhere while its successor runs is none of it."""
+
+    def seen(processor: str, host: str) -> SimpleNamespace:
+        return SimpleNamespace(processor=processor, host=host, pid=1)
+
+    apart = {"what": "VIOLATION", "one": seen("0", "a"), "other": seen("0", "b")}
+    beside = {"what": "VIOLATION", "one": seen("0", "a"), "other": seen("0-0", "a")}
+    found = same_host([started("0", "a"), apart, beside])
+    assert found == ["0 (pid 1) and 0-0 (pid 1) on a"]
+    assert not Report(1, "lease", [befallen(5)], same_host=found).is_good
+
+
+def befallen(downtime_ms: int | None, rest_s: float | None = 1.0, number: int = 1) -> Befallen:
+    """One fault, alone."""
+    return Befallen(number, number, "kill host", "host-1", rest_s, ("0",), (), downtime_ms)
 
 
 def test_a_run_is_good_only_when_every_judge_agrees() -> None:
@@ -77,6 +152,8 @@ def test_a_run_is_good_only_when_every_judge_agrees() -> None:
     assert not Report(1, "broker", [befallen(5)], missing=1).is_good
     assert not Report(1, "broker", [befallen(5)], unexplained=1).is_good
     assert not Report(1, "broker", [befallen(5)], history="a hash").is_good
+    assert not Report(1, "broker", [befallen(5)], load="dead").is_good
+    assert not Report(1, "lease", [befallen(5)], unjudged=["a log"]).is_good
     assert not Report(1, "broker", [befallen(5, None)]).is_good
     assert not Report(1, "broker", [befallen(5)], [overlap]).is_good
     assert Report(1, "lease", [befallen(5)], [overlap]).is_good
@@ -84,6 +161,7 @@ def test_a_run_is_good_only_when_every_judge_agrees() -> None:
 
 def test_quantiles_are_of_what_was_measured() -> None:
     """No fault that replaced nobody counts; the nearest rank, never between two."""
-    report = Report(1, "broker", [befallen(n) for n in (40, 10, 30, 20)] + [befallen(None)])
+    downtimes = (40, 10, 30, 20, None)
+    report = Report(1, "broker", [befallen(ms, number=n) for n, ms in enumerate(downtimes)])
     assert (report.downtime(0.5), report.downtime(0.99)) == (20, 40)
     assert nearest_rank([], 0.5) is None
