@@ -1,8 +1,9 @@
 """Downtime of an active, by how it comes back and by how much state it has.
 
-`python -m benchmarks.failover` (an hour with the defaults). Real Samza containers under a steady load; downtime is the
+`python -m benchmarks.failover --json FILE` (an hour and a half with the defaults; `--within` ends
+it earlier, and the same command goes on from what FILE has). Real Samza containers under a steady load; downtime is the
 longest silence of the moved tasks' outputs, by the broker's timestamps. For each size of
-the state, side by side in one sandbox, in turns:
+the state, side by side in one sandbox, in turns (a few of each, then the next size):
 
 - `planned move`: onto its standby's host (destination STANDBY);
 - `failover`: it is killed, and there is no room for it but in its standby's place;
@@ -18,13 +19,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import LinearRegression, linear_regression, median
 from typing import Any
@@ -39,16 +42,16 @@ from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.demo_sandbox import demo_sandbox
-from tests.rig.job import kill, until
+from tests.rig.job import kill
 from tests.rig.kill_points import KilledJob, Processors
 from tests.rig.kill_scenarios import FAILOVER, free_host
 from tests.rig.replacement import partitions_of, replaced
 from tests.rig.sandbox_job import SandboxJob
+from tests.rig.waiting import until
 
 PLANNED_P50_MS, PLANNED_P95_MS, CRASH_MORE_MS = 4_000, 6_000, 1_000
 PATIENCE_S = 240.0
 RECORD_BYTES = 1_100  # of an input, and of what it changes in the changelog
-WARM = ("planned move", "failover")
 console = Console(stderr=True)
 
 
@@ -136,10 +139,9 @@ def limit_consumers(servers: str, bytes_a_second: int) -> None:
 
 
 def measure(
-    state_mb: float, moves: int, rate: float, quota: int, actives: int
-) -> dict[str, list[int]]:
-    """Downtimes by kind, in ms, in the order measured. `rate` is of one partition."""
-    found: dict[str, list[int]] = {}
+    state_mb: float, rate: float, quota: int, actives: int
+) -> Generator[dict[str, int], None, None]:
+    """Downtimes in ms, one of each kind a turn, for as long as asked. `rate` is of one partition."""
     partitions = actives * demo_job.TASKS_PER_CONTAINER
     settings = {"cluster-manager.container.retry.count": "-1"}
     with (
@@ -153,13 +155,60 @@ def measure(
         limit_consumers(str(sandbox.status()["bootstrap_servers"]), steady + quota)
         job = SandboxJob(sandbox, actives=actives)
         measured = Moves(job)
-        for number in range(moves):
-            for kind in measured.kinds:
-                found.setdefault(kind, []).append(measured.downtime_ms(kind))
-                console.print(f"{state_mb:g} MB, {number + 1}. {kind}: {found[kind][-1]} ms")
-        measured.judge.close()
-        job.close()
-    return found
+        try:
+            while True:
+                turn: dict[str, int] = {}
+                for kind in measured.kinds:
+                    turn[kind] = measured.downtime_ms(kind)
+                    console.print(f"{state_mb:g} MB, {kind}: {turn[kind]} ms")
+                yield turn
+        finally:
+            measured.judge.close()
+            job.close()
+
+
+def all_sizes(
+    results: dict[float, dict[str, list[int]]],
+    turns_of: Callable[[float], Generator[dict[str, int], None, None]],
+    moves: int,
+    in_a_row: int,
+    keep: Callable[[], None],
+    ends_at: float,
+) -> None:
+    """Adds to `results` until each size has `moves` of each kind.
+
+    The size with the fewest turns gets the next `in_a_row`, in one sandbox. `ends_at`, by the monotonic clock: no turn begins after it. `keep` is called after each.
+    """
+
+    def done(size: float) -> int:
+        return min((len(values) for values in results[size].values()), default=0)
+
+    while time.monotonic() < ends_at:
+        size = min(results, key=lambda each: (done(each), each))
+        if done(size) >= moves:
+            return
+        upto = min(moves, done(size) + in_a_row)
+        with closing(turns_of(size)) as turns:
+            while done(size) < upto and time.monotonic() < ends_at:
+                for kind, value in next(turns).items():
+                    results[size].setdefault(kind, []).append(value)
+                keep()
+
+
+def resumed(path: Path | None, setting: dict[str, Any]) -> dict[float, dict[str, list[int]]]:
+    """What an earlier run of the same settings left in `path`, or nothing yet."""
+    results: dict[float, dict[str, list[int]]] = {size: {} for size in setting["state_mb"]}
+    if path is None or not path.exists():
+        return results
+    kept = json.loads(path.read_text())
+    if kept.get("setting") != setting:
+        raise SystemExit(
+            f"--json {path} was measured with {kept.get('setting')}, not with {setting}: "
+            "name another file, or the same settings"
+        )
+    for size, kinds in kept["by_state_mb"].items():
+        results[float(size)] = {kind: list(row["all_ms"]) for kind, row in kinds.items()}
+    return results
 
 
 def summary(values: Sequence[int]) -> dict[str, float]:
@@ -188,8 +237,25 @@ def slope(points: Sequence[tuple[float, int]], seed: int = 1) -> dict[str, float
     return {"ms_per_mb": fitted(points).slope, "from": again[50], "to": again[-51]}
 
 
-def report(results: dict[float, dict[str, list[int]]]) -> dict[str, Any]:
-    """The whole result, and the table and bars on stderr."""
+def figures(results: dict[float, dict[str, list[int]]]) -> dict[str, Any]:
+    """Everything measured, each kind's summary, and its slope where there is more than one size."""
+    measured = {size: kinds for size, kinds in results.items() if kinds}
+    kinds_of = sorted({kind for kinds in measured.values() for kind in kinds})
+    return {
+        "by_state_mb": {
+            f"{size:g}": {kind: {**summary(v), "all_ms": v} for kind, v in kinds.items()}
+            for size, kinds in measured.items()
+        },
+        "slopes": {
+            kind: slope([(size, v) for size, by in measured.items() for v in by[kind]])
+            for kind in kinds_of
+            if len(measured) > 1
+        },
+    }
+
+
+def show(results: dict[float, dict[str, list[int]]], slopes: dict[str, dict[str, float]]) -> None:
+    """The table and bars, on stderr."""
     table = Table(title="downtime of an active")
     for column in ("state MB", "how", "n", "p50 ms", "p95 ms", "max ms", "p50", "cold / this"):
         table.add_column(column, justify="right")
@@ -202,31 +268,17 @@ def report(results: dict[float, dict[str, list[int]]]) -> dict[str, Any]:
             numbers = [f"{row[each]:.0f}" for each in ("n", "p50_ms", "p95_ms", "max_ms")]
             table.add_row(f"{size:g}", kind, *numbers, bar, f"{ratio:.1f}")
     console.print(table)
-    kinds_of = next(iter(results.values()))
-    slopes = (
-        {
-            kind: slope([(size, v) for size, by in results.items() for v in by[kind]])
-            for kind in kinds_of
-        }
-        if len(results) > 1
-        else {}
-    )
     for kind, found in slopes.items():
         console.print(
             f"{kind}: {found['ms_per_mb']:+.1f} ms a MB of state, {found['from']:+.1f} to {found['to']:+.1f}"
         )
-    return {
-        "by_state_mb": {
-            f"{size:g}": {kind: {**summary(v), "all_ms": v} for kind, v in kinds.items()}
-            for size, kinds in results.items()
-        },
-        "slopes": slopes,
-    }
 
 
 def within_bounds(results: dict[float, dict[str, list[int]]]) -> bool:
     """At every size: the planned move's bounds, and the failover's, a second more."""
     for kinds in results.values():
+        if not kinds:
+            return False
         for kind, more in (("planned move", 0), ("failover", CRASH_MORE_MS)):
             row = summary(kinds[kind])
             if row["p50_ms"] > PLANNED_P50_MS + more or row["p95_ms"] > PLANNED_P95_MS + more:
@@ -238,6 +290,7 @@ def main() -> int:
     """Exit 1 when a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moves", type=int, default=20, help="of each kind at each size")
+    parser.add_argument("--in-a-row", type=int, default=10, help="of one size, before the next")
     parser.add_argument("--state-mb", type=float, default=16.0, help="per active, at ×1")
     parser.add_argument("--sizes", default="1,4,16", help="multiples of it")
     parser.add_argument("--rate", type=float, default=1000.0, help="messages a second a partition")
@@ -245,18 +298,39 @@ def main() -> int:
         "--quota", type=int, default=8_000_000, help="bytes a second for restores, of all consumers"
     )
     parser.add_argument("--actives", type=int, default=1, help="each with one standby and 2 tasks")
-    parser.add_argument("--json", type=Path, help="where the result is kept")
+    parser.add_argument(
+        "--json", type=Path, help="the result, kept as it goes; what it has isn't measured again"
+    )
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds to begin turns in")
     given = parser.parse_args()
-    results: dict[float, dict[str, list[int]]] = {}
-    for times in given.sizes.split(","):
-        size = given.state_mb * float(times)
-        results[size] = measure(size, given.moves, given.rate, given.quota, given.actives)
-    told = report(results)
-    if given.json is not None:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(told, indent=1))
-    print(json.dumps({**told, "within_bounds": within_bounds(results)}))
-    return 0 if within_bounds(results) else 1
+    sizes = [given.state_mb * float(times) for times in given.sizes.split(",")]
+    setting = {
+        "state_mb": sizes, "rate": given.rate, "quota": given.quota, "actives": given.actives
+    }  # fmt: skip
+    results = resumed(given.json, setting)
+
+    def keep() -> None:
+        if given.json is not None:
+            given.json.parent.mkdir(parents=True, exist_ok=True)
+            given.json.write_text(json.dumps({"setting": setting, **figures(results)}, indent=1))
+
+    all_sizes(
+        results,
+        lambda size: measure(size, given.rate, given.quota, given.actives),
+        given.moves,
+        given.in_a_row,
+        keep,
+        time.monotonic() + given.within,
+    )
+    told = figures(results)
+    if told["by_state_mb"]:
+        show({size: kinds for size, kinds in results.items() if kinds}, told["slopes"])
+    whole = all(
+        kinds and min(map(len, kinds.values())) >= given.moves for kinds in results.values()
+    )
+    good = within_bounds(results)
+    print(json.dumps({**told, "whole": whole, "within_bounds": good}))
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
