@@ -7,6 +7,7 @@ twice is a duplicate, which at-least-once processing may cause after a crash.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import itertools
 from array import array
 from bisect import bisect_left, bisect_right
@@ -115,11 +116,15 @@ class Ledger:
         times.append(timestamp_ms)
 
     def describe(self, entries: Iterable[KeyEpoch], limit: int = 20) -> list[str]:
-        """The first few as text: partition, beginning of the key, epoch."""
-        return [
-            f"partition {self._partitions[number]} key {self._texts[number]}… epoch {epoch}"
-            for number, epoch in sorted(entries)[:limit]
-        ]
+        """The first few as text: partition, beginning of the key, epoch; in that order.
+
+        Not in the order in which they were read: partitions come in any order.
+        """
+        found = heapq.nsmallest(
+            limit,
+            ((self._partitions[number], self._texts[number], epoch) for number, epoch in entries),
+        )
+        return [f"partition {number} key {key}… epoch {epoch}" for number, key, epoch in found]
 
     def longest_gap(self, partition: int, from_ms: int, to_ms: int) -> Gap | None:
         """The longest silence that touches the window; None with less than three outputs.

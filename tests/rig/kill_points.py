@@ -121,7 +121,8 @@ def unsettled(job: KillableJob, extra: int = 0) -> str:
         held = json.loads(books.read_text())["held"] if books.exists() else []
         if {h["execution_id"] for h in held} != here or len(held) != len(here):
             return f"{host} holds {held} for {here}"
-        records = {path.name for path in (directory / "incarnations").iterdir()}
+        of_incarnations = directory / "incarnations"  # from a host's first one on
+        records = {p.name for p in of_incarnations.iterdir()} if of_incarnations.exists() else set()
         if records != here:
             return f"{host} has records of {records}, {here} run there"
     current = {found["execution_id"] for found in processors.values()}

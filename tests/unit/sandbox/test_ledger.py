@@ -35,6 +35,14 @@ def test_a_complete_epoch_without_output_is_missing() -> None:
     assert ledger.describe(ledger.missing) == ["partition 2 key k… epoch 3"]
 
 
+def test_what_is_missing_is_named_in_the_order_of_partitions_and_not_of_reading() -> None:
+    """Partitions are read in any order; whoever compares two verdicts wants one."""
+    ledger = Ledger()
+    _complete(ledger, b"late", 0, partition=3)
+    _complete(ledger, b"early", 0, partition=2)
+    assert ledger.describe(ledger.missing, limit=1) == ["partition 2 key early… epoch 0"]
+
+
 def test_an_output_settles_it_once_and_counts_twice_as_duplicate() -> None:
     """At-least-once: the second one is told apart."""
     ledger = Ledger()
