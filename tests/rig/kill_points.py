@@ -14,11 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.client.responses import terminal
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
@@ -92,6 +94,16 @@ class Scenario:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def unanswered(client: PlacementClient, uuid: str) -> str:
+    """That the request has no end yet; or "" .
+
+    Whoever takes over is at rest until it has read the request: the state alone can't tell.
+    """
+    response = client.response(uuid)
+    ended = response is not None and terminal(response)
+    return "" if ended else f"the request {uuid} has no end: {response}"
+
+
 def unsettled(job: KillableJob, extra: int = 0) -> str:
     """What isn't at rest yet, by the coordinator, the agents' records and the kernel; or "" ."""
     status = job.status()
@@ -156,12 +168,17 @@ class KilledJob:
     outsider: Callable[[], None] = lambda: None
     """Judges, after each run of a scenario, what containers have done; raises `AssertionError`."""
 
-    def settle(self, extra: int = 0, *, seconds: float | None = None) -> Processors:
-        """All at rest; fails with what isn't, and the end of the coordinators' log."""
+    def settle(
+        self, extra: int = 0, *, seconds: float | None = None, asked: Callable[[], str] = lambda: ""
+    ) -> Processors:
+        """All at rest; fails with what isn't, and the end of the coordinators' log.
+
+        `asked` tells what has to end before that, and is looked at first.
+        """
         last = [""]
 
         def at_rest() -> bool:
-            last[0] = unsettled(self.job, extra)
+            last[0] = asked() or unsettled(self.job, extra)
             return not last[0]
 
         try:
@@ -213,12 +230,14 @@ class KilledJob:
         moved = scenario.moved(job, before)
         self._arm(point, by_what=by_what)
         uuid = scenario.happens(job, before)
+        client = job.client()
+        asked = partial(unanswered, client, uuid) if uuid else lambda: ""
         rest_since: list[float] = []
 
         def dead_or_over() -> bool:
             if coordinator.poll() is not None:
                 return True
-            if unsettled(job, scenario.extra[1]):
+            if asked() or unsettled(job, scenario.extra[1]):
                 rest_since.clear()
                 return False
             rest_since.append(time.monotonic())
@@ -236,7 +255,8 @@ class KilledJob:
             assert coordinator.returncode == -signal.SIGKILL, coordinator.returncode
             assert not [name for name, pid in others.items() if not alive(pid)]
             job.coordinator = self.spare or job.start_coordinator()
-        after = self.settle(scenario.extra[1])
+        after = self.settle(scenario.extra[1], asked=asked)
+        client.close()
         if killed:  # not before: of two that find nobody leading, the later ends the other
             self.wait_beside()
         if uuid is not None:
