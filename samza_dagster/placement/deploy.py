@@ -23,12 +23,12 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
     """
     if event.deployment_id == draft.deployment_id:
         return
+    _regroup(draft, event)
     for group in tuple(draft.groups()):
         _abandon(draft, group.group_id, texts.deployment_ended(event.deployment_id))
         ghosts.outlived(draft, group.group_id, event.limits.fencing)
         for processor_id in tuple(group.processors):
             _withdraw(draft, group.group_id, processor_id, event)
-    _regroup(draft, event)
     draft.deployment_id = event.deployment_id
     draft.limits = event.limits
     for group_id, processor_ids in event.groups.items():
@@ -66,8 +66,15 @@ def regrouping_over(draft: Draft) -> None:
 
 
 def _regroup(draft: Draft, event: JobDeployed) -> None:
-    """Invariant 3 is about tasks: where they change groups, a group's own past isn't enough."""
-    before = {group.group_id for group in draft.groups()}
+    """Invariant 3 is about tasks: where they change groups, a group's own past isn't enough.
+
+    A group that a still older deployment has left behind is none of those that change.
+    """
+    before = {
+        group.group_id
+        for group in draft.groups()
+        if any(processor.wanted for processor in group.processors.values())
+    }
     if before and (event.grouping != draft.grouping or before != set(event.groups)):
         draft.regrouped_epoch = draft.next_epoch
     draft.grouping = event.grouping

@@ -66,6 +66,35 @@ def test_tasks_change_groups_also_under_the_same_names() -> None:
     assert step(world.state, other).state.regrouped_epoch == world.state.next_epoch
 
 
+def test_tasks_change_groups_also_where_a_group_goes_that_never_started() -> None:
+    """It leaves nothing behind, and its tasks go to the others all the same."""
+    one_at_a_time = replace(QUICK, max_concurrent_starts=1)
+    state = JobState("demo")
+    for event in (
+        ev.HostRegistered(0, "host-1", frozenset()),
+        ev.JobDeployed(0, "run-1", TWO, PLACES, one_at_a_time),
+    ):
+        state = step(state, event).state
+    (request,) = (p.request for p in state.groups["0"].processors.values())
+    assert request is not None
+    state = step(state, ev.ResourceAllocated(1, request.request_id, "host-1")).state
+    fewer = step(state, ev.JobDeployed(2, "run-2", ONE, PLACES, one_at_a_time)).state
+    assert "1" not in fewer.groups
+    assert fewer.regrouped_epoch == state.next_epoch
+
+
+def test_tasks_change_groups_also_where_one_comes_back_that_has_not_ended() -> None:
+    """The groups are those of two deployments ago, and the containers those of the last."""
+    world = running(groups=TWO, places=PLACES, limits=QUICK)
+    for host in ("host-1", "host-2", "host-3"):
+        world.trouble(host, Trouble.SLOW_STOP)
+    world.deploy(ONE, deployment_id="run-2", last_seen=PLACES, limits=QUICK)
+    assert "1" in world.state.groups
+    state = world.state.evolve(regrouped_epoch=0)
+    again = step(state, ev.JobDeployed(world.now_ms, "run-3", TWO, PLACES, QUICK)).state
+    assert again.regrouped_epoch == state.next_epoch
+
+
 def test_a_ghost_of_the_deployment_before_is_not_taken_back() -> None:
     """It has the old config and JobModel: its host's return ends it, and a new one starts."""
     world = running(limits=QUICK)
