@@ -15,17 +15,19 @@ from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import Wait, read_met, read_wait
 from samza_dagster.orchestration.waits.continuation import (
+    MOST_LAUNCHED,
+    Cursor,
+    continuations_sensor,
+)
+from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     CONTINUED,
     CONTINUES,
     GIVEN_UP,
     MET,
-    MOST_LAUNCHED,
     WAITING,
     WAITS_FOR,
     YES,
-    Cursor,
-    continuations_sensor,
 )
 from tests.rig.pace import PACE
 
@@ -265,6 +267,71 @@ def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
     assert world.at["0"] == "host-4"
     assert len(world.requests) == 3
     assert first.run_id in {r.tags.get(ROOT) for r in instance.get_runs()}
+
+
+def re_executed(
+    instance: dg.DagsterInstance, run_id: str, steps: list[str] | None = None
+) -> dg.JobExecutionResult:
+    """What the UI's button does: the tags go along."""
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return dg.execute_job(
+        dg.reconstructable(fake_move_via_waiting),
+        instance=instance,
+        run_config=run.run_config,
+        tags=dict(run.tags),
+        reexecution_options=dg.ReexecutionOptions(parent_run_id=run_id, step_selection=steps or []),
+    )
+
+
+def test_a_wait_whose_run_was_re_executed_to_the_end_is_not_continued(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The standby that it waited for has done its part and is gone."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.lag_now = {"0-1": [7]}
+    with re_executed(instance, first.run_id) as again:
+        assert again.success
+    assert world.at["0"] == "host-4"
+    ticked = tick(instance)
+    assert requested(ticked) == []
+    assert "no run waits" in str(ticked.skip_reason)
+    assert tags(instance, first.run_id)[WAITING] == CONTINUED
+
+
+def test_a_wait_is_not_continued_beside_its_re_execution(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Two runs of one chain would do the same side by side; when that one fails, it goes on."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.lag_now = {"0-1": [7]}
+    copied = {**tags(instance, first.run_id), "dagster/parent_run_id": first.run_id}
+    beside = instance.create_run_for_job(
+        fake_job(VIA),
+        status=dg.DagsterRunStatus.STARTED,
+        parent_run_id=first.run_id,
+        root_run_id=first.run_id,
+        tags=copied,
+    )
+    ticked = tick(instance)
+    assert requested(ticked) == []
+    assert "being re-executed" in str(ticked.skip_reason)
+    instance.report_run_failed(beside)
+    assert len(requested(tick(instance, ticked.cursor))) == 1
+
+
+def test_a_re_execution_of_some_steps_alone_does_not_end_a_wait(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The plan was made again; what comes after the wait wasn't done."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.lag_now = {"0-1": [7]}
+    with re_executed(instance, first.run_id, [f"plan_{VIA}"]) as again:
+        assert again.success
+    assert len(requested(tick(instance))) == 1
 
 
 def test_a_cancelled_wait_is_not_continued(world: World, instance: dg.DagsterInstance) -> None:

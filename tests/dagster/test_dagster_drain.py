@@ -32,7 +32,7 @@ from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
 from samza_dagster.orchestration.units.progress import Limits
 from samza_dagster.orchestration.waits.conditions import Met
-from samza_dagster.orchestration.waits.continuation import MET
+from samza_dagster.orchestration.waits.waiting import MET
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

@@ -8,7 +8,7 @@ from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, newest_starts
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.continuation import CANCELLED
+from samza_dagster.orchestration.waits.waiting import CANCELLED
 
 RUNS_LOOKED_AT = 1_000
 _ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)

@@ -16,12 +16,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import read_wait
-from samza_dagster.orchestration.waits.continuation import (
-    CANCELLED,
-    WAITS_FOR,
-    Waiting,
-    waiting_runs,
-)
+from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITS_FOR, Waiting, waiting_runs
 
 ACTION = "cancel_waiting"
 

@@ -19,7 +19,7 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import JOB, PARTITION
+from samza_dagster.orchestration.tags import PARTITION
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
@@ -31,16 +31,20 @@ from samza_dagster.orchestration.waits.conditions import (
     read_wait,
     told,
 )
-
-WAITS_FOR = "samza/waits_for"
-WAITING = "samza/waiting"
-CONTINUES = "samza/continues"
-MET = "samza/met"
-CANCELLED = "samza/cancelled"
-YES, CONTINUED, GIVEN_UP = "yes", "continued", "cancelled"
+from samza_dagster.orchestration.waits.waiting import (
+    CANCELLED,
+    CONTINUED,
+    CONTINUES,
+    MET,
+    WAITING,
+    WAITS_FOR,
+    YES,
+    Waiting,
+    re_executed_now,
+    waiting_runs,
+)
 
 SENSOR = "continuations"
-MOST_LOOKED_AT = 2_000
 MOST_LAUNCHED = 25
 GAP_MS = 60_000
 TOLD = 20
@@ -121,47 +125,6 @@ class Cursor:
         return cls(job, watched, asked)
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A run that waits, and what for."""
-
-    root: str
-    wait: Wait
-    run: dg.DagsterRun
-
-
-def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
-    """The newest wait of each chain of this job, oldest run first.
-
-    Those that a newer wait of the same chain has replaced are marked as continued, those
-    that somebody cancelled as given up: neither is looked at again.
-    """
-    tags = {JOB: job, WAITING: YES}
-    runs = instance.get_runs(
-        dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.SUCCESS]),
-        limit=MOST_LOOKED_AT,
-        ascending=True,
-    )
-    newest: dict[str, Waiting] = {}
-    for run in runs:
-        wait = read_wait(run.tags.get(WAITS_FOR))
-        if wait is None or wait.run != run.run_id:
-            continue  # a re-execution carries its parent's tags
-        root = run.tags.get(ROOT, run.run_id)
-        other = newest.get(root)
-        if other is not None and other.wait.number > wait.number:
-            instance.add_run_tags(run.run_id, {WAITING: CONTINUED})
-            continue
-        if other is not None:
-            instance.add_run_tags(other.run.run_id, {WAITING: CONTINUED})
-        newest[root] = Waiting(root, wait, run)
-    for one in list(newest.values()):
-        if CANCELLED in one.run.tags:
-            instance.add_run_tags(one.run.run_id, {WAITING: GIVEN_UP})
-            del newest[one.root]
-    return list(newest.values())
-
-
 def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
     """The run that goes on: one for each wait of a chain, whoever asks how often."""
     tags = {
@@ -222,6 +185,7 @@ def continuations_sensor(
                 client.close()
         except SamzaDagsterError as error:
             return dg.SkipReason(f"{len(waits)} runs wait; their lags can't be read: {error}")
+        under_way = re_executed_now(context.instance, samza.job)
         now_ms = time.time_ns() // 1_000_000
         gap_ms = max(GAP_MS, 3_000 * interval_s)
         kept: dict[str, Watched] = {}
@@ -232,7 +196,9 @@ def continuations_sensor(
             watched = look(one.wait, former.watched.get(one.root), lags, now_ms, gap_ms)
             kept[one.root] = watched
             why = met(one.wait, watched, processors)
-            if why is None:
+            if one.run.run_id in under_way:
+                lines.append(f"{one.run.job_name} {one.root[:8]}: being re-executed")
+            elif why is None:
                 lines.append(f"{one.run.job_name} {one.root[:8]}: {told(one.wait, watched, lags)}")
             elif len(requests) < MOST_LAUNCHED:
                 if one.root not in former.asked and _noted_as_continued(context.instance, one):

@@ -1,0 +1,99 @@
+"""The runs that wait, by the tags that they ended with, and what has become of their chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import dagster as dg
+
+from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.waits.conditions import Wait, read_wait
+
+WAITS_FOR = "samza/waits_for"
+WAITING = "samza/waiting"
+CONTINUES = "samza/continues"
+MET = "samza/met"
+CANCELLED = "samza/cancelled"
+YES, CONTINUED, GIVEN_UP = "yes", "continued", "cancelled"
+
+MOST_LOOKED_AT = 2_000
+_UNDER_WAY = frozenset(dg.DagsterRunStatus) - {
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+}
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run that waits, and what for."""
+
+    root: str
+    wait: Wait
+    run: dg.DagsterRun
+
+
+def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
+    """The newest wait of each chain of this job, oldest run first.
+
+    Those that a newer wait of the same chain has replaced are marked as continued, also
+    those that somebody has re-executed to the end; those that somebody cancelled as given
+    up: none is looked at again.
+    """
+    tags = {JOB: job, WAITING: YES}
+    runs = instance.get_runs(
+        dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.SUCCESS]),
+        limit=MOST_LOOKED_AT,
+        ascending=True,
+    )
+    newest: dict[str, Waiting] = {}
+    overtaken: set[str] = set()
+    for run in runs:
+        wait = read_wait(run.tags.get(WAITS_FOR))
+        if wait is None:
+            continue
+        if wait.run != run.run_id:
+            if _goes_to_the_end(instance, run):
+                overtaken.add(wait.run)
+                instance.add_run_tags(run.run_id, {WAITING: CONTINUED})
+            continue
+        root = run.tags.get(ROOT, run.run_id)
+        other = newest.get(root)
+        if other is not None and other.wait.number > wait.number:
+            instance.add_run_tags(run.run_id, {WAITING: CONTINUED})
+            continue
+        if other is not None:
+            instance.add_run_tags(other.run.run_id, {WAITING: CONTINUED})
+        newest[root] = Waiting(root, wait, run)
+    for one in list(newest.values()):
+        over = GIVEN_UP if CANCELLED in one.run.tags else None
+        over = CONTINUED if one.run.run_id in overtaken else over
+        if over is not None:
+            instance.add_run_tags(one.run.run_id, {WAITING: over})
+            del newest[one.root]
+    return list(newest.values())
+
+
+def _goes_to_the_end(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """A re-execution that does the last step, too: it carries its parent's tags.
+
+    Had it waited itself, it would have a wait of its own.
+    """
+    steps, plan = run.step_keys_to_execute, run.execution_plan_snapshot_id
+    if run.parent_run_id is None or steps is None or plan is None:
+        return run.parent_run_id is not None
+    all_steps = instance.get_execution_plan_snapshot(plan).steps
+    followed = {key for step in all_steps for one in step.inputs for key in one.upstream_step_keys}
+    return {step.key for step in all_steps} - followed <= set(steps)
+
+
+def re_executed_now(instance: dg.DagsterInstance, job: str) -> set[str]:
+    """The waiting runs that are being re-executed: what they wait for is theirs meanwhile."""
+    filters = dg.RunsFilter(tags={JOB: job, WAITING: YES}, statuses=list(_UNDER_WAY))
+    found: set[str] = set()
+    for run in instance.get_runs(filters):
+        wait = read_wait(run.tags.get(WAITS_FOR))
+        if wait is not None and wait.run != run.run_id and _goes_to_the_end(instance, run):
+            found.add(wait.run)
+    return found
