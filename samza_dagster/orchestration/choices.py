@@ -28,14 +28,17 @@ BY_PROCESSOR = frozenset(
 
 @cache
 def processors_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`<name>_<id>_processors`: the processors of a job `<name>/<id>`."""
-    return dg.DynamicPartitionsDefinition(name=f"{job.replace('/', '_')}_processors")
+    """`<name>/<id>/processors`: the processors of a job `<name>/<id>`.
+
+    As it is written: names and ids may have `_`, so `a/b_c` isn't `a_b/c` with another sign.
+    """
+    return dg.DynamicPartitionsDefinition(name=f"{job}/processors")
 
 
 @cache
 def hosts_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`<name>_<id>_hosts`: the hosts of a job `<name>/<id>`."""
-    return dg.DynamicPartitionsDefinition(name=f"{job.replace('/', '_')}_hosts")
+    """`<name>/<id>/hosts`: the hosts of a job `<name>/<id>`."""
+    return dg.DynamicPartitionsDefinition(name=f"{job}/hosts")
 
 
 def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:

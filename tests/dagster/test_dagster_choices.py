@@ -11,11 +11,11 @@ from fake_placement import FakeSamza, World, fake_definitions, fake_job
 from test_dagster_continuation import continued, requested, tick
 
 from samza_dagster.client.views import HostView
-from samza_dagster.orchestration.choices import BACKFILL, choices_sensor
+from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of
 from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
-PROCESSORS, HOSTS = "demo_1_processors", "demo_1_hosts"
+PROCESSORS, HOSTS = "demo/1/processors", "demo/1/hosts"
 
 
 @pytest.fixture
@@ -126,3 +126,9 @@ def test_a_run_that_waits_is_continued_with_its_partition(
     assert request.tags[PARTITION] == "0"
     assert continued(instance, request).output_for_node("wait_until_warm") == "0-1"
     assert len(world.requests) == 1
+
+
+def test_two_jobs_whose_names_differ_by_a_sign_have_choices_of_their_own() -> None:
+    """`_` is legal in a name and in an id."""
+    for of in (processors_of, hosts_of):
+        assert of("a/b_c").name != of("a_b/c").name

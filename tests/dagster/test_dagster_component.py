@@ -318,7 +318,7 @@ def test_the_sensor_of_a_prefixed_job_reads_its_own_cluster(
         dg.build_sensor_context(instance=instance, repository_def=three_jobs)
     )
     offered = {r.partitions_def_name: r.partition_keys for r in ticked.dynamic_partitions_requests}
-    assert offered["orders_1_processors"] == ["41"]
+    assert offered["orders/1/processors"] == ["41"]
 
 
 def test_what_a_sensor_launches_by_name_is_its_own_job(instance: dg.DagsterInstance) -> None:
