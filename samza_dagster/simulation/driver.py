@@ -26,6 +26,7 @@ from samza_dagster.simulation.tempers import (
     DESTINATIONS,
     EAGER,
     EXPIRIES,
+    GROUPINGS,
     KINDS,
     KINDS_OF,
     TEMPERS,
@@ -226,7 +227,8 @@ class _Driver:
     def _deploy(self) -> Move:
         self.runs += 1
         layout = draw(self.lots).layout if self.lots.random() < 0.5 else self.setup.layout
-        return Move("deploy", (f"run-{self.runs}", layout))
+        grouping = self.lots.choice(GROUPINGS)
+        return Move("deploy", (f"run-{self.runs}", layout, grouping))
 
     def _processors(self, world: World) -> list[str]:
         # By name: the order of an immutable map differs from process to process.

@@ -85,10 +85,11 @@ def stall(world: World, execution_id: str) -> bool:
     return True
 
 
-def deploy(world: World, deployment_id: str, layout: str) -> bool:
+def deploy(world: World, deployment_id: str, layout: str, grouping: str = "") -> bool:
     """A new run of the job: its coordinator takes over and deploys. Layout: `0,0-0;1,1-0`.
 
-    The coordinator before is gone.
+    The coordinator before is gone. Under another `grouping` groups of the same names have
+    other tasks.
     """
     if deployment_id == world.committed.deployment_id:
         return False
@@ -101,7 +102,8 @@ def deploy(world: World, deployment_id: str, layout: str) -> bool:
         members.split(",")[0]: tuple(members.split(",")) for members in layout.split(";") if members
     }
     seen = {pid: host for pid, host in world.brokers.locality.items() if host in world.hosts}
-    world.handle(ev.JobDeployed(world.now_ms, deployment_id, groups, seen, world.committed.limits))
+    limits = world.committed.limits
+    world.handle(ev.JobDeployed(world.now_ms, deployment_id, groups, seen, limits, grouping))
     return True
 
 

@@ -59,6 +59,26 @@ CATALOGUE: tuple[Mutant, ...] = (
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
+        "nobody waits for owners of a deployment that grouped tasks otherwise",
+        "containers.py",
+        "rules.in_the_way(group, processor_id, host) or draft.regrouped_epoch:\n",
+        "rules.in_the_way(group, processor_id, host):\n",
+        ONE_OWNER,
+    ),
+    Mutant(
+        "groups are compared after those that leave nothing were taken out",
+        "deploy.py",
+        "    _regroup(draft, event)\n    for group in tuple(draft.groups()):\n",
+        "    for group in tuple(draft.groups()):\n",
+        ONE_OWNER,
+        more=(
+            (
+                "    draft.deployment_id = event.deployment_id\n",
+                "    _regroup(draft, event)\n    draft.deployment_id = event.deployment_id\n",
+            ),
+        ),
+    ),
+    Mutant(
         "a ghost is forgotten once its host is back",
         "ghosts.py",
         "        _put_ghost(draft, group.group_id, leased)\n",

@@ -71,7 +71,7 @@ class Chronicle:
     term. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
-    `layout` are the groups of the deployment, `layouts` those that an incarnation began under.
+    `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
     """
 
     premises: Counter[str] = field(default_factory=Counter[str])
@@ -171,8 +171,8 @@ class Chronicle:
                     self.grants[host] = last_grant_ms
                 self.lost.update(e for e, (_, it) in self.started.items() if it.host == host)
                 self.held = {r: h for r, h in self.held.items() if h != host}
-            case ev.JobDeployed(groups=groups):
-                self.layout = frozenset(groups)
+            case ev.JobDeployed(groups=groups, grouping=grouping):
+                self.layout = frozenset({*groups, f"grouping {grouping}"})
             case ev.CoordinatorRestarted(at_ms=at_ms):
                 self.term_began_ms = at_ms
                 self.registered.clear()
