@@ -35,6 +35,7 @@ def haunt(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int)
         draft.emit(fence_command(ghost))
     draft.put_ghosts(group_id, (*draft.group(group_id).ghosts, ghost))
     draft.put_processor(group_id, containers.without_process(draft, processor, processor.last_end))
+    leases_over(draft, group_id)  # first: what follows chooses among the hosts
     ends.after_end(draft, group_id, processor, lost=True)
 
 

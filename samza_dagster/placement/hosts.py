@@ -57,12 +57,13 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
         draft.unsettled.add(group_id)
         group = draft.group(group_id)
         ghosts.lost_again(draft, group, host, lease_ends_ms)
-        for processor in tuple(group.processors.values()):
-            incarnation = processor.incarnation
-            if incarnation is not None and incarnation.host == host:
+        for processor_id in group.processors:
+            processor = draft.group(group_id).processors.get(processor_id)
+            incarnation = None if processor is None else processor.incarnation
+            if processor is not None and incarnation is not None and incarnation.host == host:
                 ghosts.haunt(draft, group_id, processor, lease_ends_ms)
+        ghosts.leases_over(draft, group_id)  # of those that were lost before
         _what_is_held_is_lost(draft, group_id, host)
-        ghosts.leases_over(draft, group_id)
 
 
 def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:

@@ -27,6 +27,7 @@ def time_passed(draft: Draft, *, expired: Expired) -> None:
 
 def _group_due(draft: Draft, group: Group, expired: Expired) -> None:
     group_id, now_ms = group.group_id, draft.now_ms
+    ghosts.leases_over(draft, group_id)  # first: what follows chooses among the hosts
     for request in tuple(_open_requests(group)):
         if request.deadline_ms <= now_ms:
             expired(draft, request.request_id, NO_ANSWER)
@@ -42,7 +43,6 @@ def _group_due(draft: Draft, group: Group, expired: Expired) -> None:
             containers.start_overdue(draft, group_id, processor_id)
         elif processor.phase is Phase.STOPPING:
             containers.stop(draft, group_id, processor_id)
-    ghosts.leases_over(draft, group_id)
 
 
 def _open_requests(group: Group) -> Iterator[ResourceRequest]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
 from samza_dagster.placement import rules
 from samza_dagster.placement.explain import explain
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import Ended, Phase
+from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.judges.invariants import Judge
 from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask
 
@@ -105,3 +110,17 @@ def test_a_rack_is_free_again_once_the_lost_member_owns_nothing() -> None:
     world.lose("host-1")
     world.until_all_run()
     assert (world.where("0"), world.where("0-0")) == ("host-2", "host-3")
+
+
+def test_a_lease_that_is_over_as_its_host_is_lost_holds_no_rack() -> None:
+    """The standby was to give way: where its active goes instead is chosen in the same step."""
+    world = in_racks()
+    world.trouble("host-2", Trouble.SLOW_STOP)
+    world.lose("host-1")
+    world.until(lambda: world.phases()["0-0"] is Phase.STOPPING)
+    late_ms = world.now_ms + 10 * QUICK.lease_ms
+    lost = step(world.state, ev.HostLost(late_ms, "host-2", world.now_ms))
+    assert {ghost.ended for ghost in lost.state.groups["0"].ghosts} == {Ended.LEASE}
+    asked = [c for c in lost.commands if isinstance(c, cmd.RequestResource)]
+    assert [(c.processor_id, c.host) for c in asked][0] == ("0", None)
+    assert "host-4" not in asked[0].excluded_hosts
