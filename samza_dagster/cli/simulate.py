@@ -144,8 +144,13 @@ def _search(
     on_one_line = sys.stderr.isatty()
     begin = "\r" if on_one_line else ""
     told = [0]
+    broken_told = [0]
 
     def progress(result: Result) -> None:
+        # At once: whoever gives up on a long run still knows the seed.
+        for broken in result.broken[broken_told[0] :]:
+            notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
+        broken_told[0] = len(result.broken)
         done = min(100, 100 * result.events // events)
         if quiet or not (on_one_line or done >= told[0] + 5):
             return
@@ -228,7 +233,7 @@ def _tell(broken: Broken, quiet: bool) -> None:
     """Shortens a broken history, writes its script beside us, and tells what happens in it."""
     from samza_dagster.simulation.shrinking import shrink
 
-    notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
+    notice(f"Shortening the history of seed {broken.seed} …")
     script = shrink(broken.script, broken.invariant)
     path = Path(f"broken-{broken.seed}.json")
     path.write_text(json.dumps(script.to_json()) + "\n", encoding="utf-8")

@@ -37,6 +37,21 @@ def test_a_search_reports_every_invariant_and_the_table(runner: CliRunner) -> No
     assert "100 %" in result.stderr.splitlines()[-1], "progress, also where nobody is at a terminal"
 
 
+def test_a_broken_rule_is_told_as_soon_as_it_is_found(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gives up on a long search knows the seed; what shortens it comes at the end."""
+    monkeypatch.setattr("samza_dagster.placement.rules.violation", lambda *_, **__: None)
+    monkeypatch.setattr("samza_dagster.simulation.shrinking.shrink", lambda script, _: script)
+    result = runner.invoke(cli, ["simulate", "--events", "9000", "--laws-every", "100", "--json"])
+    assert result.exit_code == 1
+    seed = json.loads(result.stdout)["violations"][0]["seed"]
+    lines = result.stderr.splitlines()
+    told = next(n for n, line in enumerate(lines) if line.startswith(f"Seed {seed} breaks "))
+    assert told < next(n for n, line in enumerate(lines) if line.startswith("Shortening "))
+    assert any(" events  " in line for line in lines[told:]), "the progress goes on after it"
+
+
 def test_the_help_has_examples(runner: CliRunner) -> None:
     """Nothing is run for it."""
     result = runner.invoke(cli, ["simulate", "--help"])

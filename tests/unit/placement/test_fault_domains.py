@@ -122,5 +122,5 @@ def test_a_lease_that_is_over_as_its_host_is_lost_holds_no_rack() -> None:
     lost = step(world.state, ev.HostLost(late_ms, "host-2", world.now_ms))
     assert {ghost.ended for ghost in lost.state.groups["0"].ghosts} == {Ended.LEASE}
     asked = [c for c in lost.commands if isinstance(c, cmd.RequestResource)]
-    assert [(c.processor_id, c.host) for c in asked][0] == ("0", None)
+    assert (asked[0].processor_id, asked[0].host) == ("0", None)
     assert "host-4" not in asked[0].excluded_hosts
