@@ -86,7 +86,9 @@ def _subject_ended(
         case AskKind.STOP_STANDBY:
             spin_up.stopped(draft, group_id, action)
         case _:
-            if action.stage is Stage.STARTING and draft.group(group_id).failover is not None:
+            failing_over = draft.group(group_id).failover
+            led = failing_over is not None and failing_over.active_id == before.processor_id
+            if led and action.stage is Stage.STARTING:
                 draft.put_failover(group_id, None)
             actions.ended(draft, group_id, action, before)
 

@@ -63,13 +63,13 @@ class Step:
 def step(state: JobState, event: Event) -> Step:
     """What `event` changes. The same inputs always give the same step."""
     draft = Draft(state, event.at_ms)
+    if isinstance(event, RequestArrived):
+        _take_turns(draft)  # whoever was due before it came: it is told what it waits for
     _handle(draft, event)
     _settle(draft)
     # A take-over says again what was said; the hosts' registrations lead on.
-    if draft.index.anyone_waits(draft.now_ms) and not isinstance(event, CoordinatorRestarted):
-        requests.take_turns(draft)
-        deploy.start_turns(draft)
-        _settle(draft)
+    if not isinstance(event, CoordinatorRestarted):
+        _take_turns(draft)
     return Step(draft.result(), draft.commands)
 
 
@@ -113,6 +113,13 @@ def _handle(draft: Draft, event: Event) -> None:
             deploy.deployed(draft, event)
         case CoordinatorRestarted():
             recovery.restarted(draft, event.at_ms)
+
+
+def _take_turns(draft: Draft) -> None:
+    if draft.index.anyone_waits(draft.now_ms):
+        requests.take_turns(draft)
+        deploy.start_turns(draft)
+        _settle(draft)
 
 
 def _settle(draft: Draft) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import Ended, Phase
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.failures import LONGEST_PAUSE_MS
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import Ended, Limits, Phase
 from samza_dagster.simulation.hosts import Trouble
 from tests.unit.placement.scenes import QUICK, Scene, ask, running
 
@@ -26,6 +29,17 @@ def failing_over(*, replicas: bool = False, slots: int = 4, stubborn: bool = Fal
     world.trouble("host-2", Trouble.STUBBORN if stubborn else Trouble.SLOW_STOP)
     world.evict("0")
     world.until(lambda: world.group().failover is not None)
+    return world
+
+
+def flapping_active() -> Scene:
+    """It has died once too often, and is given time."""
+    world = running(limits=Limits(host_timeout_ms=10_000, retry_count=1, retry_window_ms=10**6))
+    for _ in range(2):
+        world.until_all_run()
+        world.crash("0")
+        world.until(lambda: world.phases()["0"] is not Phase.RUNNING)
+    assert world.phases()["0"] is Phase.WAITING
     return world
 
 
@@ -178,3 +192,36 @@ def test_a_standby_that_finds_no_room_does_not_end_its_actives_failover() -> Non
     world.until_phase("0", Phase.RUNNING)
     assert world.placed("0") == "host-2"
     assert world.asked_for("0") == ["host-2"]
+
+
+def test_a_move_of_the_other_standby_that_fails_does_not_end_the_failover() -> None:
+    """0-1 was starting on host-4 as 0's host was lost, and host-4 is lost after it."""
+    world = running(PLACES, groups=REPLICAS, limits=QUICK)
+    world.trouble("host-4", Trouble.NO_CHECK_IN)
+    world.submit(ask("0-1", "host-4"))
+    world.until_phase("0-1", Phase.STARTING)
+    world.trouble("host-2", Trouble.SLOW_STOP)
+    world.lose("host-1")
+    failover = world.group().failover
+    assert failover is not None
+    assert (failover.active_id, failover.standby_id) == ("0", "0-0")
+    world.lose("host-4")
+    assert world.group().failover == failover
+    world.calm("host-2")
+    world.until_phase("0", Phase.RUNNING)
+    assert world.placed("0") == "host-2"
+
+
+def test_a_request_that_arrives_as_a_failover_is_due_waits_for_the_failover() -> None:
+    """Who was due goes first: the move of its standby that was under way is over by then."""
+    world = flapping_active()
+    world.fill("host-3")
+    world.submit(ask("0-0", "host-3", expiry_ms=10 * LONGEST_PAUSE_MS))
+    world.lose("host-1")
+    due_ms = world.processor("0").not_before_ms
+    state = step(world.state, ev.CoordinatorRestarted(due_ms)).state
+    assert state.groups["0"].action is not None
+    told = step(state, ev.RequestArrived(due_ms, ask("0", "host-4", uuid="u2")))
+    assert told.state.groups["0"].failover is not None
+    (said,) = (c for c in told.commands if isinstance(c, cmd.WriteResponse) and c.uuid == "u2")
+    assert said.message == "Request is accepted; waits until 0 has failed over"
