@@ -18,6 +18,23 @@ EQUIVALENT: dict[Place, str] = {
         "if incarnation is None or incarnation.host in active.avoid_hosts:",
         "operand 1 dropped",
     ): "a standby that is RUNNING, asked for above, has an incarnation; it is there for the type",
+    (
+        "failover.py",
+        "return gives_way and active is not None and active.incarnation is None",
+        "operand 2 dropped",
+    ): "a failover's active is a member of its group; the operand is there for the type",
+    (
+        "audit.py",
+        "if action is not None and ownership.acts_on(action, processor_id, Stage.STARTING):",
+        "operand 1 dropped",
+    ): "`acts_on` is False without an action; the operand is there for the type",
+    (
+        "timeouts.py",
+        "if processor.request is not None and processor.request.allocated_host is None:",
+        "operand 2 dropped",
+    ): "what takes an expired request leaves one alone that has its host",
+    ("leases.py", "outage_ms: int = 0", "0 → -1"): "of a set without hosts, which nobody asks",
+    ("leases.py", "outage_ms: int = 0", "0 → 1"): "of a set without hosts, which nobody asks",
     ("requests.py", "if group is None or refusal is not None:", "operand 1 dropped"): (
         "`refusal_of_ask` refuses where there is no group; the operand is there for the type"
     ),

@@ -136,6 +136,10 @@ def _judge_rung(taken: Taken, both: Both) -> None:
     legal = home is not None and not reasons(state, group, both.processor_id, home)
     if request.host is not None and (request.host != home or not legal):
         raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}, its home is {home}")
+    urgent = request.host is not None and now.role is Role.ACTIVE and bool(qualified(taken, both))
+    if request.urgent is not urgent:
+        why = "a standby could take over" if urgent else "nobody could take over"
+        raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}: {why}")
     if request.host is None and legal and not _tried_home(taken, both):
         raise taken.broken(RIGHT_PLACE, f"{both.processor_id} could go home to {home}: {request}")
     if request.host is None and now.role is Role.ACTIVE and now.last_seen_host is not None:
