@@ -13,7 +13,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-failover killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -51,6 +51,9 @@ bench: $(STAMP) java ## request to first response, against Samza's recorded figu
 
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
 	@$(BIN)/python -m benchmarks.failover_reaction
+
+bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (10 minutes)
+	@$(BIN)/python -m benchmarks.cockpit_reaction --json benchmarks/results/cockpit_reaction.json
 
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"

@@ -85,12 +85,16 @@ class Rig:
 
     def near_copies(self, bound: int = 0) -> tuple[int, ...]:
         """Per partition, hosts whose store lacks at most `bound` records."""
+        return standby_lag.near_copies(
+            (each / "state" for each in self.directory.glob("host-*")), self.changelog_ends(), bound
+        )
+
+    def changelog_ends(self) -> list[int]:
+        """Per partition; each part of a key that is processed moves one."""
         consumer = kafka_client.consumer(self.servers)
         ends = kafka_client.end_offsets(consumer, demo_job.CHANGELOG_TOPIC)
         consumer.close()
-        return standby_lag.near_copies(
-            (each / "state" for each in self.directory.glob("host-*")), ends, bound
-        )
+        return list(ends)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +134,9 @@ def test_a_standby_applies_the_changelog_on_its_own_host(rig: Rig) -> None:
     """And follows what comes later."""
     rig.start("0-0", "host-2")
     until("the standby applies the fill", lambda: rig.near_copies() == (2, 2), seconds=60)
+    before = sum(rig.changelog_ends())
     rig.send(1, range(1))  # half of epoch 1: state that a successor must have
+    until("all of it is state", lambda: sum(rig.changelog_ends()) >= before + PLAN.keys, seconds=60)
     until("the standby follows", lambda: rig.near_copies() == (2, 2), seconds=60)
 
 

@@ -1,0 +1,182 @@
+"""How soon Dagster does what an event demands: the next step, the request, the run's first op.
+
+`python -m benchmarks.cockpit_reaction --json FILE` (ten minutes with the defaults). A real
+Dagster with its queue and limits on, real Samza containers on four hosts:
+
+- `next step`: a bounce in progress, from `reserved, waits for commit` in its topic to the commit;
+- `action`: an agent is frozen at any moment of the sensor's interval; from the moment at
+  which its silence is as long as `host_silent_s` to the request of `auto_failover`, which
+  is asked within the tick, after `bad_looks` looks that say the same;
+- `first op`: from that moment to the first op of the run that watches the request.
+
+The peer: a launch over GraphQL, with a person's click as its event, to its first op.
+Requests are dated by the broker, ops by Dagster's own events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from rich.console import Console
+from rich.table import Table
+
+from samza_dagster.client.host_words import read_host_words
+from samza_dagster.model.own_requests import REQUEST_PREFIX
+from samza_dagster.orchestration.failover.acknowledge import JOB as ACKNOWLEDGE
+from samza_dagster.orchestration.failover.audit import JOB as AUDIT
+from samza_dagster.orchestration.failover.settings import AutoFailover
+from tests.rig.bounce_steps import after_holds, spread
+from tests.rig.cockpit import PATIENCE_S, Cockpit, cockpit
+from tests.rig.stream_times import placements
+from tests.rig.topic_records import timed_records_of
+from tests.rig.waiting import until
+
+BOUNDS = {"next step": (1_000, None), "action": (2_000, 6_000), "first op": (7_000, None)}
+"""Median and most, in ms; the peer has none."""
+PEER = "GraphQL launch to first op"
+_LOOP_S = 5.0
+console = Console(stderr=True)
+
+
+def now_ms() -> int:
+    """As the broker and Dagster date their records."""
+    return time.time_ns() // 1_000_000
+
+
+def first_op_ms(made: Cockpit, run_id: str) -> int:
+    """When the run's first op began, by Dagster's event of it."""
+
+    def begun() -> int | None:
+        found = made.instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START)
+        return round(found[0].timestamp * 1_000) if found else None
+
+    return until(f"the first op of run {run_id}", begun, seconds=PATIENCE_S)
+
+
+def asked_ms(made: Cockpit, uuid: str) -> int:
+    """When the request stood in its topic."""
+    connection = made.job.connection
+    records = timed_records_of(connection, connection.state_topic)
+    return next(at for at, key, _ in records if key.decode() == f"{REQUEST_PREFIX}{uuid}")
+
+
+def acknowledged(made: Cockpit, processor: str) -> int:
+    """Lifts the block of a group, as a person does; ms from the launch to the first op."""
+    config = {"processor": processor, "reason": "measured"}
+    began = now_ms()
+    run_id = made.runs.launch(ACKNOWLEDGE, {"ops": {"acknowledge": {"config": config}}})
+    took = first_op_ms(made, run_id) - began
+    assert made.runs.wait(run_id, timeout_s=PATIENCE_S) == "SUCCESS"
+    return took
+
+
+def frozen(made: Cockpit, active: str, lots: random.Random) -> tuple[int, int]:
+    """Freezes the agent of an active's host until it runs elsewhere: ms to request and first op."""
+    made.until_all_run()
+    made.until_nothing_is_held()
+    host = made.job.processors()[active]["host"]
+    (agent,) = made.sandbox.registry.live(f"agent {host}")
+    time.sleep(lots.uniform(0, _LOOP_S))  # any moment of the sensor's interval is as likely
+    began_ms = now_ms()
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        with made.job.client() as client:
+            words = read_host_words(client.view().leader)
+        event_ms = now_ms() - words[host] + round(AutoFailover().host_silent_s * 1_000)
+
+        def audit() -> dg.RunRecord | None:
+            found = made.instance.get_run_records(dg.RunsFilter(job_name=AUDIT))
+            new = [r for r in found if r.create_timestamp.timestamp() * 1_000 >= began_ms]
+            return next((r for r in new if request_of(r)["processor"] == active), None)
+
+        record = until(f"an audit run for {active}", audit, seconds=PATIENCE_S)
+        until(
+            f"{active} runs elsewhere",
+            lambda: made.job.processors().get(active, {}).get("host") not in (None, host),
+            seconds=PATIENCE_S,
+        )
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
+    request = asked_ms(made, request_of(record)["request"])
+    return request - event_ms, first_op_ms(made, record.dagster_run.run_id) - event_ms
+
+
+def request_of(record: dg.RunRecord) -> dict[str, Any]:
+    """The config of an audit run: which request of which processor it watches."""
+    (op,) = record.dagster_run.run_config["ops"].values()
+    return op["config"]
+
+
+def measured(directory: Path, events: int, seed: int) -> dict[str, list[int]]:
+    """All times in ms, by what they are of."""
+    lots = random.Random(seed)
+    found: dict[str, list[int]] = {"next step": [], "action": [], "first op": [], PEER: []}
+    attributes = {"auto_failover": {"mode": "act", "cap_per_hour": 3_600}}
+    with cockpit(directory, attributes, rate=60.0, deadline_s=2 * PATIENCE_S) as made:
+        made.until_ready()
+        root = made.bounce(canaries=0)
+        made.until_bounce(root, "done")
+        found["next step"] = after_holds(placements(made.job.connection))
+        for number in range(events):
+            active = str(number % 2)
+            action, first = frozen(made, active, lots)
+            found["action"].append(action)
+            found["first op"].append(first)
+            console.print(f"{number + 1} of {events}: asked after {action} ms, op after {first} ms")
+            found[PEER].append(acknowledged(made, active))
+        made.until_all_run()
+        verdict = made.judge()
+        assert verdict.is_good, verdict.to_json()
+    return found
+
+
+def within(name: str, times: dict[str, int]) -> bool:
+    """Whether median and most are within their bounds."""
+    median, most = BOUNDS.get(name, (None, None))
+    return (median is None or times["median"] <= median) and (most is None or times["most"] <= most)
+
+
+def show(spreads: dict[str, dict[str, int]]) -> None:
+    """The table."""
+    table = Table(title="what an event demands, and how soon Dagster does it")
+    for column in ("", "n", "median ms", "p95 ms", "most ms", "median / peer", "bounds ms"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, times in spreads.items():
+        median, most = BOUNDS.get(name, (None, None))
+        bounds = f"{median or '-'}, {most or '-'}"
+        ratio = f"{times['median'] / spreads[PEER]['median']:.2f}"
+        table.add_row(name, *(str(value) for value in times.values()), ratio, bounds)
+    console.print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """A table on stderr, JSON on stdout and in the file; exit 1 when a bound is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=12, help="agents that are frozen")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write the result there as well")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        found = measured(Path(scratch), asked.events, asked.seed)
+    spreads = {name: spread(times) for name, times in found.items()}
+    show(spreads)
+    document = json.dumps({"version": 1, "spread": spreads, "ms": found, "bounds_ms": BOUNDS})
+    print(document)
+    if asked.json:
+        asked.json.write_text(document + "\n")
+    return 0 if all(within(name, times) for name, times in spreads.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
