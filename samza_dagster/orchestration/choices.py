@@ -15,6 +15,7 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import BY_HOST
+from samza_dagster.orchestration.ticks import least_seconds
 
 SENSOR = "choices"
 BACKFILL = "dagster/backfill"
@@ -79,7 +80,7 @@ def choices_sensor(job: str, interval_s: int = 30, *, running: bool = True) -> d
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name=SENSOR,
-        minimum_interval_seconds=interval_s,
+        minimum_interval_seconds=least_seconds(interval_s),
         default_status=dg.DefaultSensorStatus.RUNNING
         if running
         else dg.DefaultSensorStatus.STOPPED,

@@ -10,6 +10,7 @@ from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.tags import JOB, TICKET, WHO, WHY, job_tags
+from samza_dagster.orchestration.ticks import least_seconds
 
 CONTROL_JOB = "control_bounce"
 _KEPT = (WHO, WHY, TICKET, bounce_runs.PROGRESS)
@@ -58,7 +59,7 @@ def bounce_resume_sensor(
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name="bounce_resume",
         job_name=bounce_runs.NAME,
-        minimum_interval_seconds=interval_s,
+        minimum_interval_seconds=least_seconds(interval_s),
         default_status=dg.DefaultSensorStatus.RUNNING
         if running
         else dg.DefaultSensorStatus.STOPPED,

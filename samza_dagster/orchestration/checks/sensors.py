@@ -7,6 +7,7 @@ import dagster as dg
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.ticks import least_seconds
 
 
 def invariants_sensor(settings: Invariants) -> dg.SensorDefinition:
@@ -14,7 +15,7 @@ def invariants_sensor(settings: Invariants) -> dg.SensorDefinition:
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name="invariants",
-        minimum_interval_seconds=settings.interval_s,
+        minimum_interval_seconds=least_seconds(settings.interval_s),
         default_status=_status(settings.running),
         description="Judges from outside what must hold of a job, as asset checks.",
     )
@@ -40,7 +41,7 @@ def lag_slo_sensor(settings: LagSlo) -> dg.SensorDefinition:
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name="lag_slo",
-        minimum_interval_seconds=settings.interval_s,
+        minimum_interval_seconds=least_seconds(settings.interval_s),
         default_status=_status(settings.running),
         description="Holds the lag of standbys against objectives, as an asset check.",
     )

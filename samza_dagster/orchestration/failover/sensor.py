@@ -7,6 +7,7 @@ import dagster as dg
 from samza_dagster.orchestration.failover.audit import JOB
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.ticks import least_seconds
 
 NAME = "auto_failover"
 
@@ -17,7 +18,7 @@ def auto_failover_sensor(settings: AutoFailover) -> dg.SensorDefinition:
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name=NAME,
         job_name=JOB,
-        minimum_interval_seconds=settings.interval_s,
+        minimum_interval_seconds=least_seconds(settings.interval_s),
         default_status=dg.DefaultSensorStatus.RUNNING
         if settings.running
         else dg.DefaultSensorStatus.STOPPED,

@@ -28,9 +28,10 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=0.6, description="Pause between the looks of one tick."
     )
     look_for_s: Annotated[int, Within(0, 50)] = Field(
-        default=20,
+        default=18,
         description="How long a tick goes on looking while nothing is to tell; 0: one look a"
-        " tick. Dagster gives a tick 60 s.",
+        " tick. Dagster gives a tick 60 s, and begins one every 5 s: a little less than a"
+        " multiple of that leaves the shortest gap.",
     )
     bad_looks: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Bad looks before it counts."

@@ -22,6 +22,7 @@ from samza_dagster.orchestration.history.events import (
 from samza_dagster.orchestration.history.in_flight import without_end
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
+from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.watching_ports import ActionView, open_watch
 
 NO_END = "no-end"
@@ -44,7 +45,7 @@ def placement_responses_sensor(
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name="placement_responses",
-        minimum_interval_seconds=interval_s,
+        minimum_interval_seconds=least_seconds(interval_s),
         default_status=dg.DefaultSensorStatus.RUNNING
         if running
         else dg.DefaultSensorStatus.STOPPED,

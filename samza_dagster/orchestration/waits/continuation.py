@@ -20,6 +20,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION
+from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
@@ -218,7 +219,7 @@ def continuations_sensor(
         name=SENSOR,
         evaluation_fn=continuations,
         jobs=list(jobs),
-        minimum_interval_seconds=interval_s,
+        minimum_interval_seconds=least_seconds(interval_s),
         default_status=dg.DefaultSensorStatus.RUNNING
         if running
         else dg.DefaultSensorStatus.STOPPED,
