@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from samza_dagster.orchestration.bounce import record as bounce_record
 from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from tests.rig.cockpit import Cockpit
 from tests.rig.stream_times import Placed
 
@@ -28,14 +29,19 @@ def after_holds(made: Sequence[Placed]) -> list[int]:
 
 
 def after_backs(cockpit: Cockpit, made: Sequence[Placed]) -> list[int]:
-    """From the moment at which a run saw a container back to the next one that it asked for."""
+    """From the moment at which a run saw a container back to the next one that it asked for.
+
+    After its canary a bounce bakes: who comes next then isn't counted.
+    """
     asked = {p.uuid: p.asked_ms for p in made}
     found: list[int] = []
     for run in bounce_runs.bounces(cockpit.instance, limit=None):
         rows = bounce_record.recorded(cockpit.instance, [run])
+        config = run.run_config["ops"]["plan_bounce"]["config"]
+        canaries = config.get("canaries", RollingBounceConfig.model_fields["canaries"].default)
         backs = [row.back_ms for row in rows if row.back_ms is not None]
         for row in rows:
             before = [back for back in backs if back <= asked[row.uuid]]
-            if before:
+            if before and len(before) != canaries:
                 found.append(asked[row.uuid] - max(before))
     return found

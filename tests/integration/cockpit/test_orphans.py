@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.instance import FILE, instance_settings
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.cockpit import PATIENCE_S
@@ -61,7 +62,16 @@ def instance(stack: DagsterStack) -> Iterator[dg.DagsterInstance]:
 
 def at_work(stack: DagsterStack, instance: dg.DagsterInstance) -> tuple[str, int]:
     """A run whose op has begun, and its worker."""
-    run_id = stack.runs.launch("long_job")
+
+    def launch() -> str | None:
+        try:
+            return stack.runs.launch("long_job")
+        except InvalidInput as error:  # the web server comes back to a new code server by and by
+            if "UNAVAILABLE" not in str(error):
+                raise
+            return None
+
+    run_id = until("a run is launched", launch, seconds=PATIENCE_S)
 
     def pid() -> int | None:
         said = [entry.message or entry.user_message for entry in instance.all_logs(run_id)]
