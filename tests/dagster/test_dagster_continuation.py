@@ -91,6 +91,21 @@ def requested(result: dg.SensorResult) -> list[dg.RunRequest]:
     return list(result.run_requests or [])
 
 
+def re_executed(
+    instance: dg.DagsterInstance, run_id: str, steps: list[str] | None = None
+) -> dg.JobExecutionResult:
+    """What the UI's button does: the tags go along."""
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return dg.execute_job(
+        dg.reconstructable(fake_move_via_waiting),
+        instance=instance,
+        run_config=run.run_config,
+        tags=dict(run.tags),
+        reexecution_options=dg.ReexecutionOptions(parent_run_id=run_id, step_selection=steps or []),
+    )
+
+
 def tags(instance: dg.DagsterInstance, run_id: str) -> dict[str, str]:
     run = instance.get_run_by_id(run_id)
     assert run is not None
@@ -256,32 +271,11 @@ def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
     assert not continued(instance, request._replace(tags=tag)).success
     failed = instance.get_runs(dg.RunsFilter(tags={CONTINUES: "1"}))[0]
     world.lag_now = {"0-1": [7]}
-    with dg.execute_job(
-        dg.reconstructable(fake_move_via_waiting),
-        instance=instance,
-        run_config=failed.run_config,
-        tags=dict(failed.tags),
-        reexecution_options=dg.ReexecutionOptions(parent_run_id=failed.run_id),
-    ) as result:
+    with re_executed(instance, failed.run_id) as result:
         assert result.success
     assert world.at["0"] == "host-4"
     assert len(world.requests) == 3
     assert first.run_id in {r.tags.get(ROOT) for r in instance.get_runs()}
-
-
-def re_executed(
-    instance: dg.DagsterInstance, run_id: str, steps: list[str] | None = None
-) -> dg.JobExecutionResult:
-    """What the UI's button does: the tags go along."""
-    run = instance.get_run_by_id(run_id)
-    assert run is not None
-    return dg.execute_job(
-        dg.reconstructable(fake_move_via_waiting),
-        instance=instance,
-        run_config=run.run_config,
-        tags=dict(run.tags),
-        reexecution_options=dg.ReexecutionOptions(parent_run_id=run_id, step_selection=steps or []),
-    )
 
 
 def test_a_wait_whose_run_was_re_executed_to_the_end_is_not_continued(
