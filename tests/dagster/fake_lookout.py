@@ -305,9 +305,31 @@ class ListEvents:
         return list(reversed(self.kept))
 
 
+@dataclass
+class DictKeeper:
+    """What ticks keep while they go on, as a dictionary."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def kept(self, job: str) -> str:
+        return self.texts.get(job, "")
+
+    def keep(self, job: str, text: str) -> None:
+        self.texts[job] = text
+
+
 def aged(world: Lookout, host: str, silent_ms: int) -> None:
     """The agent of a host has been silent for so long."""
     world.words = {**world.words, host: silent_ms}
 
 
-__all__ = ["BEGIN_MS", "LOOKOUTS", "FakeWatch", "ListEvents", "Lookout", "LookoutClient", "replace"]
+__all__ = [
+    "BEGIN_MS",
+    "LOOKOUTS",
+    "DictKeeper",
+    "FakeWatch",
+    "ListEvents",
+    "Lookout",
+    "LookoutClient",
+    "replace",
+]

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from fake_lookout import Lookout, LookoutClient
 
+from samza_dagster.orchestration.failover.keeping import InstanceKeeper
 from samza_dagster.orchestration.failover.log import InstanceEvents
 from samza_dagster.orchestration.failover.memory import Memory
 from samza_dagster.orchestration.failover.settings import AutoFailover
@@ -25,6 +26,7 @@ class Ticking:
         self.world = Lookout()
         self.world.alive()
         self.instance = instance
+        self.settings = SETTINGS
         self.look_s = 0.05
         self.looks = 0
         self.pauses: list[float] = []
@@ -52,10 +54,11 @@ class Ticking:
         return self.world.now_ms
 
     def tick(self, cursor: str | None = None) -> tuple[Tick, Memory]:
-        rules = SETTINGS.rules()
+        rules = self.settings.rules()
         events = InstanceEvents(self.instance)
-        tick = Tick(LookoutClient(self.world), events, rules, self.now)
-        return tick, watch(tick, cursor, SETTINGS, clock=self.seconds, pause=self.pause)
+        keeper = InstanceKeeper(self.instance)
+        tick = Tick(LookoutClient(self.world), events, keeper, rules, self.now)
+        return tick, watch(tick, cursor, self.settings, clock=self.seconds, pause=self.pause)
 
 
 class _Killed(BaseException):
@@ -72,41 +75,54 @@ def ticking() -> Iterator[Ticking]:
         yield Ticking(instance)
 
 
-def test_what_begins_within_a_tick_is_asked_for_by_the_first_look_of_the_next(
-    ticking: Ticking,
-) -> None:
-    """The tick ends within 2 s of the silence, one look before it counts; then one request."""
+def test_what_begins_within_a_tick_is_asked_for_in_that_tick(ticking: Ticking) -> None:
+    """Within 2 s of the silence: one request, one run."""
     ticking.happens_after_s = 7.0
-    tick, memory = ticking.tick()
-    assert (ticking.world.asked, tick.runs) == ({}, [])
-    assert ticking.seconds() - 7.0 <= 2.0
-    ticking.looks = 0
-    ticking.pass_s(3)
-    tick, _ = ticking.tick(memory.to_text())
+    tick, _ = ticking.tick()
     assert list(ticking.world.asked.values()) == [("fail-over", "0")]
-    assert (len(tick.runs), ticking.looks) == (1, 1)
+    assert len(tick.runs) == 1
+    assert ticking.seconds() - 7.0 <= 2.0
 
 
-def test_a_tick_of_several_looks_that_is_killed_after_it_asked_is_adopted(
-    ticking: Ticking,
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("bad_looks", [1, 3])
+def test_a_tick_that_is_killed_after_it_asked_is_adopted(
+    ticking: Ticking, bad_looks: int, reset: bool
 ) -> None:
-    """What it asked is found by the cursor of the tick before, and blocks its group."""
-    ticking.happens_after_s = 7.0
+    """What it asked is found by what it had kept, and blocks its group; also of the first tick ever."""
+    ticking.settings = SETTINGS.model_copy(update={"bad_looks": bad_looks})
+    _, memory = ticking.tick()
+    cursor = None if reset else memory.to_text()
+    ticking.happens_after_s = ticking.seconds() + 7.0
     ticking.world.after_ask = _die
-    cursor: str | None = None
-    for _ in range(3):
-        try:
-            _, memory = ticking.tick(cursor)
-        except _Killed:
-            break
-        cursor = memory.to_text()
-        ticking.pass_s(3)
+    with pytest.raises(_Killed):
+        ticking.tick(cursor)
     ticking.world.after_ask = lambda: None
     (asked,) = ticking.world.asked
+    ticking.world.fail_over_done(asked)
+    ticking.world.words["host-0"] = 100
+    ticking.happens_after_s = 1e9
     ticking.pass_s(5)
     tick, memory = ticking.tick(cursor)
     assert [run.run_key for run in tick.runs] == [asked]
     assert [acted.uuid for acted in memory.acted] == [asked]
+
+
+def test_what_was_kept_ends_with_the_cursor_that_says_more(ticking: Ticking) -> None:
+    """A cursor that is reset later doesn't bring back what a former tick suspected."""
+    ticking.happens_after_s = 7.0
+    _, memory = ticking.tick()
+    keeper = InstanceKeeper(ticking.instance)
+    assert keeper.kept(memory.job)
+    ticking.pass_s(5)
+    ticking.tick(memory.to_text())
+    assert not keeper.kept(memory.job)
+
+
+def test_nothing_is_kept_while_all_looks_well(ticking: Ticking) -> None:
+    """Dagster's storage is written to before a look that may act, not at each."""
+    _, memory = ticking.tick()
+    assert not InstanceKeeper(ticking.instance).kept(memory.job)
 
 
 def test_a_calm_tick_ends_in_time(ticking: Ticking) -> None:

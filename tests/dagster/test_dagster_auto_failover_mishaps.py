@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from fake_lookout import ListEvents, Lookout, LookoutClient
+from fake_lookout import DictKeeper, ListEvents, Lookout, LookoutClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +13,12 @@ from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.failover.log import acknowledged, acknowledgement
 from samza_dagster.orchestration.failover.policy import HOUR_MS, Mode, Rules
+from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.signals import Limits
-from samza_dagster.orchestration.failover.tick import Tick
+from samza_dagster.orchestration.failover.tick import Tick, watch
 
 pytestmark = pytest.mark.dagster
+LOOKS = AutoFailover.model_validate({"look_for_s": 2})
 HOSTS = [f"host-{n}" for n in range(4)]
 MISHAPS = (
     "none",
@@ -39,6 +41,7 @@ class Story:
     rules: Rules
     world: Lookout = field(default_factory=Lookout)
     events: ListEvents = field(default_factory=ListEvents)
+    keeper: DictKeeper = field(default_factory=DictKeeper)
     cursor: str | None = None
     runs: list[str] = field(default_factory=list)
     orphans: set[str] = field(default_factory=set)
@@ -55,11 +58,14 @@ class Story:
         if mishap == "killed before":
             return
         for _ in range(2 if mishap == "twice" else 1):
-            tick = Tick(LookoutClient(world), self.events, self.rules, lambda: world.now_ms)
+            client = LookoutClient(world)
+            tick = Tick(client, self.events, self.keeper, self.rules, lambda: world.now_ms)
             if mishap == "killed after it asked":
                 world.after_ask = self._die
             try:
-                memory = tick.run(self.cursor)
+                memory = watch(
+                    tick, self.cursor, LOOKS, clock=lambda: world.now_ms / 1000, pause=self._pause
+                )
             except Killed:
                 self.unsaid |= set(world.asked) - known
                 return
@@ -78,6 +84,9 @@ class Story:
 
     def _die(self) -> None:
         raise Killed
+
+    def _pause(self, seconds: float) -> None:
+        self.world.now_ms += round(seconds * 1000)
 
     def _judge(self, kind: str, processor: str) -> None:
         """Before each new request: what must hold in the world at that moment."""
@@ -174,15 +183,16 @@ def test_nothing_is_done_twice_and_nothing_is_lost(
     assert len(said) == len(set(said))
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("mishap", MISHAPS)
-def test_a_frozen_agent_gives_one_request_one_run_one_record(mishap: str) -> None:
-    """Whatever happens to the tick that asks."""
+def test_a_frozen_agent_gives_one_request_one_run_one_record(mishap: str, at: int) -> None:
+    """Whatever happens to the tick that asks, and to those after it."""
     story = Story(Rules(Mode.ACT))
     story.world.words["host-0"] = 15_000
     for number in range(8):
         story.world.now_ms += 5_000
         story.world.alive()
-        story.tick(mishap if number == 2 else "none")
+        story.tick(mishap if number == at else "none")
         if number == 4:
             for uuid in story.world.asked:
                 story.world.fail_over_done(uuid)
@@ -192,5 +202,5 @@ def test_a_frozen_agent_gives_one_request_one_run_one_record(mishap: str) -> Non
         str(e.metadata["verdict"].value) for e in story.events.kept if "verdict" in e.metadata
     ]
     assert [v for v in verdicts if v in ("ask", "adopt")] == (
-        ["adopt"] if mishap == "killed after it asked" else ["ask"]
+        ["adopt"] if mishap == "killed after it asked" and at == 0 else ["ask"]
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 import pytest
-from fake_lookout import LOOKOUTS, FakeWatch, ListEvents, Lookout, LookoutClient
+from fake_lookout import LOOKOUTS, DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClient
 
 from samza_dagster.orchestration.assets.standby_readiness import (
     ReadinessConfig,
@@ -212,7 +212,11 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
 
         def auto(cursor: str | None) -> str:
             rules = Rules(Mode.ACT, cap_per_hour=100)
-            return Tick(client, events, rules, lambda: world.now_ms).run(cursor).to_text()
+            return (
+                Tick(client, events, DictKeeper(), rules, lambda: world.now_ms)
+                .run(cursor)
+                .to_text()
+            )
 
         def invariants(cursor: str | None) -> str:
             tick = invariants_tick(client, Invariants(), 100)

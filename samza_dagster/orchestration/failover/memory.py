@@ -84,7 +84,11 @@ class LeaderMark:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All of it. `told`: id of what was reported → when; `acks`: group → its last acknowledgement."""
+    """All of it. `told`: id of what was reported → when; `acks`: group → its last acknowledgement.
+
+    `looks` counts the looks it comes from: of two memories the one with more is the newer,
+    whatever the clock did.
+    """
 
     job: str
     looked_ms: int = 0
@@ -94,6 +98,7 @@ class Memory:
     told: Mapping[str, int] = field(default_factory=dict[str, int])
     leader: LeaderMark | None = None
     acks: Mapping[str, int] = field(default_factory=dict[str, int])
+    looks: int = 0
 
     def to_text(self) -> str:
         """As the cursor keeps it."""
@@ -118,6 +123,7 @@ class Memory:
                 told={str(key): int(at) for key, at in data["told"].items()},
                 leader=None if leader is None else LeaderMark(**leader),
                 acks={str(group): int(at) for group, at in data["acks"].items()},
+                looks=int(data.get("looks", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -135,6 +141,7 @@ class Memory:
             dict(told),
             self.leader,
             dict(sorted(self.acks.items(), key=lambda item: item[1])[-MOST_ACTED:]),
+            self.looks,
         )
 
 

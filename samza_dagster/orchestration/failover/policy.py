@@ -160,7 +160,7 @@ def action_for(kind: str, seen: ContainerSeen | None, processor: str) -> str:
 
 
 def least_looks(limits: Limits) -> int:
-    """Bad looks at which a suspect has to be in the cursor: one more may confirm it."""
+    """Bad looks at which a suspect has to be remembered lastingly: one more may confirm it."""
     return max(1, limits.bad_looks - 1)
 
 

@@ -105,6 +105,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
             suspects=suspects,
             trends=trends,
             leader=leader,
+            looks=memory.looks + 1,
         ).bounded(),
         signals,
         tuple(ended),

@@ -2,7 +2,8 @@
 
 What it asks, it asks within its tick; the run that follows watches and records it. Dagster
 begins a tick every 5 s at best, so a tick looks again and again until there is something to
-tell.
+tell. Dagster keeps its cursor when it has ended: what the next look may act on is kept before
+that look, so that a tick that is killed after it asked leaves what the next one finds it by.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model.naming import LAST_SEEN, group_of
 from samza_dagster.orchestration.failover.audit import run_request
+from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
 from samza_dagster.orchestration.failover.log import (
     Events,
     InstanceEvents,
@@ -49,6 +51,7 @@ from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
 
+Members = tuple[tuple[str, str], ...]
 SHARE_OF_LOOKING = 4
 """So much longer than the last look took is the pause before the next."""
 
@@ -59,6 +62,7 @@ class Tick:
 
     client: WatchedClient
     events: Events
+    keeper: Keeper
     rules: Rules
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     watch_s: int = 600
@@ -67,12 +71,13 @@ class Tick:
     now_ms: int = 0
     reported: list[dg.AssetObservation] = field(default_factory=list[dg.AssetObservation])
     runs: list[dg.RunRequest] = field(default_factory=list[dg.RunRequest])
+    _lasting: dict[str, Members] | None = None
 
     def run(self, cursor: str | None) -> Memory:
         """Looks, decides, asks. Raises `Unreachable` when nothing could be read."""
         sight = look(self.client)
         self.now_ms = self.now()
-        before = Memory.read(cursor, sight.job)
+        before = self._before(cursor, sight.job)
         fresh = before is None
         if before is None:
             before = restored(self.events.observations(), sight.job)
@@ -142,13 +147,34 @@ class Tick:
     def goes_on(self, memory: Memory) -> bool:
         """Whether another look may lead to something before the next tick.
 
-        What one more bad look would confirm is kept in the cursor first: a tick that is killed
-        after it asked leaves nothing else by which the next one finds what was asked. What is
-        confirmed is over after good looks, and those are counted from tick to tick.
+        What is confirmed is over after good looks, and those are counted from tick to tick.
         """
-        nearly = least_looks(self.rules.limits)
-        due = any(s.confirmed or len(s.bad_ms) >= nearly for s in memory.suspects.values())
+        lasting = self._lasting or {}
+        due = any(
+            s.confirmed and lasting.get(key) == s.members for key, s in memory.suspects.items()
+        )
         return not (self.reported or self.runs or due)
+
+    def keep(self, memory: Memory) -> None:
+        """Makes last what one more bad look would confirm, before that look."""
+        near = _near(memory, self.rules)
+        if near.items() - (self._lasting or {}).items():
+            self.keeper.keep(memory.job, memory.to_text())
+            self._lasting = near
+
+    def _before(self, cursor: str | None, job: str) -> Memory | None:
+        """What is known from before this look; at the first, also of a tick that was cut off."""
+        memory = Memory.read(cursor, job)
+        if self._lasting is not None:
+            return memory
+        text = self.keeper.kept(job)
+        kept = Memory.read(text, job)
+        if kept is not None and (memory is None or memory.looks < kept.looks):
+            memory = kept
+        elif text:
+            self.keeper.keep(job, "")  # so that it can't outlive a cursor that is reset
+        self._lasting = {} if memory is None else _near(memory, self.rules)
+        return memory
 
     def _known(
         self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, int]
@@ -205,6 +231,7 @@ def watch(
     memory = tick.run(cursor)
     took = clock() - began
     while tick.goes_on(memory) and clock() - began < settings.look_for_s:
+        tick.keep(memory)
         pause(max(settings.look_every_s, SHARE_OF_LOOKING * took))
         looked_at = clock()
         try:
@@ -224,13 +251,15 @@ def evaluated(
         client = open_watch(samza)
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
+    key = samza.asset_key(HISTORY)
     tick = Tick(
         client,
-        InstanceEvents(context.instance, samza.asset_key(HISTORY)),
+        InstanceEvents(context.instance, key),
+        InstanceKeeper(context.instance, key),
         settings.rules(),
         watch_s=settings.watch_s,
         say=context.log.info,
-        key=samza.asset_key(HISTORY),
+        key=key,
     )
     try:
         memory = watch(tick, context.cursor, settings)
@@ -245,6 +274,16 @@ def evaluated(
         skip_reason=skip if not tick.runs else None,
         cursor=memory.to_text(),
     )
+
+
+def _near(memory: Memory, rules: Rules) -> dict[str, Members]:
+    """What the next look may act on, with the incarnations that it is about."""
+    nearly = least_looks(rules.limits)
+    return {
+        key: s.members
+        for key, s in memory.suspects.items()
+        if s.confirmed or len(s.bad_ms) >= nearly
+    }
 
 
 def _is_about_something(before: Memory, judged: Judged) -> bool:
