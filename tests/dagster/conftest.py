@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import dagster as dg
@@ -21,3 +22,20 @@ def instance() -> Iterator[dg.DagsterInstance]:
     """An instance in memory."""
     with dg.DagsterInstance.ephemeral() as made:
         yield made
+
+
+@pytest.fixture
+def own_instance() -> Iterator[dg.DagsterInstance]:
+    """An instance in memory of this test's own."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sensor's clock, in ms; the ops have their own."""
+    now = [time.time_ns() // 1_000_000]
+    monkeypatch.setattr(
+        "samza_dagster.orchestration.waits.continuation.time.time_ns", lambda: now[0] * 1_000_000
+    )
+    return now

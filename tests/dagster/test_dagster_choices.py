@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import FakeSamza, World, fake_definitions, fake_job
-from test_dagster_continuation import continued, requested, tick
+from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import FakeSamza, World, fake_definitions, fake_job, fake_move_via_waiting
+from fake_placement import FakeSamza, World, fake_definitions
+from waiting_runs import VIA, continued, launch, requested, tags, tick
 
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
@@ -20,10 +19,8 @@ from samza_dagster.orchestration.waits.continuation import (
     continuations_sensor,
 )
 from samza_dagster.orchestration.waits.waiting import (
-    CANCELLED,
     CONTINUED,
     CONTINUES,
-    GIVEN_UP,
     MET,
     WAITING,
     WAITS_FOR,
@@ -32,84 +29,12 @@ from samza_dagster.orchestration.waits.waiting import (
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
-VIA = "move_via_new_standby"
-ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
-NOW_MS = 1_800_000_000_000
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
+def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
     """One a test: the sensor looks at every run of the instance."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sensor's clock, in ms; the ops have their own."""
-    now = [time.time_ns() // 1_000_000]
-    monkeypatch.setattr(
-        "samza_dagster.orchestration.waits.continuation.time.time_ns", lambda: now[0] * 1_000_000
-    )
-    return now
-
-
-def launch(
-    instance: dg.DagsterInstance, wait_in_run_s: int = 0, job: str = VIA, **config: Any
-) -> dg.ExecuteInProcessResult:
-    return fake_job(job, wait_in_run_s).execute_in_process(
-        run_config={"ops": {f"plan_{job}": {"config": {**ASK, **config}}}},
-        instance=instance,
-        raise_on_error=False,
-    )
-
-
-def continued(
-    instance: dg.DagsterInstance, request: dg.RunRequest, wait_in_run_s: int = 0
-) -> dg.ExecuteInProcessResult:
-    """What the daemon does with a run request."""
-    return fake_job(str(request.job_name), wait_in_run_s).execute_in_process(
-        run_config=request.run_config,
-        instance=instance,
-        tags={**request.tags, "dagster/run_key": str(request.run_key)},
-        raise_on_error=False,
-    )
-
-
-def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    sensor = continuations_sensor(waiting_jobs("demo/1"))
-    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
-    with dg.build_sensor_context(
-        instance=instance, cursor=cursor, resources={"samza": samza}
-    ) as context:
-        result = sensor(context)
-    assert isinstance(result, dg.SensorResult)
-    return result
-
-
-def requested(result: dg.SensorResult) -> list[dg.RunRequest]:
-    return list(result.run_requests or [])
-
-
-def re_executed(
-    instance: dg.DagsterInstance, run_id: str, steps: list[str] | None = None
-) -> dg.JobExecutionResult:
-    """What the UI's button does: the tags go along."""
-    run = instance.get_run_by_id(run_id)
-    assert run is not None
-    return dg.execute_job(
-        dg.reconstructable(fake_move_via_waiting),
-        instance=instance,
-        run_config=run.run_config,
-        tags=dict(run.tags),
-        reexecution_options=dg.ReexecutionOptions(parent_run_id=run_id, step_selection=steps or []),
-    )
-
-
-def tags(instance: dg.DagsterInstance, run_id: str) -> dict[str, str]:
-    run = instance.get_run_by_id(run_id)
-    assert run is not None
-    return dict(run.tags)
+    return own_instance
 
 
 def test_a_run_that_waits_long_ends_as_success_with_what_it_waits_for(
@@ -233,135 +158,6 @@ def test_a_standby_that_fell_behind_again_is_waited_for_again(
     assert tags(instance, first.run_id)[WAITING] == CONTINUED
     assert continued(instance, request).success
     assert list(world.kinds.values()) == ["start-standby", "stop-standby", "hold"]
-
-
-def test_a_deadline_that_is_over_fails_the_run_with_the_true_reason(
-    world: World, instance: dg.DagsterInstance, clock: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is continued for that; the standby is kept, and the failure says so."""
-    world.lag_now = {"0-1": [90_000]}
-    launch(instance, catch_up_timeout_s=60)
-    clock[0] += 61_000
-    (request,) = requested(tick(instance))
-    later = request.tags[MET].replace(
-        f'"deadline_ms":{read_met(request.tags[MET]).deadline_ms}',
-        '"deadline_ms":1',  # type: ignore[union-attr]
-    )
-    result = continued(instance, request._replace(tags={**request.tags, MET: later}))
-    data = result.failure_data_for_node("wait_until_warm")
-    assert data is not None
-    assert data.user_failure_data is not None
-    text = str(data.user_failure_data.description)
-    assert "90000 records behind" in text
-    assert "the deadline is over" in text
-    assert "is kept" in text
-    assert "no run waits" in str(tick(instance).skip_reason)
-
-
-def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
-) -> None:
-    """To wait on is what its failure proposes."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance, catch_up_timeout_s=60)
-    clock[0] += 61_000
-    (request,) = requested(tick(instance))
-    old = str(read_met(request.tags[MET]).deadline_ms)  # type: ignore[union-attr]
-    tag = {**request.tags, MET: request.tags[MET].replace(old, "1")}
-    assert not continued(instance, request._replace(tags=tag)).success
-    failed = instance.get_runs(dg.RunsFilter(tags={CONTINUES: "1"}))[0]
-    world.lag_now = {"0-1": [7]}
-    with re_executed(instance, failed.run_id) as result:
-        assert result.success
-    assert world.at["0"] == "host-4"
-    assert len(world.requests) == 3
-    assert first.run_id in {r.tags.get(ROOT) for r in instance.get_runs()}
-
-
-def test_a_wait_whose_run_was_re_executed_to_the_end_is_not_continued(
-    world: World, instance: dg.DagsterInstance
-) -> None:
-    """The standby that it waited for has done its part and is gone."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    with re_executed(instance, first.run_id) as again:
-        assert again.success
-    assert world.at["0"] == "host-4"
-    ticked = tick(instance)
-    assert requested(ticked) == []
-    assert "no run waits" in str(ticked.skip_reason)
-    assert tags(instance, first.run_id)[WAITING] == CONTINUED
-
-
-def test_a_wait_is_not_continued_beside_its_re_execution(
-    world: World, instance: dg.DagsterInstance
-) -> None:
-    """Two runs of one chain would do the same side by side; when that one fails, it goes on."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    copied = {**tags(instance, first.run_id), "dagster/parent_run_id": first.run_id}
-    beside = instance.create_run_for_job(
-        fake_job(VIA),
-        status=dg.DagsterRunStatus.STARTED,
-        parent_run_id=first.run_id,
-        root_run_id=first.run_id,
-        tags=copied,
-    )
-    ticked = tick(instance)
-    assert requested(ticked) == []
-    assert "being re-executed" in str(ticked.skip_reason)
-    instance.report_run_failed(beside)
-    assert len(requested(tick(instance, ticked.cursor))) == 1
-
-
-def test_a_re_execution_of_some_steps_alone_does_not_end_a_wait(
-    world: World, instance: dg.DagsterInstance
-) -> None:
-    """The plan was made again; what comes after the wait wasn't done."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    with re_executed(instance, first.run_id, [f"plan_{VIA}"]) as again:
-        assert again.success
-    assert len(requested(tick(instance))) == 1
-
-
-def test_a_cancelled_wait_is_not_continued(world: World, instance: dg.DagsterInstance) -> None:
-    """A tag on the run that waits is enough, whoever sets it."""
-    world.lag_now = {"0-1": [7]}
-    result = launch(instance, steady_s=3600)
-    instance.add_run_tags(result.run_id, {CANCELLED: "by hand"})
-    assert "no run waits" in str(tick(instance).skip_reason)
-    assert tags(instance, result.run_id)[WAITING] == GIVEN_UP
-
-
-def test_a_continuing_run_that_was_terminated_is_not_launched_again(
-    world: World, instance: dg.DagsterInstance
-) -> None:
-    """Its run exists: whoever stopped it meant it."""
-    world.lag_now = {"0-1": [90_000]}
-    launch(instance)
-    world.lag_now = {"0-1": [7]}
-    (request,) = requested(tick(instance))
-    world.breaks = {"lag": dg.DagsterExecutionInterruptedError()}
-    assert not continued(instance, request).success
-    assert requested(tick(instance)) == []
-    assert "no run waits" in str(tick(instance).skip_reason)
-
-
-def test_a_standby_that_is_gone_fails_the_run(world: World, instance: dg.DagsterInstance) -> None:
-    """Somebody removed it while nobody looked."""
-    world.lag_now = {"0-1": [90_000]}
-    launch(instance)
-    del world.at["0-1"]
-    (request,) = requested(tick(instance))
-    result = continued(instance, request)
-    data = result.failure_data_for_node("wait_until_warm")
-    assert data is not None
-    assert data.user_failure_data is not None
-    assert "isn't in the job any more" in str(data.user_failure_data.description)
 
 
 def test_spin_up_standby_waits_in_the_same_way(world: World, instance: dg.DagsterInstance) -> None:

@@ -19,9 +19,9 @@ from fake_placement import (
     World,
     fake_drain,
 )
-from test_dagster_continuation import continued, requested, tick
 from test_dagster_jobs import failure, output_metadata, run
 from test_dagster_reexecution import execute, from_failure
+from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import Refused

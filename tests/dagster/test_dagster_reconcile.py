@@ -18,9 +18,9 @@ from fake_placement import (
     fake_move_via,
     fake_reconcile,
 )
-from test_dagster_continuation import launch, tick
 from test_dagster_jobs import output_metadata
 from test_dagster_reexecution import execute, from_failure
+from waiting_runs import launch, tick
 
 from samza_dagster.placement import texts
 
