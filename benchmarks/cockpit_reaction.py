@@ -86,7 +86,8 @@ def acknowledged(made: Cockpit, processor: str) -> int:
 def frozen(made: Cockpit, active: str, lots: random.Random) -> tuple[int, int] | None:
     """Freezes the agent of an active's host until it runs elsewhere: ms to request and first op.
 
-    None when the coordinator took the host for lost before the sensor had asked.
+    None when the coordinator took the host for lost before the sensor had asked. Whatever the
+    sensor asked, also of another active on that host, blocks its group until `acknowledged`.
     """
     made.until_all_run()
     made.until_nothing_is_held()
@@ -114,6 +115,11 @@ def frozen(made: Cockpit, active: str, lots: random.Random) -> tuple[int, int] |
     return asked - event_ms, first_op_ms(made, run_id) - event_ms
 
 
+def acknowledged_since(made: Cockpit, since_ms: int) -> list[int]:
+    """Lifts the block of each group that the sensor acted on since then; ms of each launch."""
+    return [acknowledged(made, config["processor"]) for _, config in audits(made, since_ms)]
+
+
 def audits(made: Cockpit, since_ms: int) -> list[tuple[str, dict[str, Any]]]:
     """Runs that watch a request of the sensor, created since then, each with its config."""
     return [
@@ -135,8 +141,9 @@ def measured(directory: Path, events: int, seed: int) -> dict[str, list[int]]:
         made.until_bounce(root, "done")
         found["next step"] = after_holds(placements(made.job.connection))
         for number in range(events):
-            active = str(number % 2)
+            active, began_ms = str(number % 2), now_ms()
             took = frozen(made, active, lots)
+            found[PEER] += acknowledged_since(made, began_ms)
             if took is None:
                 found[LATE].append(number)
                 console.print(f"{number + 1} of {events}: the coordinator was first")
@@ -144,7 +151,6 @@ def measured(directory: Path, events: int, seed: int) -> dict[str, list[int]]:
             found["action"].append(took[0])
             found["first op"].append(took[1])
             console.print(f"{number + 1} of {events}: asked after {took[0]}, op after {took[1]} ms")
-            found[PEER].append(acknowledged(made, active))
         made.until_all_run()
         verdict = made.judge()
         assert verdict.is_good, verdict.to_json()

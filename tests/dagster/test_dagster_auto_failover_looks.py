@@ -12,6 +12,7 @@ from samza_dagster.orchestration.failover.keeping import InstanceKeeper
 from samza_dagster.orchestration.failover.log import InstanceEvents
 from samza_dagster.orchestration.failover.memory import Memory
 from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.failover.signals import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.tick import Tick, watch
 
 pytestmark = pytest.mark.dagster
@@ -29,6 +30,7 @@ class Ticking:
         self.settings = SETTINGS
         self.look_s = 0.05
         self.looks = 0
+        self.looks_ms: list[int] = []
         self.pauses: list[float] = []
         self.happens_after_s = 1e9
         self.away_after_s = 1e9
@@ -51,6 +53,7 @@ class Ticking:
     def now(self) -> int:
         self.looks += 1
         self.pass_s(self.look_s)
+        self.looks_ms.append(self.world.now_ms)
         return self.world.now_ms
 
     def tick(self, cursor: str | None = None) -> tuple[Tick, Memory]:
@@ -138,6 +141,17 @@ def test_at_most_a_fifth_of_the_time_is_spent_looking(ticking: Ticking) -> None:
     ticking.tick()
     assert min(ticking.pauses) >= 4 * 1.5
     assert ticking.looks <= 5
+
+
+def test_once_something_looks_bad_looks_are_as_close_as_they_count(ticking: Ticking) -> None:
+    """Two more looks confirm it: they are half a second apart, not as far as while all is well."""
+    ticking.look_s = 0.3
+    ticking.happens_after_s = 7.0
+    ticking.tick()
+    assert len(ticking.world.asked) == 1
+    assert ticking.seconds() - 7.0 <= 0.3 + 1.5 + 2 * 0.5
+    assert ticking.looks_ms[-1] - ticking.looks_ms[-2] >= SAME_LOOK_MS
+    assert ticking.looks_ms[-2] - ticking.looks_ms[-3] >= SAME_LOOK_MS
 
 
 def test_what_has_been_confirmed_is_looked_at_once_a_tick(ticking: Ticking) -> None:

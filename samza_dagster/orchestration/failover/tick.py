@@ -46,14 +46,14 @@ from samza_dagster.orchestration.failover.policy import (
 )
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
-from samza_dagster.orchestration.failover.signals import Judged, judge
+from samza_dagster.orchestration.failover.signals import SAME_LOOK_MS, Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
 
 Members = tuple[tuple[str, str], ...]
 SHARE_OF_LOOKING = 4
-"""So much longer than the last look took is the pause before the next."""
+"""So much longer than the last look took is the pause before the next, while all looks well."""
 
 
 @dataclass
@@ -224,15 +224,15 @@ def watch(
 ) -> Memory:
     """Looks until there is something to tell, or `look_for_s` is over.
 
-    At most a fifth of the time is spent looking. Raises `Unreachable` when the first look
-    failed; a later failure ends the tick with what was seen before it.
+    At most a fifth of the time is spent looking while all looks well. Raises `Unreachable`
+    when the first look failed; a later failure ends the tick with what was seen before it.
     """
     began = clock()
     memory = tick.run(cursor)
     took = clock() - began
     while tick.goes_on(memory) and clock() - began < settings.look_for_s:
         tick.keep(memory)
-        pause(max(settings.look_every_s, SHARE_OF_LOOKING * took))
+        pause(_pause_s(memory, settings, took))
         looked_at = clock()
         try:
             memory = tick.run(memory.to_text())
@@ -274,6 +274,17 @@ def evaluated(
         skip_reason=skip if not tick.runs else None,
         cursor=memory.to_text(),
     )
+
+
+def _pause_s(memory: Memory, settings: AutoFailover, took_s: float) -> float:
+    """Until the next look: once something looks bad, about the shortest after which a look counts.
+
+    Looks differ: one that takes half as long as the last still counts. Half the time is for
+    others then too.
+    """
+    if memory.suspects:
+        return max(took_s, SAME_LOOK_MS / 1000 - took_s / 2)
+    return max(settings.look_every_s, SHARE_OF_LOOKING * took_s)
 
 
 def _near(memory: Memory, rules: Rules) -> dict[str, Members]:
