@@ -225,10 +225,16 @@ class Warden:
         return seen is not None
 
     def _reap_orphans(self) -> None:
-        me = os.getpid()
-        for process in procfs.all_processes():
-            if process.ppid == me and process.is_dead and process.pid != self.child:
-                os.waitpid(process.pid, os.WNOHANG)
+        """While the container lives: once it is dead the kernel names it alone.
+
+        Asks the kernel, not `/proc`: that would cost a read for each process of the host, each
+        second, in each of its wardens.
+        """
+        while True:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if dead is None or dead.si_pid == self.child:  # whose status stays, as above
+                return
+            os.waitpid(dead.si_pid, os.WNOHANG)
 
     def _bury(self) -> None:
         """Kills what is left of the group, waits until nothing is, writes the end."""
@@ -254,10 +260,10 @@ class Warden:
             self._sleep(0.2 if len(fds) < len(handles) else 5.0, fds)
             for handle in handles:
                 handle.close()
-            self._reap_orphans()
-        self._reap_orphans()
         end = os.waitid(os.P_PID, self.child, os.WEXITED)
         assert end is not None  # it is a zombie
+        with contextlib.suppress(ChildProcessError):  # none is left
+            self._reap_orphans()
         status = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
         write_exit(self.directory, how=self.how, status=status)
 
