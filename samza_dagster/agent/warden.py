@@ -29,7 +29,7 @@ if __name__ == "__main__":
     _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
-from samza_dagster.agent import procfs
+from samza_dagster.agent import grants, procfs
 from samza_dagster.agent.ending import (
     HOW_BY_ITSELF,
     HOW_LEASE,
@@ -180,7 +180,7 @@ class Warden:
         """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
         now = read_clocks()
         if self.grant is None or not self.grant.is_live(now):
-            found = Grant.from_json(read_json(Path(self.spec["grant_file"])), self.boot_id)
+            found = grants.read(Path(self.spec["grant_file"]), self.boot_id)
             if self.grant is not None and found is not None and not found.follows(self.grant):
                 return 0.0  # we, and the agent, were frozen at the end of the lease
             self.grant = found

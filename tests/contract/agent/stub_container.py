@@ -42,11 +42,11 @@ def leave_orphan(name: str, *, ends: bool) -> None:
 
 
 def chat() -> None:
-    """Some 10 MB a second."""
+    """Some 3 MB a second."""
     for number in itertools.count():
         print(f"{number:08} {'.' * 90}", flush=number % 1000 == 0)
         if number % 1000 == 0:
-            time.sleep(0.01)
+            time.sleep(0.03)
 
 
 def main(variant: str) -> None:
