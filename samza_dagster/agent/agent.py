@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Callable, NamedTuple, Optional
 
-from samza_dagster.agent import container_server, hosts_file, procfs, program
+from samza_dagster.agent import container_log, container_server, hosts_file, procfs, program
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.link import CoordinatorLink
 from samza_dagster.agent.parking import PARKED_S
@@ -38,6 +38,7 @@ class Settings(NamedTuple):
     longest_lease_s: float = 3600.0
     fault_domain: str = ""
     parked_s: float = PARKED_S
+    container_log_mb: int = container_log.KEPT_MB
 
 
 class AlreadyRunning(Exception):
@@ -113,12 +114,17 @@ def run(settings: Settings) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+
+    def keep_logs() -> None:
+        container_log.keep_bounded(directory / "incarnations", settings.container_log_mb)
+
     threads = Threads(on_death=stop)
     for target, name in (
         (server.serve_forever, "containers"),
         (link.poll, "poll"),
         (link.push, "push"),
         (link.watch_url, "url"),
+        (keep_logs, "logs"),
     ):
         threads.start(target, name)
     me = procfs.name_of(os.getpid())

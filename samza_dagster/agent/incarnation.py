@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from samza_dagster.agent.boot import of_an_earlier_boot
+from samza_dagster.agent.container_log import OLDER
 from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
 from samza_dagster.agent.files import (
     Unreadable,
@@ -219,6 +220,10 @@ class Incarnation:
         with contextlib.suppress(OSError):
             kept.parent.mkdir(exist_ok=True)
             (self.directory / "container.log").replace(kept)
+            older = kept.with_name(kept.name + OLDER)
+            with contextlib.suppress(FileNotFoundError):
+                older.unlink()  # an earlier failure's
+            (self.directory / ("container.log" + OLDER)).replace(older)
 
     def to_json(self) -> Dict[str, Any]:
         """As a sync reports it."""

@@ -23,6 +23,7 @@ if __name__ == "__main__":
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
 from samza_dagster.agent.agent import AlreadyRunning, Settings, ThreadDied, run
+from samza_dagster.agent.container_log import KEPT_MB
 from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.program import Replaced, archive
@@ -54,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--parked-s", type=float, default=PARKED_S, help="how long a launch waits for its start"
     )
+    parser.add_argument(
+        "--container-log-mb", type=int, default=KEPT_MB, help="MiB kept of a container's output"
+    )
     return parser
 
 
@@ -84,6 +88,8 @@ def _main(arguments: List[str]) -> int:
         parser.error(str(error))
     if len(given.fault_domain) > 500:
         parser.error("--fault-domain has at most 500 characters")
+    if given.container_log_mb < 1:
+        parser.error("--container-log-mb is at least 1")
     if min(given.memory_mb, given.cores) < 1 or min(given.lease_s, given.parked_s) <= 0:
         parser.error("--memory-mb, --cores, --lease-s and --parked-s are more than 0")
     logging.basicConfig(
@@ -102,6 +108,7 @@ def _main(arguments: List[str]) -> int:
                 given.lease_s,
                 given.fault_domain,
                 given.parked_s,
+                given.container_log_mb,
             )
         )
     except AlreadyRunning:

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional
 
-from samza_dagster.agent import boot, parking, procfs, vigil
+from samza_dagster.agent import boot, grants, parking, procfs, vigil
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
-from samza_dagster.agent.files import Unreadable, read_json, read_record, write_json
+from samza_dagster.agent.files import Unreadable, read_record, write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place, spawn_warden
 from samza_dagster.agent.lease import Grant, Now, longer, read_clocks
@@ -94,7 +94,7 @@ class Supervisor:
         Raises `RecordError` for a record that isn't understood.
         """
         with self.changed:
-            self.grant = Grant.from_json(read_json(self.grant_file), self.boot_id)
+            self.grant = grants.read(self.grant_file, self.boot_id)
             listed = self._reservations()
             # Those of another boot were for processes that are gone, or never came.
             if listed is not None and listed.get("boot_id", self.boot_id) == self.boot_id:
@@ -217,7 +217,7 @@ class Supervisor:
             if chosen is self.grant:
                 return
             taken = chosen.after(self.grant)
-            write_json(self.grant_file, taken.to_json())  # first: the wardens know no other
+            grants.write(self.grant_file, taken)  # first: the wardens know no other
             held, self.grant = self.grant, taken
             if held is not None and not taken.follows(held):
                 for found in self._live():

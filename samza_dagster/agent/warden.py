@@ -29,7 +29,7 @@ if __name__ == "__main__":
     _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
-from samza_dagster.agent import procfs
+from samza_dagster.agent import grants, procfs
 from samza_dagster.agent.ending import (
     HOW_BY_ITSELF,
     HOW_LEASE,
@@ -180,7 +180,7 @@ class Warden:
         """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
         now = read_clocks()
         if self.grant is None or not self.grant.is_live(now):
-            found = Grant.from_json(read_json(Path(self.spec["grant_file"])), self.boot_id)
+            found = grants.read(Path(self.spec["grant_file"]), self.boot_id)
             if self.grant is not None and found is not None and not found.follows(self.grant):
                 return 0.0  # we, and the agent, were frozen at the end of the lease
             self.grant = found
@@ -225,10 +225,16 @@ class Warden:
         return seen is not None
 
     def _reap_orphans(self) -> None:
-        me = os.getpid()
-        for process in procfs.all_processes():
-            if process.ppid == me and process.is_dead and process.pid != self.child:
-                os.waitpid(process.pid, os.WNOHANG)
+        """While the container lives: once it is dead the kernel names it alone.
+
+        Asks the kernel, not `/proc`: that would cost a read for each process of the host, each
+        second, in each of its wardens.
+        """
+        while True:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if dead is None or dead.si_pid == self.child:  # whose status stays, as above
+                return
+            os.waitpid(dead.si_pid, os.WNOHANG)
 
     def _bury(self) -> None:
         """Kills what is left of the group, waits until nothing is, writes the end."""
@@ -254,10 +260,10 @@ class Warden:
             self._sleep(0.2 if len(fds) < len(handles) else 5.0, fds)
             for handle in handles:
                 handle.close()
-            self._reap_orphans()
-        self._reap_orphans()
         end = os.waitid(os.P_PID, self.child, os.WEXITED)
         assert end is not None  # it is a zombie
+        with contextlib.suppress(ChildProcessError):  # none is left
+            self._reap_orphans()
         status = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
         write_exit(self.directory, how=self.how, status=status)
 

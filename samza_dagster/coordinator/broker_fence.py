@@ -62,6 +62,7 @@ class BrokerFence:
         self._changed = threading.Condition()
         self._to_fence: dict[str, None] = {}
         self._to_remove: dict[str, None] = {}
+        self._kept_because = ""
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="broker fence", daemon=True)
 
@@ -108,7 +109,7 @@ class BrokerFence:
             self._changed.notify()
 
     def remove(self, execution_id: str) -> None:
-        """Sees `Fence`. What can't be removed now is found at the next take-over."""
+        """Sees `Fence`. Tried until it is done; what this term can't remove, the next one finds."""
         with self._changed:
             self._to_fence.pop(execution_id, None)
             self._to_remove[execution_id] = None
@@ -172,7 +173,6 @@ class BrokerFence:
                 if self._closed:
                     return
                 fences, removals = list(self._to_fence), list(self._to_remove)
-                self._to_remove.clear()
             for execution_id in fences:
                 if not self._closed:
                     self._try_to_fence(execution_id)
@@ -201,12 +201,24 @@ class BrokerFence:
             self._fenced(execution_id)
 
     def _try_to_remove(self, execution_ids: list[str]) -> None:
+        why = ""
         try:
             self.remove_now(execution_ids)
         except SamzaDagsterError as error:
-            log.warning("logins and rules of dead containers stay for now: %s", error)
-        except Exception:  # as above
-            log.exception("removing logins and rules of dead containers failed")
+            why = str(error)
+        except Exception as error:  # as above
+            why = repr(error)
+            if why != self._kept_because:
+                log.exception("removing logins and rules of dead containers failed")
+        if why and why != self._kept_because:  # once: brokers may be away for hours
+            log.warning("logins and rules of dead containers stay for now: %s", why)
+        self._kept_because = why
+        with self._changed:
+            if not why:
+                for execution_id in execution_ids:
+                    del self._to_remove[execution_id]
+            elif not self._closed:
+                self._changed.wait(_AGAIN_S)
 
 
 def security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]:

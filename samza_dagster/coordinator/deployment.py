@@ -24,6 +24,7 @@ from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.naming import group_of
 
 RUN_ID = "app.run.id"
+TRANSACTIONAL_RESTORE = "task.transactional.state.restore.enabled"
 
 
 def required(config: Mapping[str, str], key: str, example: str) -> str:
@@ -152,9 +153,23 @@ def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
     Samza 1.8.0 restores transactionally, into a fresh directory, unless
     `job.standbytasks.replication.factor` is above 1; a job without standbys needs the
     setting spelled out, or a restart on the same host would restore everything.
+
+    Raises `InvalidInput` where such a job asks for it: who does may count on state that agrees
+    with the checkpoint, so it isn't turned off silently. With standbys Samza itself ignores it.
     """
     if replicas > 0:
         return {"job.standbytasks.replication.factor": str(replicas + 1)}
-    if "task.transactional.state.restore.enabled" in config:
-        return {}
-    return {"task.transactional.state.restore.enabled": "false"}
+    value = config.get(TRANSACTIONAL_RESTORE, "false")
+    if value.strip().lower() == "true":
+        raise InvalidInput(
+            f"{TRANSACTIONAL_RESTORE} in the config of a job without standbys: it empties the "
+            "stores at each start, so every restart, move and promotion restores everything",
+            seen=repr(value),
+            fix=f"leave it out, or {TRANSACTIONAL_RESTORE}=false",
+        )
+    return {TRANSACTIONAL_RESTORE: "false"}
+
+
+def require_safe_restores(config: Mapping[str, str]) -> None:
+    """Raises `InvalidInput` as `restore_safety` does: to be asked before a coordinator waits."""
+    restore_safety(config, replicas_from_config(config))

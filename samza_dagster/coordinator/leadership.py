@@ -103,6 +103,7 @@ class Leadership:
     ) -> None:
         self._settings = settings
         self._limits = settings.limits()
+        deployments.require_safe_restores(settings.config)
         self._fencing = JobFencing.of(settings.config)
         self._clock = clock
         self._recorder = recorder

@@ -1,11 +1,18 @@
-"""Which Pythons of this machine an agent can be tried on: the one that runs, and the oldest."""
+"""Which Pythons of this machine an agent can be tried on: the one that runs, and the oldest.
+
+The oldest that the agent promises is no package of every distribution. Where it isn't installed
+the run says so: what it shows is less.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
 
 OLDER = ("3.8", "3.9", "3.10")
 _SAY = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])"
@@ -24,6 +31,21 @@ def oldest() -> dict[str, str]:
 def tried() -> dict[str, str]:
     """Version → program: the oldest that is found, and the one that runs this."""
     return {**oldest(), "running": sys.executable}
+
+
+def parameters(found: Mapping[str, str]) -> list[Any]:
+    """One for each of what `tried` found, and a skipped one for the oldest where it isn't there."""
+    made = [pytest.param(program, id=version) for version, program in found.items()]
+    promised = OLDER[0]
+    if promised not in found:
+        shown = [version for version in found if version != "running"]
+        running = "the running {}.{}".format(*sys.version_info)
+        reason = (
+            f"no python{promised} is installed here: that the agent works on it is shown by the "
+            f"checkers of `make lint` alone; tried on {' and '.join([*shown, running])}"
+        )
+        made.insert(0, pytest.param("", id=promised, marks=pytest.mark.skip(reason=reason)))
+    return made
 
 
 def _candidates(name: str) -> Iterator[str]:

@@ -2,12 +2,15 @@
 
 Reads its JobModel, heartbeats, ends with 143 on SIGTERM. The first argument is a variant:
 `plain`, `stubborn` (ignores SIGTERM), `crash` (exit 7 at start), `forks` (has a child that
-ignores SIGTERM, in its group), `works` (writes down the time, CLOCK_BOOTTIME, at all times).
+ignores SIGTERM, in its group), `orphans` (two that it isn't the parent of, in sessions of
+their own: `ended` did, `daemon` lives), `works` (writes down the time, CLOCK_BOOTTIME, at all
+times), `chatty` (numbered lines on its standard output, without end).
 """
 
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import signal
@@ -26,6 +29,26 @@ def work() -> None:
             done.write(b"%.3f\n" % time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
+def leave_orphan(name: str, *, ends: bool) -> None:
+    """Its pid is in the file `name`."""
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            Path(name).write_text(str(os.getpid()))
+            time.sleep(0 if ends else 600)
+        os._exit(0)
+    os.wait()
+
+
+def chat() -> None:
+    """Some 3 MB a second."""
+    for number in itertools.count():
+        print(f"{number:08} {'.' * 90}", flush=number % 1000 == 0)
+        if number % 1000 == 0:
+            time.sleep(0.03)
+
+
 def main(variant: str) -> None:
     if variant == "crash":
         sys.exit(7)
@@ -37,12 +60,17 @@ def main(variant: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         Path("grandchild").write_text(str(os.getpid()))
         time.sleep(600)
+    if variant == "orphans":
+        leave_orphan("ended", ends=True)
+        leave_orphan("daemon", ends=False)
     url = os.environ["SAMZA_COORDINATOR_URL"]
     with urllib.request.urlopen(url, timeout=60) as response:
         model = json.loads(response.read())
     Path("job_model.json").write_text(json.dumps(model))
     if variant == "works":
         threading.Thread(target=work, daemon=True).start()
+    if variant == "chatty":
+        threading.Thread(target=chat, daemon=True).start()
     Path("argv").write_text("\n".join(sys.argv[1:]))
     Path("environment").write_text(json.dumps(dict(os.environ)))
     heartbeat = (

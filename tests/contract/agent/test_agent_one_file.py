@@ -14,14 +14,13 @@ import pytest
 import samza_dagster
 from samza_dagster.cli import agent_archive
 from samza_dagster.version import __version__
-from tests.contract.agent.pythons import tried
+from tests.contract.agent.pythons import parameters, tried
 from tests.contract.agent.rig import PACKAGED, Agent, Rig, launch, lives, start, until
 
 pytestmark = pytest.mark.contract
 
 PACKAGE = Path(samza_dagster.__file__).parent
 NEWER = f"{__version__}.1"
-PYTHONS = tried()
 
 
 def newer_sources(to: Path) -> Path:
@@ -53,7 +52,7 @@ def open_files(pid: int) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("python", PYTHONS.values(), ids=PYTHONS)
+@pytest.mark.parametrize("python", parameters(tried()))
 def test_a_newer_file_takes_over_what_the_older_one_started(
     job: Rig, tmp_path: Path, python: str
 ) -> None:

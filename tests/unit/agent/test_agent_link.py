@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.agent import link, supervisor
+from samza_dagster.agent import grants, link
 from samza_dagster.agent.agent import Threads
 from samza_dagster.agent.link import CoordinatorLink
 from samza_dagster.agent.reservations import Ledger
@@ -43,7 +43,7 @@ def full_disk(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("module", [link, supervisor], ids=["the epoch", "the grant"])
+@pytest.mark.parametrize("module", [link, grants], ids=["the epoch", "the grant"])
 def test_a_full_disk_ends_no_exchange_and_the_reply_counts_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any
 ) -> None:

@@ -13,7 +13,7 @@ from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal, rehearsal_id
-from samza_dagster.errors import Refused
+from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -138,3 +138,64 @@ def test_an_error_that_nobody_expects_doesnt_end_fencing(caplog: pytest.LogCaptu
     fence._work()
     assert fenced == ["x-1"]
     assert "Traceback" in caplog.text
+
+
+class Absent(Brokers):
+    """Brokers that are away for the first two removals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.errors: list[Exception] = [Unreachable("brokers"), KeyError("x")]
+
+    def remove_rules_of(self, principals: Any) -> None:
+        self.asked += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        super().remove_rules_of(principals)
+
+
+def test_what_was_seen_dead_while_the_brokers_were_away_is_removed_when_they_are_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its login and rules don't stay until the next take-over, nor does any error end the removal."""
+    brokers = Absent()
+    fence = BrokerFence(
+        PRINCIPALS,
+        brokers,  # pyright: ignore[reportArgumentType]
+        security={},
+        fenced=lambda _: None,
+    )
+    pauses: list[float | None] = []
+
+    def wait(timeout: float | None = None) -> bool:
+        pauses.append(timeout)
+        fence._closed = timeout is None  # nothing is left to do
+        return True
+
+    fence._changed.wait = wait
+    fence.remove("x-1")
+    fence.remove("x-2")
+    fence._work()
+    assert brokers.removed == [PRINCIPALS.principal("x-1"), PRINCIPALS.principal("x-2")]
+    assert brokers.asked == 3
+    assert [pause is None for pause in pauses] == [False, False, True]
+    assert "Traceback" in caplog.text
+
+
+def test_brokers_that_are_away_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A removal is tried twice a second, for hours perhaps."""
+    brokers = Absent()
+    brokers.errors = [Unreachable("brokers") for _ in range(5)]
+    fence = BrokerFence(
+        PRINCIPALS,
+        brokers,  # pyright: ignore[reportArgumentType]
+        security={},
+        fenced=lambda _: None,
+    )
+    fence._changed.wait = lambda timeout=None: True
+    for _ in range(6):
+        fence._to_remove = {"x-1": None}
+        fence._try_to_remove(["x-1"])
+    assert len(caplog.records) == 1
+    assert fence._to_remove == {}

@@ -1,0 +1,140 @@
+"""The lease on disk: `grant.json`, and `grant.spare` for when the disk is full.
+
+A full disk must not end every container of a host for want of 300 bytes. The spare has its
+room from the start. It is overwritten in place, so a reader may see half of a write: two
+slots are written in turn, each with a checksum. It counts only over the very `grant.json`
+that couldn't be replaced: the next one that could makes it void.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zlib
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from samza_dagster.agent.files import write_json
+from samza_dagster.agent.lease import Grant
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+_SLOT = 4096
+_SLOTS = 2
+
+
+class _Spare(NamedTuple):
+    """One slot, as it was written whole."""
+
+    slot: int
+    number: int
+    over: Optional[str]
+    grant: Dict[str, Any]
+
+
+def read(path: Path, boot_id: str) -> Optional[Grant]:
+    """The grant that was written last; None where there is none of this boot."""
+    spares = _read_spares(path)  # first: a `grant.json` that came after makes them void
+    text = _text(path)
+    spare = _newest(spares, text)
+    return Grant.from_json(_object(text) if spare is None else spare.grant, boot_id)
+
+
+def write(path: Path, grant: Grant) -> None:
+    """Makes `grant` the one that `read` gives; in place where there is no room to replace it.
+
+    Raises `OSError`, with what was there as it was, when neither can be done: the spare was
+    never made, or its file system can't write in place (copy on write).
+    """
+    value = grant.to_json()
+    try:
+        write_json(path, value)
+    except OSError as error:
+        if not _overwrite(path, value):
+            raise
+        LOG.warning("the lease is passed on in place, there is no room: %s", error)
+    else:
+        _make_room(_spare(path))
+
+
+def _spare(path: Path) -> Path:
+    return path.with_suffix(".spare")
+
+
+def _make_room(spare: Path) -> None:
+    """Takes up the blocks of both slots, once."""
+    try:
+        if spare.exists() and spare.stat().st_size == _SLOT * _SLOTS:
+            return
+        descriptor = os.open(str(spare), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(descriptor, b" " * (_SLOT * _SLOTS), 0)
+            os.fsync(descriptor)  # some file systems take blocks no earlier
+        finally:
+            os.close(descriptor)
+    except OSError as error:  # made with a later grant
+        LOG.warning("%s can't be made: %s", spare, error)
+
+
+def _overwrite(path: Path, value: Dict[str, Any]) -> bool:
+    over = _text(path)
+    spares = _read_spares(path)
+    newest = _newest(spares, over)
+    number = 1 + max((each.number for each in spares), default=0)
+    content = json.dumps({"number": number, "over": over, "grant": value}).encode("ascii")
+    line = b"%08x %s\n" % (zlib.crc32(content), content)
+    if len(line) > _SLOT:
+        return False
+    slot = 0 if newest is None else (newest.slot + 1) % _SLOTS
+    try:
+        descriptor = os.open(str(_spare(path)), os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_size != _SLOT * _SLOTS:
+            return False
+        return os.pwrite(descriptor, line.ljust(_SLOT), slot * _SLOT) == _SLOT
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _newest(spares: List[_Spare], over: Optional[str]) -> Optional[_Spare]:
+    valid = [each for each in spares if each.over == over]
+    return max(valid, key=lambda each: each.number, default=None)
+
+
+def _read_spares(path: Path) -> List[_Spare]:
+    """Those slots that are whole."""
+    try:
+        data = _spare(path).read_bytes()
+    except OSError:
+        return []
+    found: List[_Spare] = []
+    for slot in range(_SLOTS):
+        checksum, _, content = data[slot * _SLOT : (slot + 1) * _SLOT].strip().partition(b" ")
+        try:
+            if int(checksum, 16) != zlib.crc32(content):
+                continue
+            value: Any = json.loads(content)
+            found.append(_Spare(slot, int(value["number"]), value["over"], value["grant"]))
+        except (ValueError, KeyError, TypeError):  # torn, or never written
+            continue
+    return found
+
+
+def _object(text: Optional[str]) -> Optional[Dict[str, Any]]:
+    try:
+        value: Any = json.loads(text or "")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _text(path: Path) -> Optional[str]:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
