@@ -13,6 +13,8 @@ MOST_TRENDS = 300
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
+SAME_LOOK_MS = 500
+"""Two looks closer together than this count once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from samza_dagster.orchestration.failover.memory import (
     MOST_MEMBERS,
+    SAME_LOOK_MS,
     LeaderMark,
     Memory,
     Suspect,
@@ -24,8 +25,6 @@ COORDINATOR_GONE = "coordinator-gone"
 COORDINATOR = "coordinator"
 LEAVING = "leaving"
 SHORTEST_PATIENCE_MS = 15_000
-SAME_LOOK_MS = 500
-"""Two looks closer together than this count once."""
 
 
 @dataclass(frozen=True, slots=True)
