@@ -35,7 +35,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=18,
         description="How long a tick goes on looking while nothing is to tell; 0: one look a"
         " tick. Dagster gives a tick 60 s, and begins one every 5 s: a little less than a"
-        " multiple of that leaves the shortest gap.",
+        " multiple of that leaves the shortest gap. It holds a thread of the daemon and one of"
+        " the code server: docs/deploy.md.",
     )
     bad_looks: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Bad looks before it counts."
