@@ -62,6 +62,9 @@ class AutoFailover(dg.Model, dg.Resolvable):
     growing_commits: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Commits in turn at which that backlog has grown."
     )
+    growing_s: Annotated[int, Within(0, DAY_S)] = Field(
+        default=60, description="And over so long: a job may commit each second."
+    )
     standby_behind_records: Annotated[int, Within(1)] = 1_000
     standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
@@ -119,6 +122,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
                 backlog_records=self.backlog_records,
                 stuck_ms=self.stuck_s * 1000,
                 growing_commits=self.growing_commits,
+                growing_ms=self.growing_s * 1000,
                 standby_behind_records=self.standby_behind_records,
                 standby_stands_ms=self.standby_stands_s * 1000,
                 standby_down_ms=self.standby_down_s * 1000,
