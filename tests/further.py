@@ -43,8 +43,10 @@ SUITES = (
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
     Suite("chaos", 240, ("make", "chaos", "FAULTS=12")),
     Suite("deployed", 330, ("make", "test-deploy")),
+    Suite("Dagster over real containers", 660, ("make", "cockpit-real")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 600, ("make", "test-browser")),
+    Suite("absences", 1_500, ("make", "absences")),
 )
 
 

@@ -41,7 +41,7 @@ from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
 from samza_dagster.orchestration.names import PREFIX_PATTERN
 from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.resource import SamzaClientResource, refuse_secrets
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIONS
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
@@ -91,7 +91,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        """Raises `InvalidInput` for a prefix that Dagster's names can't begin with."""
+        """Raises `InvalidInput` for a prefix that Dagster's names can't begin with, or a secret."""
+        refuse_secrets(self.client_config)
         if not re.match(PREFIX_PATTERN, self.prefix):
             raise InvalidInput(
                 f"prefix {self.prefix!r}",

@@ -10,6 +10,12 @@ from samza_dagster.orchestration.tags import GROUP, JOB
 FILE = "dagster.yaml"
 POSTGRES_URL = "DAGSTER_POSTGRES_URL"
 Storage = Literal["sqlite", "postgres"]
+SENSOR_THREADS = 32
+"""Of the daemon: two for each of 16 jobs. A calm tick of a job's `auto_failover` holds one nearly
+always, and waits; the job's other sensors take less than half of one together."""
+CODE_SERVER_THREADS = 48
+"""Of `dagster api grpc`: what the daemon's ticks may hold there, and what starts runs, answers the
+web server and says that the server lives. Dagster's own default is four more than processors."""
 # Dagster's default is SQLite files below its home, so nothing names it.
 _STORAGE: dict[Storage, dict[str, Any]] = {
     "sqlite": {},
@@ -27,6 +33,7 @@ def instance_settings(
     without it SQLAlchemy takes one that isn't installed. `runs_per_job` bounds the runs of one Samza job, `runs_at_once` all runs. The limits
     stand under `concurrency`: beside limits under `run_coordinator` Dagster refuses to
     start. The queue is looked at every second, which is its finest step.
+    Sensors have threads for 16 jobs; a thread begins when it is first needed.
     """
 
     def limit(tag: str, at_once: int) -> dict[str, Any]:
@@ -51,7 +58,7 @@ def instance_settings(
         },
         # A job whose runs are retried when their worker dies says so by tag dagster/max_retries.
         "run_retries": {"enabled": True, "max_retries": 0, "retry_on_asset_or_op_failure": False},
-        "sensors": {"use_threads": True, "num_workers": 4},
+        "sensors": {"use_threads": True, "num_workers": SENSOR_THREADS},
         "run_monitoring": {
             "enabled": True,
             # A worker whose process is gone is noticed by the launcher; this is for one that hangs. On

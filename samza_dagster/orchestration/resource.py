@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, field_validator
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.holds import release
@@ -18,17 +18,14 @@ from samza_dagster.orchestration.ports import Placement
 if TYPE_CHECKING:
     from samza_dagster.metadata.connection import Connection
 
-_SECRET = re.compile(r"(password|secret|jaas\.config|\.pem|token)", re.IGNORECASE)
+# Among librdkafka's settings; `sasl.oauthbearer.token.endpoint.url` is none.
+_SECRET = re.compile(
+    r"password|passphrase|secret|jaas\.config|oauthbearer\.config|\.pem$|token$", re.IGNORECASE
+)
 
 
-def client_settings(
-    plain: Mapping[str, str], from_environment: Mapping[str, str]
-) -> dict[str, str]:
-    """librdkafka settings, the secret ones read from the environment now.
-
-    Raises `InvalidInput` for a secret in `plain`, which the Dagster UI would show, and
-    for a variable that isn't set.
-    """
+def refuse_secrets(plain: Mapping[str, object]) -> None:
+    """Raises `InvalidInput` for a secret among settings that the Dagster UI shows."""
     for name in plain:
         if _SECRET.search(name):
             raise InvalidInput(
@@ -36,6 +33,15 @@ def client_settings(
                 seen="a secret in plain config, which the Dagster UI shows",
                 fix=f"client_config_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}",
             )
+
+
+def client_settings(
+    plain: Mapping[str, str], from_environment: Mapping[str, str]
+) -> dict[str, str]:
+    """librdkafka settings, the secret ones read from the environment now.
+
+    Raises `InvalidInput` for a variable that isn't set.
+    """
     settings = dict(plain)
     for name, variable in from_environment.items():
         value = os.environ.get(variable)
@@ -71,6 +77,13 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         pattern=PREFIX_PATTERN,
         description="Prefix of the job's asset keys, where a code location has several jobs.",
     )
+
+    @field_validator("client_config")
+    @classmethod
+    def _without_secrets(cls, plain: dict[str, str]) -> dict[str, str]:
+        """No `ValueError`: Pydantic's own error would show the value."""
+        refuse_secrets(plain)
+        return plain
 
     _client: Placement | None = PrivateAttr(default=None)
     _holds: dict[str, str] = PrivateAttr(default_factory=dict[str, str])

@@ -9,20 +9,65 @@ container group in the queue.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 from dagster._core.errors import DagsterUserCodeUnreachableError
-from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 
 _STARTED = re.compile(r"^Started process for run \(pid: (\d+)\)\.")
+_LAUNCHED = re.compile(r"^Its process was started from tick (\d+) to (\d+) of boot (\S+)\.$")
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _SERVER = ".dagster/grpc_info"
 _PROC = Path("/proc")
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_LOG = logging.getLogger(__name__)
+_BOOT_ID = "sys/kernel/random/boot_id"
 _CLOCKS_S = 5.0  # an event is written after its process has started; clocks differ by less
+
+
+@dataclass(frozen=True)
+class Launch:
+    """When a run's process was started, in the kernel's clock ticks since a boot.
+
+    As `/proc/<pid>/stat` has it, and no step of the wall clock changes it.
+    """
+
+    since_tick: int
+    until_tick: int
+    boot_id: str
+
+    def __str__(self) -> str:
+        """As the run's events keep it."""
+        return (
+            f"Its process was started from tick {self.since_tick} to {self.until_tick}"
+            f" of boot {self.boot_id}."
+        )
+
+    @classmethod
+    def read(cls, text: str) -> Launch | None:
+        """None for any other event."""
+        told = _LAUNCHED.match(text)
+        return cls(int(told[1]), int(told[2]), told[3]) if told else None
+
+
+@dataclass(frozen=True)
+class RunProcess:
+    """What a run's events say of its process.
+
+    `said_at`: when it said its id, in seconds since the epoch. `launch`: None when a daemon
+    was killed between the process and the event.
+    """
+
+    pid: int
+    said_at: float
+    launch: Launch | None = None
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
@@ -33,6 +78,20 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
     whose process isn't known yet, it says that it runs.
     """
 
+    proc = _PROC
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """As Dagster's, which returns once the process has begun; keeps when that was."""
+        since_tick = _ticks()
+        super().launch_run(context)
+        try:
+            launch = Launch(since_tick, _ticks(), (self.proc / _BOOT_ID).read_text().strip())
+            self._instance.report_engine_event(str(launch), context.dagster_run)
+        except Exception:  # the process runs: a launch that fails now is tried again beside it
+            _LOG.exception(
+                "when the process of run %s began isn't kept", context.dagster_run.run_id
+            )
+
     @property
     def supports_check_run_worker_health(self) -> bool:
         """Run monitoring may ask."""
@@ -42,14 +101,14 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         """`FAILED` when the process is seen gone, else `RUNNING`."""
         if not _is_here(run.tags.get(_SERVER)):
             return CheckRunHealthResult(WorkerStatus.RUNNING, "on another machine")
-        found = self._process_of(run.run_id)
-        if found is None:
+        process = self._process_of(run.run_id)
+        if process is None:
             return CheckRunHealthResult(WorkerStatus.RUNNING, "its process isn't known yet")
-        pid, since = found
-        if is_alive(pid, since):
-            return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=str(pid))
+        worker = str(process.pid)
+        if is_alive(process, self.proc):
+            return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=worker)
         return CheckRunHealthResult(
-            WorkerStatus.FAILED, f"process {pid} of the run is gone", run_worker_id=str(pid)
+            WorkerStatus.FAILED, f"process {worker} of the run is gone", run_worker_id=worker
         )
 
     def terminate(self, run_id: str) -> bool:
@@ -68,48 +127,63 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
 
     def _interrupted(self, run_id: str) -> bool:
         run = self._instance.get_run_by_id(run_id) if self.has_instance else None
-        found = self._process_of(run_id)
-        if run is None or run.is_finished or found is None or not _is_here(run.tags.get(_SERVER)):
+        process = self._process_of(run_id)
+        if run is None or run.is_finished or process is None:
             return False
-        pid, since = found
-        if not is_alive(pid, since):
+        if not _is_here(run.tags.get(_SERVER)) or not is_alive(process, self.proc):
             return False
         self._instance.report_engine_event(
-            f"Its code server doesn't answer for this run: process {pid} is interrupted.", run
+            f"Its code server doesn't answer for this run: process {process.pid} is interrupted.",
+            run,
         )
-        os.kill(pid, signal.SIGINT)  # what a code server has a run do to itself
+        os.kill(process.pid, signal.SIGINT)  # what a code server has a run do to itself
         return True
 
-    def _process_of(self, run_id: str) -> tuple[int, float] | None:
-        """Process id and when the run said so, in seconds since the epoch."""
+    def _process_of(self, run_id: str) -> RunProcess | None:
         if not self.has_instance:
             return None
+        launch: Launch | None = None
+        started: tuple[int, float] | None = None
         kind = dg.DagsterEventType.ENGINE_EVENT
-        for entry in reversed(self._instance.all_logs(run_id, of_type=kind)):
-            event = entry.dagster_event
-            told = _STARTED.match(event.message or "") if event is not None else None
-            if told is not None:
-                return int(told.group(1)), entry.timestamp
-        return None
+        for entry in self._instance.all_logs(run_id, of_type=kind):
+            said = (entry.dagster_event.message if entry.dagster_event else None) or ""
+            launch = Launch.read(said) or launch
+            if told := _STARTED.match(said):
+                started = int(told[1]), entry.timestamp
+        return RunProcess(*started, launch) if started is not None else None
 
 
-def is_alive(pid: int, since: float, proc: Path = _PROC) -> bool:
-    """Whether a process runs that had this id at `since`, in seconds since the epoch.
+def is_alive(process: RunProcess, proc: Path = _PROC) -> bool:
+    """Whether it runs still; a zombie has ended, and another with its number isn't it.
 
-    One that started later is another with the same number; a zombie has ended.
+    The number is used again: what has it is the run's process if it started at the launch, by
+    the kernel's ticks. Without these, if it had started when the run said its number, by a
+    wall clock that must not have been stepped forward since.
     """
     try:
-        text = (proc / str(pid) / "stat").read_text(errors="replace")
-        booted = next(
-            float(line.split()[1])
-            for line in (proc / "stat").read_text().splitlines()
-            if line.startswith("btime ")
-        )
+        text = (proc / str(process.pid) / "stat").read_text(errors="replace")
+        boot_id = (proc / _BOOT_ID).read_text().strip() if process.launch else ""
+        boot_s = 0.0 if process.launch else _boot_s(proc)
     except (OSError, StopIteration):
         return False
     fields = text[text.rindex(")") + 2 :].split()
-    started = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return fields[0] not in ("Z", "X", "x") and started <= since + _CLOCKS_S
+    state, tick, launch = fields[0], int(fields[19]), process.launch
+    if state in ("Z", "X", "x"):
+        return False
+    if launch is not None:
+        return boot_id == launch.boot_id and launch.since_tick <= tick <= launch.until_tick
+    return boot_s + tick / _TICKS_A_SECOND <= process.said_at + _CLOCKS_S
+
+
+def _boot_s(proc: Path) -> float:
+    """When the machine was started, in seconds since the epoch, by the wall clock of now."""
+    lines = (proc / "stat").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("btime "))
+
+
+def _ticks() -> int:
+    """Now, as the kernel notes the starts of processes."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND // 1_000_000_000
 
 
 def _is_here(server: str | None) -> bool:

@@ -126,11 +126,14 @@ class DagsterStack:
     def _command(self, name: str) -> list[str]:
         workspace = str(self._workspace)
         if name == "code-server":
+            from samza_dagster.orchestration.instance import CODE_SERVER_THREADS
+
             return [
                 *("dagster", "api", "grpc"),
                 *("-f", str(self._definitions), "-d", str(self._definitions.parent)),
                 *("--host", self.host, "--port", str(self._code_port)),
                 *("--location-name", self.location),
+                *("--max-workers", str(CODE_SERVER_THREADS)),
             ]
         if name == "webserver":
             where = ("-h", self.host, "-p", str(self.port))

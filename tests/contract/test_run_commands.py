@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,3 +148,33 @@ def test_only_a_level_that_ran_within_its_stretched_line_has_passed(
 ) -> None:
     """What wasn't run isn't green."""
     assert (outcome.verdict, outcome.is_bad) == (verdict, is_bad)
+
+
+MAKEFILE = commands.ROOT / "Makefile"
+
+
+@pytest.mark.parametrize("fails", ["longdagster", "deploy", "browser", "none of them"])
+def test_all_of_dagster_s_tests_run_though_one_part_fails(tmp_path: Path, fails: str) -> None:
+    """Kills at every boundary, kills of Dagster's own processes, the UI; any failure decides."""
+    ran = tmp_path / "ran"
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text(
+        f'#!/bin/sh\necho "$*" >> {ran}\ncase "$*" in *"-m {fails} "*) exit 1;; esac\n'
+    )
+    python.chmod(0o755)
+    (tmp_path / ".installed").touch()
+    make = ("make", "-s", f"VENV={tmp_path}", "test-dagster")
+    ended = subprocess.run(make, cwd=commands.ROOT, capture_output=True, text=True, check=False)
+    markers = re.findall(r"^-m pytest .* -m (\w+) ", ran.read_text(), re.MULTILINE)
+    assert markers == ["longdagster", "deploy", "browser"]
+    assert (ended.returncode == 0) == (fails == "none of them"), ended.stderr
+
+
+def test_every_suite_that_make_test_has_no_time_for_is_among_the_further_ones() -> None:
+    """`make killmatrix` is: its parts are a level of `make test` and a suite of these."""
+    recipes = re.findall(r"^([\w-]+):.*\n((?:\t.*\n)+)", MAKEFILE.read_text(), re.MULTILINE)
+    tests = {target for target, recipe in recipes if "-m pytest" in recipe}
+    suites = {suite.command[1] for suite in further.SUITES}
+    assert tests - {"killmatrix"} <= suites
+    assert suites <= {target for target, _ in recipes}

@@ -10,9 +10,8 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.orchestration.failover.keeping import InstanceKeeper
 from samza_dagster.orchestration.failover.log import InstanceEvents
-from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.memory import SAME_LOOK_MS, Memory
 from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.failover.signals import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.tick import Tick, watch
 
 pytestmark = pytest.mark.dagster
@@ -173,3 +172,29 @@ def test_a_broker_that_leaves_in_mid_tick_costs_what_came_after(ticking: Ticking
     tick, memory = ticking.tick()
     assert (ticking.world.asked, tick.runs) == ({}, [])
     assert [suspect.confirmed for suspect in memory.suspects.values()] == [False]
+
+
+@pytest.mark.parametrize(
+    ("look_s", "look_every_s", "look_for_s"),
+    [(3.0, 0.6, 50), (12.0, 0.6, 18), (0.05, 60.0, 50), (9.0, 0.6, 50), (1.1, 0.6, 50)],
+)
+@pytest.mark.parametrize("bad", [False, True])
+def test_no_tick_lasts_until_dagster_gives_up_on_it(
+    ticking: Ticking, look_s: float, look_every_s: float, look_for_s: int, bad: bool
+) -> None:
+    """After 60 s its cursor would be lost, at each tick anew, with all that looks had counted."""
+    updates = {"look_every_s": look_every_s, "look_for_s": look_for_s, "bad_looks": 100}
+    ticking.settings = SETTINGS.model_copy(update=updates)
+    ticking.look_s = look_s
+    ticking.happens_after_s = 0.0 if bad else 1e9
+    _, memory = ticking.tick()
+    assert memory.looks == ticking.looks >= 1
+    assert ticking.seconds() <= 56
+
+
+def test_what_opening_the_client_took_is_part_of_the_tick(ticking: Ticking) -> None:
+    """Dagster counts it too."""
+    tick, _ = ticking.tick()
+    before = ticking.seconds()
+    watch(tick, None, SETTINGS, clock=ticking.seconds, pause=ticking.pause, began=before - 17.5)
+    assert ticking.seconds() - before <= 1.5

@@ -172,12 +172,44 @@ def test_secrets_are_read_from_the_environment_when_a_client_opens(
     assert samza.settings()["sasl.password"] == "hunter2"
 
 
-def test_a_secret_in_plain_config_is_refused(tmp_path: Path) -> None:
-    """The refusal says where it belongs."""
-    text = YAML.replace("security.protocol: SASL_SSL", "sasl.password: hunter2")
+SECRETS = (
+    "sasl.password",
+    "ssl.key.password",
+    "ssl.keystore.password",
+    "ssl.key.pem",
+    "sasl.jaas.config",
+    "sasl.oauthbearer.config",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_in_plain_config_is_refused_when_it_is_loaded(tmp_path: Path, name: str) -> None:
+    """The UI shows what definitions hold: the error names the field and its form, not the value."""
+    plain = YAML.replace("socket.timeout.ms: 5000", f"{name}: hunter2")
+    with pytest.raises(InvalidInput) as refused:
+        component(tmp_path, plain)
+    told = str(refused.value)
+    assert f"client_config setting {name}" in told
+    assert f"client_config_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}" in told
+    assert "hunter2" not in told
+
+
+def test_a_resource_made_in_python_takes_no_plain_secret_either() -> None:
+    """It is shown just so."""
     with pytest.raises(InvalidInput, match="client_config_env") as refused:
-        component(tmp_path, text).build_resources()["samza"].settings()
+        SamzaClientResource(
+            bootstrap_servers="x:1", job_name="j", client_config={"sasl.password": "hunter2"}
+        )
     assert "hunter2" not in str(refused.value)
+
+
+def test_settings_about_secrets_that_are_none_may_be_plain() -> None:
+    """Where a token or a key is found is no secret."""
+    plain = {"sasl.oauthbearer.token.endpoint.url": "https://id.example", "ssl.key.location": "/k"}
+    made = SamzaClientResource(bootstrap_servers="x:1", job_name="j", client_config=plain)
+    assert made.settings() == plain
 
 
 def test_a_policy_out_of_bounds_is_refused_at_load(tmp_path: Path) -> None:
@@ -394,3 +426,30 @@ def test_the_workspace_points_at_the_definitions() -> None:
     """What `dagster dev -w workspace.yaml` finds."""
     (entry,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
     assert (ROOT / entry["python_file"]["relative_path"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ("bad_looks: 100, bad_within_s: 1", "49.5 s"),
+        ("bad_looks: \"{{ env('BAD_LOOKS', '100') | int }}\", bad_within_s: 1", "49.5 s"),
+        ("bad_looks: 4, look_for_s: 0, bad_within_s: 10", "15 s"),
+        ("bad_looks: 2, look_for_s: 0, interval_s: 60, bad_within_s: 30", "59 s"),
+    ],
+)
+def test_bad_looks_that_never_fit_into_their_time_are_refused(
+    tmp_path: Path, settings: str, least: str
+) -> None:
+    """Else the sensor would tick for ever and never act: both fields are named, and the time."""
+    with pytest.raises(InvalidInput) as caught:
+        component(tmp_path, f"{YAML}  auto_failover: {{{settings}}}\n")
+    assert all(named in str(caught.value) for named in ("bad_looks: ", "bad_within_s: ", least))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["bad_looks: 1, bad_within_s: 1", "bad_looks: 3, bad_within_s: 1", "bad_looks: 100"],
+)
+def test_bad_looks_that_just_fit_are_taken(tmp_path: Path, settings: str) -> None:
+    """Three looks half a second apart take one second."""
+    assert component(tmp_path, f"{YAML}  auto_failover: {{{settings}}}\n").auto_failover

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import dagster as dg
 import pytest
 import yaml
 from click.testing import CliRunner
+from dagster._cli import cli as dagster_cli
+from dagster._daemon.cli import cli as daemon_cli
+from dagster._daemon.daemon import SensorDaemon
+from dagster_webserver.cli import dagster_webserver as webserver_cli
 
 from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.instance import (
+    CODE_SERVER_THREADS,
     POSTGRES_URL,
     instance_settings,
     names_storage,
@@ -23,6 +32,7 @@ from samza_dagster.orchestration.run_coordinator import ContainerGroupRunCoordin
 from samza_dagster.orchestration.tags import job_tags
 
 pytestmark = pytest.mark.dagster
+DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +100,56 @@ def test_a_tag_by_hand_does_not_hide_the_container(instance: dg.DagsterInstance)
         status=dg.DagsterRunStatus.STARTING,
     )
     assert submit(instance, run).tags["samza/container-group"] == "demo/1/1"
+
+
+def test_sixteen_jobs_whose_auto_failover_looks_leave_threads_for_all_other_sensors(
+    instance: dg.DagsterInstance,
+) -> None:
+    """A calm tick of it lasts 18 s: what else is due, of each job, begins and ends meanwhile."""
+    over, looking = threading.Event(), threading.Barrier(17)
+
+    def look() -> None:
+        looking.wait(30)
+        over.wait(30)
+
+    with SensorDaemon(instance.get_sensor_settings()) as daemon:
+        pool = daemon._threadpool_executor
+        assert pool is not None
+        ticks = [pool.submit(look) for _ in range(16)]
+        others = [pool.submit(str) for _ in range(6 * 16)]
+        try:
+            looking.wait(30)
+            assert [other.result(30) for other in others] == [""] * 96
+            assert not any(tick.done() for tick in ticks)
+        finally:
+            over.set()
+            looking.abort()
+
+
+def test_a_code_server_has_threads_beside_those_that_sensors_may_hold() -> None:
+    """Runs are started by the same threads, and the web server asks them each second whether it lives."""
+    assert instance_settings()["sensors"]["num_workers"] + 8 <= CODE_SERVER_THREADS
+
+
+UNIT = re.compile(r"^#? ?ExecStart=\S+/bin/(.+)$", re.MULTILINE)
+
+
+def test_the_services_of_the_page_are_commands_that_there_are() -> None:
+    """Each flag is one that the command knows, and the code server has its threads."""
+    parsed: dict[str, dict[str, Any]] = {}
+    roots = {
+        "dagster": dagster_cli,
+        "dagster-webserver": webserver_cli,
+        "dagster-daemon": daemon_cli,
+    }
+    for line in UNIT.findall(DEPLOY.read_text()):
+        name, *arguments = shlex.split(line)
+        command: click.Command = roots[name]
+        while isinstance(command, click.Group):
+            command = command.commands[arguments.pop(0)]
+        parsed[name] = command.make_context(name, arguments).params
+    assert parsed.keys() == roots.keys()
+    assert parsed["dagster"]["max_workers"] == CODE_SERVER_THREADS
 
 
 def test_an_existing_home_is_made_where_needed(tmp_path: Path) -> None:

@@ -8,16 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster._core.errors import DagsterUserCodeUnreachableError
-from dagster._core.launcher.base import WorkerStatus
+from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
 from fake_placement import fake_move_container
 
 from samza_dagster.orchestration.instance import write_instance
-from samza_dagster.orchestration.run_launcher import WatchedRunLauncher, is_alive
+from samza_dagster.orchestration.run_launcher import RunProcess, WatchedRunLauncher, is_alive
 
 pytestmark = pytest.mark.dagster
 NOW_S = time.time()
@@ -80,10 +82,106 @@ def test_nothing_is_said_of_a_run_whose_process_is_not_known(launcher: WatchedRu
     assert told.status is WorkerStatus.RUNNING
 
 
+@dataclass
+class Launched:
+    """A run whose code server has just started a process for it, which said its id."""
+
+    run: dg.DagsterRun
+    process: subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def launched(launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launched]:
+    children: list[subprocess.Popen[bytes]] = []
+    script = [sys.executable, "-S", "-c", "import sys\nsys.stdin.read()"]
+
+    def start(*_: object) -> None:
+        children.append(subprocess.Popen(script, stdin=subprocess.PIPE))
+
+    run = run_of(launcher, None)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", start)
+    launcher.launch_run(LaunchRunContext(run, workspace=None))
+    (child,) = children
+    launcher._instance.report_engine_event(f"Started process for run (pid: {child.pid}).", run)
+    yield Launched(run, child)
+    child.communicate()
+
+
+def proc_of(tmp_path: Path, pid: int, *, clock_s: int = 0, boot: str = "", born: int = 0) -> Path:
+    """What the kernel shows of a process once the wall clock was stepped by `clock_s`.
+
+    `boot`: it is another boot; `born`: it started so many ticks after the process that has its id.
+    """
+    for name in (f"{pid}/stat", "stat", "sys/kernel/random/boot_id"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((Path("/proc") / name).read_text())
+    stat = tmp_path / "stat"
+    lines = stat.read_text().splitlines()
+    booted = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    stat.write_text(f"btime {booted + clock_s}\n")
+    fields = (tmp_path / f"{pid}/stat").read_text().split()
+    fields[21] = str(int(fields[21]) + born)  # its name has no space
+    (tmp_path / f"{pid}/stat").write_text(" ".join(fields))
+    if boot:
+        (tmp_path / "sys/kernel/random/boot_id").write_text(f"{boot}\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("clock_s", [0, 10, 86_400, -10, -86_400])
+def test_a_step_of_the_clock_makes_no_live_run_a_dead_one(
+    launcher: WatchedRunLauncher,
+    launched: Launched,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    clock_s: int,
+) -> None:
+    """The kernel's time of boot moves with the wall clock; a second worker would begin beside it."""
+    pid = launched.process.pid
+    with monkeypatch.context() as stepped:
+        stepped.setattr(WatchedRunLauncher, "proc", proc_of(tmp_path, pid, clock_s=clock_s))
+        told = launcher.check_run_worker_health(launched.run)
+        assert (told.status, told.run_worker_id) == (WorkerStatus.RUNNING, str(pid))
+    launched.process.communicate()
+    assert launcher.check_run_worker_health(launched.run).status is WorkerStatus.FAILED
+
+
+@pytest.mark.parametrize("other", [{"boot": "another"}, {"born": 300}, {"born": -100_000}])
+@pytest.mark.parametrize("clock_s", [0, 86_400, -86_400])
+def test_another_process_with_the_number_of_a_run_s_is_never_the_run(
+    launcher: WatchedRunLauncher,
+    launched: Launched,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    other: dict[str, Any],
+    clock_s: int,
+) -> None:
+    """Of another boot, three seconds younger, or older; whatever the clock says."""
+    seen = proc_of(tmp_path, launched.process.pid, clock_s=clock_s, **other)
+    monkeypatch.setattr(WatchedRunLauncher, "proc", seen)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "terminate", says_no)
+    assert launcher.check_run_worker_health(launched.run).status is WorkerStatus.FAILED
+    assert not launcher.terminate(launched.run.run_id)
+    assert launched.process.poll() is None
+
+
+def test_a_launch_is_none_the_worse_when_its_times_cannot_be_kept(
+    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process runs already: a launch that fails now would be tried again beside it."""
+
+    def away(*_: object) -> None:
+        raise OSError("the database is away")
+
+    run = run_of(launcher, None)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", says_no)
+    monkeypatch.setattr(type(launcher._instance), "report_engine_event", away)
+    launcher.launch_run(LaunchRunContext(run, workspace=None))
+
+
 def test_a_later_process_with_the_same_number_is_another() -> None:
     """As after a restart of the machine."""
-    assert is_alive(os.getpid(), time.time())
-    assert not is_alive(os.getpid(), NOW_S - 86_400)
+    assert is_alive(RunProcess(os.getpid(), time.time()))
+    assert not is_alive(RunProcess(os.getpid(), NOW_S - 86_400))
 
 
 def test_a_zombie_has_ended(tmp_path: Path) -> None:
@@ -93,8 +191,8 @@ def test_a_zombie_has_ended(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text("cpu 1 2\nbtime 1000\n")
     for state, alive in (("S", True), ("R", True), ("Z", False), ("X", False)):
         (tmp_path / "7" / "stat").write_text(f"7 (a) b) {state} {fields} 100 1\n")
-        assert is_alive(7, 1001.0, tmp_path) is alive
-    assert not is_alive(8, 1001.0, tmp_path)
+        assert is_alive(RunProcess(7, 1001.0), tmp_path) is alive
+    assert not is_alive(RunProcess(8, 1001.0), tmp_path)
 
 
 def says_no(*_: object) -> bool:

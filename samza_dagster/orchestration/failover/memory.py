@@ -13,6 +13,8 @@ MOST_TRENDS = 300
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
+SAME_LOOK_MS = 500
+"""Two looks closer together than this count once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Trend:
     Times are when a value was first seen as it is: `silent_ms` no report, `moved_ms` the
     committed offset, `stood_ms` the applied one, `down_ms` not running; None: not so.
     `moves` counts commits since it is followed, `growths` those in turn at which the backlog
-    was larger than at the one before.
+    was larger than at the one before, `grows_ms` is when the last was at which it wasn't.
     """
 
     incarnation: str
@@ -55,6 +57,7 @@ class Trend:
     applied: int | None = None
     stood_ms: int = 0
     end: int = 0
+    grows_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

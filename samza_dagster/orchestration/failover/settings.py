@@ -2,17 +2,21 @@
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
+from samza_dagster.orchestration.failover.memory import SAME_LOOK_MS
+from samza_dagster.orchestration.ticks import least_seconds
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.failover.policy import Rules
 
 DAY_S = 86_400
+_LOOP_S = 5
+"""Dagster's daemon begins ticks of a sensor no more often."""
 
 
 class AutoFailover(dg.Model, dg.Resolvable):
@@ -24,14 +28,15 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
     interval_s: IntervalS = 5
-    look_every_s: Annotated[float, Within(0.5, 60)] = Field(
+    look_every_s: Annotated[float, Within(0.5, 50)] = Field(
         default=0.6, description="Pause between the looks of one tick."
     )
     look_for_s: Annotated[int, Within(0, 50)] = Field(
         default=18,
         description="How long a tick goes on looking while nothing is to tell; 0: one look a"
         " tick. Dagster gives a tick 60 s, and begins one every 5 s: a little less than a"
-        " multiple of that leaves the shortest gap.",
+        " multiple of that leaves the shortest gap. It holds a thread of the daemon and one of"
+        " the code server: docs/deploy.md.",
     )
     bad_looks: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Bad looks before it counts."
@@ -57,6 +62,9 @@ class AutoFailover(dg.Model, dg.Resolvable):
     growing_commits: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Commits in turn at which that backlog has grown."
     )
+    growing_s: Annotated[int, Within(0, DAY_S)] = Field(
+        default=60, description="And over so long: a job may commit each second."
+    )
     standby_behind_records: Annotated[int, Within(1)] = 1_000
     standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
@@ -78,6 +86,26 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=600, description="How long the run that follows a request watches."
     )
 
+    @model_validator(mode="after")
+    def _can_confirm(self) -> Self:
+        """`bad_looks` fit into `bad_within_s`: else nothing ever counts, and nobody is told."""
+        least_s = self._least_s()
+        if least_s > self.bad_within_s:
+            raise ValueError(
+                f"bad_looks: {self.bad_looks} never lie within bad_within_s: {self.bad_within_s};"
+                f" looks count once per {SAME_LOOK_MS} ms, and with look_for_s: {self.look_for_s} and"
+                f" interval_s: {self.interval_s} so many take {least_s:g} s at least"
+            )
+        return self
+
+    def _least_s(self) -> float:
+        """The shortest time in which there can be `bad_looks` looks that count."""
+        looks_a_tick = 1 + self.look_for_s * 1000 // SAME_LOOK_MS
+        look_every_s = SAME_LOOK_MS / 1000
+        ticks, looks = divmod(self.bad_looks - 1, looks_a_tick)
+        tick_every_s = max(_LOOP_S, least_seconds(self.interval_s), looks_a_tick * look_every_s)
+        return ticks * tick_every_s + looks * look_every_s
+
     def rules(self) -> "Rules":
         """As the policy takes them."""
         from samza_dagster.orchestration.failover.policy import Mode, Rules
@@ -94,6 +122,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
                 backlog_records=self.backlog_records,
                 stuck_ms=self.stuck_s * 1000,
                 growing_commits=self.growing_commits,
+                growing_ms=self.growing_s * 1000,
                 standby_behind_records=self.standby_behind_records,
                 standby_stands_ms=self.standby_stands_s * 1000,
                 standby_down_ms=self.standby_down_s * 1000,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from samza_dagster.orchestration.failover.memory import (
     MOST_MEMBERS,
+    SAME_LOOK_MS,
     LeaderMark,
     Memory,
     Suspect,
@@ -24,8 +25,6 @@ COORDINATOR_GONE = "coordinator-gone"
 COORDINATOR = "coordinator"
 LEAVING = "leaving"
 SHORTEST_PATIENCE_MS = 15_000
-SAME_LOOK_MS = 500
-"""Two looks closer together than this count once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,7 @@ class Limits:
     backlog_records: int = 10_000
     stuck_ms: int = 180_000
     growing_commits: int = 3
+    growing_ms: int = 60_000
     standby_behind_records: int = 1_000
     standby_stands_ms: int = 240_000
     standby_down_ms: int = 300_000
@@ -201,6 +201,7 @@ def _trend(
             moved_ms=now_ms,
             backlog=seen.backlog,
             growths=old.growths + 1 if grew else 0,
+            grows_ms=old.grows_ms if grew else now_ms,
             moves=old.moves + (old.committed is not None),
         )
     if seen.applied is not None and seen.applied != old.applied:
@@ -267,17 +268,18 @@ def _container_signals(
         return found
     if seen.active and seen.backlog is not None and seen.backlog >= limits.backlog_records:
         stuck_s = (now_ms - trend.moved_ms) / 1000
+        grown_ms = trend.moved_ms - trend.grows_ms
         if trend.committed is not None and stuck_s * 1000 >= limits.stuck_ms:
             say(
                 FALLING_BEHIND,
                 f"it runs and has committed nothing for {stuck_s:.0f} s, with"
                 f" {seen.backlog:,} records of input before it",
             )
-        elif trend.growths >= limits.growing_commits:
+        elif trend.growths >= limits.growing_commits and grown_ms >= limits.growing_ms:
             say(
                 FALLING_BEHIND,
-                f"it runs and its input grew at {trend.growths} commits in turn, to"
-                f" {seen.backlog:,} records",
+                f"it runs and its input grew at {trend.growths} commits in turn, for"
+                f" {grown_ms / 1000:.0f} s, to {seen.backlog:,} records",
             )
     if not seen.active and seen.behind is not None and trend.applied is not None:
         stood_s = (now_ms - trend.stood_ms) / 1000

@@ -29,7 +29,7 @@ from samza_dagster.orchestration.failover.log import (
     restored,
     told,
 )
-from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.memory import SAME_LOOK_MS, Memory
 from samza_dagster.orchestration.failover.policy import (
     NOTHING,
     RESTART,
@@ -46,7 +46,7 @@ from samza_dagster.orchestration.failover.policy import (
 )
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
-from samza_dagster.orchestration.failover.signals import SAME_LOOK_MS, Judged, judge
+from samza_dagster.orchestration.failover.signals import Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
@@ -54,6 +54,8 @@ from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
 Members = tuple[tuple[str, str], ...]
 SHARE_OF_LOOKING = 4
 """So much longer than the last look took is the pause before the next, while all looks well."""
+LONGEST_TICK_S = 55.0
+"""Dagster gives up on a tick after 60 s, and its cursor is lost then."""
 
 
 @dataclass
@@ -221,18 +223,26 @@ def watch(
     *,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
+    began: float | None = None,
 ) -> Memory:
     """Looks until there is something to tell, or `look_for_s` is over.
 
-    At most a fifth of the time is spent looking while all looks well. Raises `Unreachable`
-    when the first look failed; a later failure ends the tick with what was seen before it.
+    At most a fifth of the time is spent looking while all looks well, half of it once
+    something looks bad. A look that would end after `LONGEST_TICK_S`, should it take as long
+    as the last, is left to the next tick. `began`: when the tick did, by `clock`; None: now.
+    Raises `Unreachable` when the first look failed; a later failure ends the tick with what
+    was seen before it.
     """
-    began = clock()
+    looked_at = clock()
+    began = looked_at if began is None else began
     memory = tick.run(cursor)
-    took = clock() - began
+    took = clock() - looked_at
     while tick.goes_on(memory) and clock() - began < settings.look_for_s:
+        pause_s = _pause_s(memory, settings, took)
+        if clock() - began + pause_s + took > LONGEST_TICK_S:
+            break
         tick.keep(memory)
-        pause(_pause_s(memory, settings, took))
+        pause(pause_s)
         looked_at = clock()
         try:
             memory = tick.run(memory.to_text())
@@ -247,6 +257,7 @@ def evaluated(
     context: dg.SensorEvaluationContext, samza: SamzaClientResource, settings: AutoFailover
 ) -> dg.SensorResult | dg.SkipReason:
     """One tick of the sensor: what it tells, launches and remembers."""
+    began = time.monotonic()
     try:
         client = open_watch(samza)
     except Unreachable as error:
@@ -262,7 +273,7 @@ def evaluated(
         key=key,
     )
     try:
-        memory = watch(tick, context.cursor, settings)
+        memory = watch(tick, context.cursor, settings, began=began)
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:

@@ -228,10 +228,35 @@ def test_an_input_that_grows_at_each_commit_falls_behind() -> None:
     """Between two commits it always grows: only commits are compared."""
     watch = Watch(growing_commits=3)
     found: list[tuple[Decision, ...]] = []
-    for step in range(8):
+    for step in range(20):
         grown = sight(seen("0", "h1", backlog=20_000 + 5_000 * step, committed=100 * step))
         found.append(watch.look(grown))
     assert [told(d) for d in found if d] == [[("falling-behind", "0", "ask")]]
+
+
+@pytest.mark.parametrize("commit_every_ms", [600, 1_000, 5_000])
+def test_a_burst_of_input_is_no_falling_behind_however_often_is_committed(
+    commit_every_ms: int,
+) -> None:
+    """A job that commits each second has grown at three commits in turn after three seconds."""
+    watch = Watch()
+    for step in range(50_000 // commit_every_ms):
+        grown = sight(seen("0", "h1", backlog=20_000 + 5_000 * step, committed=100 * step))
+        assert watch.look(grown, every_ms=commit_every_ms) == ()
+    caught_up = sight(seen("0", "h1", backlog=15_000, committed=1_000_000))
+    assert watch.look(caught_up, 20) == ()
+
+
+def test_an_input_that_grows_at_rare_commits_falls_behind_at_the_third() -> None:
+    """By Samza's default a task commits once a minute: growth is known at commits alone."""
+    watch = Watch()
+    looks: list[int] = []
+    for step in range(240):
+        commits = step // 60
+        grown = seen("0", "h1", backlog=20_000 + 5_000 * commits, committed=100 * commits)
+        if watch.look(sight(grown), every_ms=1_000):
+            looks.append(step)
+    assert looks == [182]
 
 
 def test_a_standby_that_stands_still_while_its_changelog_grows_is_restarted() -> None:
