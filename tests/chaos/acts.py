@@ -9,17 +9,31 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from samza_dagster.agent.files import read_json
+from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.cut_links import HELD, CutLinks
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.broker import BROKER, kill_broker
 from tests.rig.sandbox_job import SandboxJob
+
+ALONE_S = 1.0
+"""For so long what thaws on a host runs before anybody who could end it does."""
+_LINK = "link of "
+
+
+class _Container(NamedTuple):
+    host: str
+    processor: str
+    execution_id: str
+    warden: int
+    pid: int
 
 
 def _nothing() -> str:
@@ -51,18 +65,15 @@ class Acts:
         match whom:
             case "container" | "warden" | "agent and warden":
                 return self._to_container(fault, how, whom, taken)
-            case "agent" | "host":
-                host = _pick(fault, self._job.host_names, taken)
+            case "agent":
+                host = self._host(fault, taken)
                 if host is None:
                     return None
-                pids = self._agent(host)
-                if whom == "host":
-                    pids += [p for _, _, *both in self._containers([host]) for p in both]
-                return Done(
-                    host,
-                    frozenset({host}),
-                    self._signal(how, pids, lambda: self._agent_again(host)),
-                )
+                undo = self._signal(how, self._agent(host), lambda: self._agent_again(host))
+                return Done(host, frozenset({host}), undo)
+            case "host":
+                host = self._host(fault, taken)
+                return None if host is None else self._to_host(host, how)
             case "broker":
                 return None if BROKER in taken else self._to_broker(how)
             case _:
@@ -87,23 +98,43 @@ class Acts:
 
     # Whom
 
+    def _host(self, fault: Fault, taken: Collection[str], prefix: str = "") -> str | None:
+        """A host by its containers, an active's twice as likely; any when no free one has some."""
+        names = [name for name in self._job.host_names if prefix + name not in taken]
+        busy = [
+            found.host
+            for found in self._containers(names)
+            for _ in range(1 if naming.is_standby(found.processor) else 2)
+        ]
+        free = busy or names
+        return free[fault.victim % len(free)] if free else None
+
     def _agent(self, host: str) -> list[int]:
         return [r.pid for r in self._registry.live(self._job.simulated(host).role)]
 
-    def _containers(self, hosts: Iterable[str]) -> list[tuple[str, str, int, int]]:
-        """Host, execution id, warden and container of each that is alive, by the wardens' records."""
-        found: list[tuple[str, str, int, int]] = []
+    def _containers(self, hosts: Iterable[str]) -> list[_Container]:
+        """Each that is alive, by the wardens' records."""
+        found: list[_Container] = []
         for name in hosts:
             for record in sorted(self._job.host_directory(name).glob("incarnations/*/warden.json")):
                 named: dict[str, Any] = read_json(record) or {}
-                container: dict[str, Any] = named.get("container") or {}
-                pid = container.get("pid")
-                if pid and Path(f"/proc/{pid}").exists():
-                    found.append((name, record.parent.name, named["warden"]["pid"], pid))
+                spec: dict[str, Any] = read_json(record.with_name("spec.json")) or {}
+                pid = (named.get("container") or {}).get("pid")
+                if pid and spec and Path(f"/proc/{pid}").exists():
+                    found.append(
+                        _Container(
+                            name,
+                            spec["processor_id"],
+                            record.parent.name,
+                            named["warden"]["pid"],
+                            pid,
+                        )
+                    )
         return found
 
     def _all_pids(self) -> list[int]:
-        pids = [pid for _, _, *both in self._containers(self._job.host_names) for pid in both]
+        found = self._containers(self._job.host_names)
+        pids = [pid for each in found for pid in (each.warden, each.pid)]
         pids += [pid for host in self._job.host_names for pid in self._agent(host)]
         return [
             *pids,
@@ -118,13 +149,27 @@ class Acts:
         free = self._containers(name for name in self._job.host_names if name not in taken)
         if not free:
             return None
-        host, execution, warden, pid = free[fault.victim % len(free)]
+        host, _, execution, warden, pid = free[fault.victim % len(free)]
         if whom == "container":
             return Done(execution, frozenset({host}), self._signal(how, [pid]))
         if whom == "warden":
             return Done(execution, frozenset({host}), self._signal(how, [warden]))
         undo = self._signal(how, [*self._agent(host), warden], lambda: self._agent_again(host))
         return Done(f"{host} {execution}", frozenset({host}), undo)
+
+    def _to_host(self, host: str, how: str) -> Done:
+        found = self._containers([host])
+        keepers = [*self._agent(host), *(each.warden for each in found)]
+        wake_keepers = self._signal(how, keepers, lambda: self._agent_again(host))
+        wake_containers = self._signal(how, [each.pid for each in found])
+
+        def undo() -> str:
+            wake_containers()
+            if how == "freeze" and found:
+                time.sleep(ALONE_S)  # of the fault's own length: nothing is waited for
+            return wake_keepers()
+
+        return Done(host, frozenset({host}), undo)
 
     def _to_coordinator(self, how: str) -> Done:
         pids = [record.pid for record in self._registry.live(COORDINATOR)]
@@ -167,18 +212,16 @@ class Acts:
         return Done(BROKER, frozenset({BROKER}), undo)
 
     def _cut(self, fault: Fault, taken: Collection[str]) -> Done | None:
-        links = {f"link of {host}": host for host in self._job.host_names}
-        link = _pick(fault, list(links), taken)
-        if link is None:
+        host = self._host(fault, taken, _LINK)
+        if host is None:
             return None
-        host = links[link]
         self._links.cut(host, HELD[fault.kind])
 
         def undo() -> str:
             self._links.mend(host)
             return ""
 
-        return Done(host, frozenset({link}), undo)
+        return Done(host, frozenset({_LINK + host}), undo)
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):
@@ -212,11 +255,6 @@ class Acts:
             return ""
 
         return undo
-
-
-def _pick(fault: Fault, names: list[str], taken: Collection[str]) -> str | None:
-    free = [name for name in names if name not in taken]
-    return free[fault.victim % len(free)] if free else None
 
 
 def _send(pid: int, number: signal.Signals) -> None:
