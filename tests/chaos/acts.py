@@ -119,7 +119,8 @@ class Acts:
             for record in sorted(self._job.host_directory(name).glob("incarnations/*/warden.json")):
                 named: dict[str, Any] = read_json(record) or {}
                 spec: dict[str, Any] = read_json(record.with_name("spec.json")) or {}
-                pid = (named.get("container") or {}).get("pid")
+                container: dict[str, Any] = named.get("container") or {}
+                pid = container.get("pid")
                 if pid and spec and Path(f"/proc/{pid}").exists():
                     found.append(
                         _Container(
