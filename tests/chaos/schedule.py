@@ -87,7 +87,7 @@ def schedule(
     """Each kind once before any comes again, the worst ones first; then each as often as the others.
 
     `lasting`: so many times as long, the same faults else. `lease_s`: what those that outlast a
-    lease last longer than, by a tenth to a half of it; a zombie leader lasts at least as long,
+    lease last longer than, by up to a half of it; a zombie leader lasts at least as long,
     since a spare waits for two thirds of it.
     """
     lots = random.Random(f"chaos {seed}")
