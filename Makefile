@@ -13,7 +13,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-failover bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos simulate mutants lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -51,6 +51,9 @@ bench: $(STAMP) java ## request to first response, against Samza's recorded figu
 
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
 	@$(BIN)/python -m benchmarks.failover_reaction
+
+bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and by its state's size (100 minutes; goes on where it was ended)
+	@$(BIN)/python -m benchmarks.failover --json benchmarks/results/downtime.json $(if $(WITHIN),--within $(WITHIN))
 
 bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (10 minutes)
 	@$(BIN)/python -m benchmarks.cockpit_reaction --json benchmarks/results/cockpit_reaction.json

@@ -2,141 +2,238 @@
 
 What can't be taken back (a kill) is followed by what an operator's init would do: agents,
 coordinator and broker are started again. Containers are left to whoever keeps them.
+Faults in force together befall different hosts and servers: what one holds another doesn't touch.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from samza_dagster.agent.files import read_json
+from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
+from tests.chaos.cut_links import HELD, CutLinks
+from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.broker import BROKER, kill_broker
 from tests.rig.sandbox_job import SandboxJob
 
-Undo = Callable[[], None]
+ALONE_S = 1.0
+"""For so long what thaws on a host runs before anybody who could end it does."""
+_LINK = "link of "
+
+
+class _Container(NamedTuple):
+    host: str
+    processor: str
+    execution_id: str
+    warden: int
+    pid: int
+
+
+def _nothing() -> str:
+    return ""
 
 
 class Acts:
-    """Everything that can befall one sandbox."""
+    """Everything that can befall one sandbox. Its agents are started anew, behind links to cut."""
 
     def __init__(self, job: SandboxJob) -> None:
         self._job = job
         self._registry = job.sandbox.registry
+        self._links = CutLinks(
+            job.sandbox.files.url, {name: job.host_directory(name) for name in job.host_names}
+        )
+        for host in job.host_names:
+            job.kill_agent(host)
+            self._agent_again(host)
 
-    def carry_out(self, fault: Fault) -> tuple[str, Undo]:
-        """Does it now; says to whom, and how it is taken back."""
+    def close(self) -> None:
+        """Lets go of the links."""
+        self._links.close()
+
+    def carry_out(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        """Does it now, to one that isn't taken; None when all are."""
         how, _, whom = fault.kind.partition(" ")
+        if fault.kind in HELD:
+            return self._cut(fault, taken)
         match whom:
             case "container" | "warden" | "agent and warden":
-                return self._to_container(fault, how, whom)
-            case "agent" if how in ("kill", "stop"):
-                host = self._host(fault)
-                return host, self._signal(how, self._agent(host), lambda: self._agent_again(host))
+                return self._to_container(fault, how, whom, taken)
+            case "agent":
+                host = self._host(fault, taken)
+                if host is None:
+                    return None
+                undo = self._signal(how, self._agent(host), lambda: self._agent_again(host))
+                return Done(host, frozenset({host}), undo)
             case "host":
-                return self._to_host(fault, how)
-            case "coordinator":
-                return self._to_coordinator(how)
+                host = self._host(fault, taken)
+                return None if host is None else self._to_host(host, how)
             case "broker":
-                return BROKER, kill_broker(self._job.sandbox)
+                return None if BROKER in taken else self._to_broker(how)
             case _:
-                host = self._host(fault)
-                return host, self._cut_off(host)
+                return None if COORDINATOR in taken else self._to_coordinator(how)
 
-    def heal(self) -> None:
-        """Everything that should run does: nothing is left stopped, agents and coordinator are up."""
-        for pid in self._all_pids():
-            _send(pid, signal.SIGCONT)
-        for host in self._job.host_names:
+    def keep_up(self) -> list[str]:
+        """What an init does: starts agents and coordinator that have ended; who that was."""
+        ended = [host for host in self._job.host_names if not self._agent(host)]
+        for host in ended:
             self._agent_again(host)
         if not self._registry.live(COORDINATOR):
             self._start_coordinator()
+            ended.append(COORDINATOR)
+        return ended
+
+    def heal(self) -> None:
+        """Everything that should run does: nothing is stopped or held, agents and coordinator are up."""
+        self._links.heal()
+        for pid in self._all_pids():
+            _send(pid, signal.SIGCONT)
+        self.keep_up()
 
     # Whom
 
-    def _host(self, fault: Fault) -> str:
-        names = self._job.host_names
-        return names[fault.victim % len(names)]
+    def _host(self, fault: Fault, taken: Collection[str], prefix: str = "") -> str | None:
+        """A host by its containers, an active's twice as likely; any when no free one has some."""
+        names = [name for name in self._job.host_names if prefix + name not in taken]
+        busy = [
+            found.host
+            for found in self._containers(names)
+            for _ in range(1 if naming.is_standby(found.processor) else 2)
+        ]
+        free = busy or names
+        return free[fault.victim % len(free)] if free else None
 
     def _agent(self, host: str) -> list[int]:
         return [r.pid for r in self._registry.live(self._job.simulated(host).role)]
 
-    def _containers(self, host: str | None = None) -> list[tuple[str, int, int]]:
-        """Execution id, warden and container of each that is alive, by the wardens' records."""
-        found: list[tuple[str, int, int]] = []
-        for name in self._job.host_names if host is None else [host]:
+    def _containers(self, hosts: Iterable[str]) -> list[_Container]:
+        """Each that is alive, by the wardens' records."""
+        found: list[_Container] = []
+        for name in hosts:
             for record in sorted(self._job.host_directory(name).glob("incarnations/*/warden.json")):
                 named: dict[str, Any] = read_json(record) or {}
+                spec: dict[str, Any] = read_json(record.with_name("spec.json")) or {}
                 container: dict[str, Any] = named.get("container") or {}
                 pid = container.get("pid")
-                if pid and Path(f"/proc/{pid}").exists():
-                    found.append((record.parent.name, named["warden"]["pid"], pid))
+                if pid and spec and Path(f"/proc/{pid}").exists():
+                    found.append(
+                        _Container(
+                            name,
+                            spec["processor_id"],
+                            record.parent.name,
+                            named["warden"]["pid"],
+                            pid,
+                        )
+                    )
         return found
 
     def _all_pids(self) -> list[int]:
-        pids = [pid for _, *both in self._containers() for pid in both]
+        found = self._containers(self._job.host_names)
+        pids = [pid for each in found for pid in (each.warden, each.pid)]
         pids += [pid for host in self._job.host_names for pid in self._agent(host)]
-        return [*pids, *(r.pid for r in self._registry.live(COORDINATOR))]
+        return [
+            *pids,
+            *(r.pid for role in (COORDINATOR, BROKER) for r in self._registry.live(role)),
+        ]
 
     # What
 
-    def _to_container(self, fault: Fault, how: str, whom: str) -> tuple[str, Undo]:
-        containers = self._containers()
-        if not containers:
-            return "nobody", lambda: None
-        execution, warden, pid = containers[fault.victim % len(containers)]
+    def _to_container(
+        self, fault: Fault, how: str, whom: str, taken: Collection[str]
+    ) -> Done | None:
+        free = self._containers(name for name in self._job.host_names if name not in taken)
+        if not free:
+            return None
+        host, _, execution, warden, pid = free[fault.victim % len(free)]
         if whom == "container":
-            return execution, self._signal(how, [pid])
+            return Done(execution, frozenset({host}), self._signal(how, [pid]))
         if whom == "warden":
-            return execution, self._signal(how, [warden])
-        host = next(
-            name
-            for name in self._job.host_names
-            if (self._job.host_directory(name) / "incarnations" / execution).is_dir()
-        )
-        pids = [*self._agent(host), warden]
-        return f"{host} {execution}", self._signal(how, pids, lambda: self._agent_again(host))
+            return Done(execution, frozenset({host}), self._signal(how, [warden]))
+        undo = self._signal(how, [*self._agent(host), warden], lambda: self._agent_again(host))
+        return Done(f"{host} {execution}", frozenset({host}), undo)
 
-    def _to_host(self, fault: Fault, how: str) -> tuple[str, Undo]:
-        host = self._host(fault)
-        pids = [*self._agent(host), *(p for _, *both in self._containers(host) for p in both)]
-        how = "stop" if how == "freeze" else how
-        return host, self._signal(how, pids, lambda: self._agent_again(host))
+    def _to_host(self, host: str, how: str) -> Done:
+        found = self._containers([host])
+        keepers = [*self._agent(host), *(each.warden for each in found)]
+        wake_keepers = self._signal(how, keepers, lambda: self._agent_again(host))
+        wake_containers = self._signal(how, [each.pid for each in found])
 
-    def _to_coordinator(self, how: str) -> tuple[str, Undo]:
+        def undo() -> str:
+            wake_containers()
+            if how == "freeze" and found:
+                time.sleep(ALONE_S)  # of the fault's own length: nothing is waited for
+            return wake_keepers()
+
+        return Done(host, frozenset({host}), undo)
+
+    def _to_coordinator(self, how: str) -> Done:
         pids = [record.pid for record in self._registry.live(COORDINATOR)]
-        if how == "replace":
+        if how == "zombie":
+            undo = self._zombie(pids)
+        elif how == "replace":
             self._start_coordinator()
-            return COORDINATOR, self._signal("kill", pids)
-        how = "stop" if how == "freeze" else how
-        return COORDINATOR, self._signal(how, pids, self._coordinator_again)
+            undo = self._signal("kill", pids)
+        else:
+            undo = self._signal(how, pids, self._coordinator_again)
+        return Done(COORDINATOR, frozenset({COORDINATOR}), undo)
 
-    def _cut_off(self, host: str) -> Undo:
-        """The agent finds no coordinator: nobody listens at the address that it reads."""
-        found = self._job.simulated(host)
-        for record in self._registry.live(found.role):
-            record.send(signal.SIGKILL)
-            record.wait(10)
-        nowhere = found.directory / "nowhere.url"
-        nowhere.write_text("http://127.0.0.1:9\n")
-        files = self._job.sandbox.files
-        found.start(url_file=nowhere, token_file=files.token, on_spawn=self._registry.add)
+    def _zombie(self, pids: list[int]) -> Undo:
+        """All that run are frozen, and a spare waits for their silence."""
+        url = self._job.sandbox.files.coordinator_url()
+        thaw = self._signal("stop", pids)
+        spare = self._job.sandbox.files.start(on_spawn=self._registry.add)
 
-        def reconnected() -> None:
-            self._signal("kill", self._agent(host))
-            self._agent_again(host)
+        def undo() -> str:
+            took_over = self._job.sandbox.files.coordinator_url() != url
+            if not took_over and pids:
+                spare.send(signal.SIGKILL)
+                spare.wait(10)
+            thaw()
+            self._coordinator_again()
+            return "a spare led when it thawed" if took_over else "no spare led"
 
-        return reconnected
+        return undo
+
+    def _to_broker(self, how: str) -> Done:
+        if how == "freeze":
+            undo = self._signal("stop", [r.pid for r in self._registry.live(BROKER)])
+        else:
+            started_again = kill_broker(self._job.sandbox)
+
+            def undo() -> str:
+                started_again()
+                return ""
+
+        return Done(BROKER, frozenset({BROKER}), undo)
+
+    def _cut(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        host = self._host(fault, taken, _LINK)
+        if host is None:
+            return None
+        self._links.cut(host, HELD[fault.kind])
+
+        def undo() -> str:
+            self._links.mend(host)
+            return ""
+
+        return Done(host, frozenset({_LINK + host}), undo)
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):
             _send(pid, signal.SIGCONT)
         if not self._agent(host):
-            self._job.start_agent(host)
+            self._job.simulated(host).start(
+                url_file=self._links.url_file(host),
+                token_file=self._job.sandbox.files.token,
+                memory_mb=self._job.memory_mb,
+                on_spawn=self._registry.add,
+            )
 
     def _coordinator_again(self) -> None:
         for record in self._registry.live(COORDINATOR):
@@ -147,15 +244,16 @@ class Acts:
     def _start_coordinator(self) -> None:
         self._job.sandbox.files.start(on_spawn=self._registry.add)
 
-    def _signal(self, how: str, pids: list[int], then: Undo = lambda: None) -> Undo:
+    def _signal(self, how: str, pids: list[int], then: Callable[[], object] = _nothing) -> Undo:
         number = signal.SIGKILL if how == "kill" else signal.SIGSTOP
         for pid in pids:
             _send(pid, number)
 
-        def undo() -> None:
+        def undo() -> str:
             for pid in reversed(pids):  # who is looked after wakes before who looks after him
                 _send(pid, signal.SIGCONT)
             then()
+            return ""
 
         return undo
 

@@ -2,7 +2,8 @@
 
 A container has one producer a system, with an id of its own (idempotence is on). A
 changelog's partition has one writer at a time, so the batches of one producer form one
-run there: one that comes back after another has written was a second owner.
+run there: one that comes back after another has written was a second owner. An output's
+partition has the writers of several actives; of each active the same holds there (`owners`).
 """
 
 from __future__ import annotations
@@ -14,19 +15,27 @@ from typing import NamedTuple
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")  # of a record batch, magic 2
 _CONTROL = 0x20
+_LOG_APPEND_TIME = 0x08
 
 
 class Batch(NamedTuple):
-    """One batch of a partition's log; `at_ms` is its newest record's time."""
+    """One batch of a partition's log; `at_ms` is its newest record's time.
+
+    `by_broker`: the broker dated it as it appended it; else the producer did, before it sent it.
+    """
 
     first_offset: int
     next_offset: int
     producer_id: int
     at_ms: int
+    by_broker: bool = False
 
 
 class Overlap(NamedTuple):
-    """Two producers wrote in turns: `producer_id` again at `offset`, after `other`."""
+    """Two owners: `producer_id` wrote at `offset` what was `other`'s to write; `how` it shows.
+
+    `other` is -1 where no batch names it.
+    """
 
     topic: str
     partition: int
@@ -34,6 +43,7 @@ class Overlap(NamedTuple):
     producer_id: int
     other: int
     at_ms: int
+    how: str = "came back after the other had written"
 
 
 def batches(data: Path, topic: str, partition: int) -> list[Batch]:
@@ -55,7 +65,8 @@ def parse(data: bytes) -> list[Batch]:
         if length <= 0 or at + 12 + length > len(data):
             break
         if not attributes & _CONTROL:
-            found.append(Batch(first, first + last_delta + 1, producer_id, newest_ms))
+            by_broker = bool(attributes & _LOG_APPEND_TIME)
+            found.append(Batch(first, first + last_delta + 1, producer_id, newest_ms, by_broker))
         at += 12 + length
     return found
 

@@ -15,12 +15,15 @@ from tests.chaos.schedule import Fault
 
 
 class CarriedOut(NamedTuple):
-    """A fault, whom it befell, when (s since the epoch), and the journal's length then."""
+    """A fault, whom it befell, when (s since the epoch), the journal's length then, and how many
+    others were in force as it began.
+    """
 
     fault: Fault
     victim: str
     at_s: float
     known: int
+    beside: int = 0
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Befallen:
     """One fault: whom it befell, until all was at rest, and what it did to actives.
 
     `group`: the number of the first fault that it is joined with, its own when it came alone.
+    `beside`: so many others were in force as it began.
     `replaced`: actives that got another process from this fault to the next one.
     `downtime_ms`: the longest silence of the outputs of an active that was replaced in the
     whole group, since joined faults can't be told apart by it; None when none was replaced, or
@@ -42,6 +46,7 @@ class Befallen:
     replaced: tuple[str, ...]
     failed_over: tuple[str, ...]
     downtime_ms: int | None
+    beside: int = 0
 
 
 def befell(
@@ -64,6 +69,7 @@ def befell(
             replaced=names,
             failed_over=tuple(n for n in names if _moved(journal[:end], each.known, n)),
             downtime_ms=max(silent, default=None),
+            beside=each.beside,
         )
         for each, end, names in zip(group, ends, replaced, strict=True)
     ]
@@ -133,6 +139,7 @@ class Report:
             "good": self.is_good,
             **asdict(self),
             "downtime_ms": {"p50": self.downtime(0.5), "p99": self.downtime(0.99)},
+            "together": sum(each.beside > 0 for each in self.faults),
             "kinds": dict(Counter(each.kind for each in self.faults)),
         }
 

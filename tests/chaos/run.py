@@ -1,20 +1,23 @@
-"""One chaos run: a sandbox, one fault after another, and the outsiders' judgement."""
+"""One chaos run: a sandbox, faults after and beside each other, and the outsiders' judgement."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.placement.audit_codec import audit_from_json
+from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.verification import verify
 from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
-from tests.chaos.broker_log import batches, overlaps, unjudged
+from tests.chaos.broker_log import batches
+from tests.chaos.in_force import InForce
+from tests.chaos.owners import Log, judged, reigns, uncertified
 from tests.chaos.report import CarriedOut, Report, befell, same_host
 from tests.chaos.schedule import Fault
 from tests.rig.job import alive
@@ -43,42 +46,62 @@ class ChaosRun:
         self._judge = Judge(job.connection.bootstrap_servers)
         self._owners: dict[str, set[str]] = {}
         self._doubt = ""
+        self._known = 0
 
     def go(self, faults: Iterable[Fault]) -> Report:
         """All of them, then the judgement; whatever happens everything is let go."""
         began = time.monotonic()
         wanted = self._job.actives * (1 + self._job.standbys)
         until("all that run are seen", lambda: len(self._job.journal()) >= wanted)
+        self._known = len(self._job.journal())
         _keep_whole(self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
         self._note_owners(self._job.processors())
+        in_force = InForce(self._acts.carry_out, time.time, time.sleep)
         try:
             group: list[CarriedOut] = []
             for fault in faults:
-                at, known = time.time(), len(self._job.journal())
-                victim, undo = self._acts.carry_out(fault)
-                self._say(f"{fault}: {victim}")
-                time.sleep(fault.hold_s)  # the fault's own length: nothing is waited for
-                undo()
-                group.append(CarriedOut(fault, victim, at, known))
-                if fault.joined:
+                known = len(self._job.journal())
+                at_s, victim, beside = in_force.begin(fault)
+                self._say(f"{fault}: {victim}{f', beside {beside}' if beside else ''}")
+                group.append(CarriedOut(fault, victim, at_s, known, beside))
+                if fault.next_after_s is not None:
+                    in_force.wait(fault.next_after_s)
                     continue
-                self._rest(group)
+                self._over(group, in_force)
                 group = []
-            self._rest(group)
+            self._over(group, in_force)
         finally:
-            self._acts.heal()
+            try:
+                in_force.end_all()
+            finally:
+                self._acts.heal()
         self._end()
         self._report.seconds = round(time.monotonic() - began, 1)
         self._judge.close()
+        self._acts.close()
         return self._report
 
-    def _rest(self, group: list[CarriedOut]) -> None:
+    def _over(self, group: Sequence[CarriedOut], in_force: InForce) -> None:
+        in_force.wait_for_all()
+        came_of = in_force.came_of
+        self._rest(
+            [
+                each._replace(victim=f"{each.victim}: {came}")
+                if (came := came_of.get(each.fault.number))
+                else each
+                for each in group
+            ]
+        )
+
+    def _rest(self, group: Sequence[CarriedOut]) -> None:
         if not group:
             return
         since = time.monotonic()
         deadline, rest_s = since + REST_S, None
         watch = LoadWatch(self._load_lives)
         while rest_s is None and time.monotonic() < deadline and self._load_lives():
+            if ended := self._acts.keep_up():
+                self._say(f"   started again, having ended: {', '.join(ended)}")
             if self._is_at_rest(watch):
                 rest_s = round(time.monotonic() - since, 1)
             else:
@@ -92,6 +115,8 @@ class ChaosRun:
         told = befell(group, self._job.journal(), self._silences(group[0].at_s), rest_s)
         self._report.faults += told
         for each in told:
+            if each.victim.endswith(("thawed", "led")):
+                self._say(f"   {each.victim}")
             if each.replaced:
                 self._say(f"   {', '.join(each.replaced)} replaced, silent {each.downtime_ms} ms")
 
@@ -154,7 +179,6 @@ class ChaosRun:
         if not self._load_lives():
             report.load = "dead at the end"
         report.same_host = same_host(self._job.journal())
-        self._judge_logs(self._job.sandbox.directory / "broker" / "data")
         connection = self._job.connection
         history = [
             audit_from_json(json.loads(value), f"record {number}")
@@ -162,22 +186,38 @@ class ChaosRun:
             if value is not None
         ]
         verified = verify(history, read_history(connection).head)
+        unknown = uncertified(history, self._job.journal())
         if not (verified.ok and verified.complete):
             report.history = str(verified.violation or "incomplete")
+        elif unknown:
+            report.history = "; ".join(unknown)
+        self._judge_logs(self._job.sandbox.directory / "broker" / "data", history)
 
-    def _judge_logs(self, data: Path) -> None:
-        topic = demo_job.CHANGELOG_TOPIC
-        for active in range(self._job.actives):
-            owners = max(1, len(self._owners.get(str(active), ())))
-            for partition in partitions_of(str(active), self._job.actives):
-                log = batches(data, topic, partition)
-                self._report.overlaps += overlaps(topic, partition, log)
-                if why := unjudged(topic, partition, log, owners):
-                    self._report.unjudged.append(why)
+    def _judge_logs(self, data: Path, history: Sequence[AuditRecord]) -> None:
+        actives = [str(number) for number in range(self._job.actives)]
+        partitions = range(self._job.actives * demo_job.TASKS_PER_CONTAINER)
+
+        def log(topic: str, partition: int) -> Log:
+            return Log(topic, partition, batches(data, topic, partition))
+
+        # Outputs first: whoever has one there by then is in a changelog, too.
+        outputs = [log(demo_job.OUTPUT_TOPIC, partition) for partition in partitions]
+        changelogs = {
+            active: [
+                log(demo_job.CHANGELOG_TOPIC, partition)
+                for partition in partitions_of(active, self._job.actives)
+            ]
+            for active in actives
+        }
+        reigned = reigns(history, self._job.journal(), self._known)
+        owners = {active: max(1, len(self._owners.get(active, ()))) for active in actives}
+        overlaps, reasons = judged(changelogs, outputs, reigned, owners)
+        self._report.overlaps += overlaps
+        self._report.unjudged += reasons
 
 
 def _keep_whole(servers: str, topic: str) -> None:
-    """Who wrote in turns is read from it at the end: until then nothing is compacted."""
+    """Who wrote when is read from it at the end: until then nothing is compacted, the broker dates."""
     from confluent_kafka.admin import (
         AlterConfigOpType,
         ConfigEntry,
@@ -185,10 +225,15 @@ def _keep_whole(servers: str, topic: str) -> None:
         ResourceType,
     )
 
-    lag = ConfigEntry(
-        "min.compaction.lag.ms", str(_WHOLE_MS), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[lag])
+    wanted = {
+        "min.compaction.lag.ms": str(_WHOLE_MS),
+        "message.timestamp.type": "LogAppendTime",
+    }
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in wanted.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     with kafka_client.admin(servers) as admin:
         for future in admin.incremental_alter_configs([resource]).values():
             future.result(timeout=20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from samza_dagster.sandbox.judge import Verdict
 from tests.chaos.broker_log import Batch, overlaps, parse, unjudged
 from tests.chaos.report import Befallen, CarriedOut, Report, befell, nearest_rank, same_host
-from tests.chaos.schedule import KINDS, Fault, schedule
+from tests.chaos.schedule import Fault
 from tests.rig.load_watch import LoadWatch
 
 pytestmark = pytest.mark.unit
@@ -25,10 +24,13 @@ def written_by(*producers: int) -> list[Batch]:
     return [Batch(n, n + 1, producer, n) for n, producer in enumerate(producers)]
 
 
-def batch(first: int, records: int, producer: int, *, control: bool = False) -> bytes:
+def batch(
+    first: int, records: int, producer: int, *, control: bool = False, by_broker: bool = False
+) -> bytes:
     """A batch of format 2 with nothing in it but its header."""
+    attributes = (0x20 if control else 0) | (0x08 if by_broker else 0)
     body = struct.pack(
-        ">iBIhiqqqhii", 0, 2, 0, 0x20 if control else 0, records - 1, 5, 9, producer, 0, 0, records
+        ">iBIhiqqqhii", 0, 2, 0, attributes, records - 1, 5, 9, producer, 0, 0, records
     )
     return struct.pack(">qi", first, len(body)) + body
 
@@ -57,16 +59,7 @@ def test_batches_are_read_as_the_broker_writes_them() -> None:
     assert parse(data) == [Batch(0, 3, 7, 9), Batch(4, 6, 9, 9)]
     assert parse(data[:-1]) == [Batch(0, 3, 7, 9)]
     assert parse(b"") == []
-
-
-def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
-    """Each kind as often as the others, but for one."""
-    faults = list(schedule(3, 50))
-    assert faults == list(schedule(3, 50))
-    assert faults != list(schedule(4, 50))
-    counted = Counter(fault.kind for fault in faults)
-    assert set(counted) == set(KINDS)
-    assert max(counted.values()) - min(counted.values()) <= 1
+    assert parse(batch(0, 1, 7, by_broker=True)) == [Batch(0, 1, 7, 9, True)]
 
 
 def test_a_log_whose_batches_name_nobody_cannot_be_judged() -> None:
@@ -100,9 +93,9 @@ def started(processor: str, host: str) -> dict[str, Any]:
     return {"what": "started", "processor": processor, "host": host}
 
 
-def carried_out(number: int, known: int, *, joined: bool = False) -> CarriedOut:
+def carried_out(number: int, known: int, *, beside: int = 0) -> CarriedOut:
     """At that length of the journal."""
-    return CarriedOut(Fault(number, "kill host", 0, 1.0, joined), "host-1", 0.0, known)
+    return CarriedOut(Fault(number, "kill host", 0, 1.0), "host-1", 0.0, known, beside)
 
 
 def test_joined_faults_share_one_downtime_and_no_replaced_active() -> None:
@@ -112,13 +105,14 @@ def test_joined_faults_share_one_downtime_and_no_replaced_active() -> None:
         *(started("0", "c"), started("0-0", "a")),
         started("1", "b"),
     ]
-    group = [carried_out(4, 2, joined=True), carried_out(5, 4)]
+    group = [carried_out(4, 2), carried_out(5, 4, beside=1)]
     first, second = befell(group, journal, {"0": 9_000, "1": 4_000}, 3.0)
     assert (first.replaced, first.failed_over) == (("0",), ("0",))
     assert (second.replaced, second.failed_over) == (("1",), ())
     assert first.group == second.group == 4
     report = Report(1, "broker", [first, second, befallen(5)])
     assert (report.downtime(0.5), report.downtime(1.0)) == (5, 9_000)
+    assert report.to_json()["together"] == 1
 
 
 def test_a_downtime_that_nobody_could_tell_is_none() -> None:

@@ -1,0 +1,215 @@
+"""What the benchmark of downtimes must not let pass, and that it goes on only from what is like it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.downtime_judgement import (
+    BOUNDED,
+    COLD,
+    HOST_LOST,
+    LOST_EVERY,
+    Move,
+    Results,
+    figures,
+    keep,
+    resumed,
+    this_code,
+    this_machine,
+    turns,
+    what_is_wrong,
+)
+from benchmarks.failover import all_sizes
+
+pytestmark = pytest.mark.unit
+
+SIZES = (16.0, 64.0, 256.0)
+MOVES = 8
+NOISE_MS = (-120, 40, 90, -30, 60, -80, 20, 10)
+
+
+def results(
+    onto_standby: Callable[[float], float] = lambda _: 3_000.0,
+    cold: Callable[[float], float] = lambda size: 5_000 + 100 * size,
+    *,
+    rate: float = 1_000.0,
+) -> Results:
+    """Downtimes by the state's MB, `MOVES` of each with some noise."""
+
+    def some(take_ms: Callable[[float], float], size: float, count: int = MOVES) -> list[Move]:
+        return [Move(round(take_ms(size)) + more, rate) for more in NOISE_MS[:count]]
+
+    return {
+        size: {
+            **{kind: some(onto_standby, size) for kind in BOUNDED if kind != HOST_LOST},
+            HOST_LOST: some(onto_standby, size, MOVES // LOST_EVERY),
+            "same host": some(lambda _: 6_000, size),
+            COLD: some(cold, size),
+        }
+        for size in SIZES
+    }
+
+
+def wrong(measured: Results, *, moves: int = MOVES) -> list[str]:
+    """At 1,000 inputs a second."""
+    return what_is_wrong(measured, moves=moves, rate=1_000.0)
+
+
+def test_what_was_measured_whole_within_bounds_and_flat_is_right() -> None:
+    """Also one that shrinks with the state: that is noise, and no growth."""
+    assert wrong(results()) == []
+    assert wrong(results(lambda size: 3_000 - size / 10)) == []
+
+
+def test_downtimes_that_grow_with_the_state_fail_though_each_is_within_its_bound() -> None:
+    """1,000, 2,000 and 3,900 ms over the sizes: what a restore onto the standby would look like."""
+    growing = {16.0: 1_000.0, 64.0: 2_000.0, 256.0: 3_900.0}
+    found = wrong(results(growing.__getitem__))
+    assert [each.partition(",")[0] for each in found] == [
+        f"{kind}: grows with the state" for kind in BOUNDED
+    ]
+
+
+def test_a_growth_that_is_negligible_beside_a_restore_is_flat() -> None:
+    """2 ms a MB is surely not 0 here, and a fiftieth of the cold host's."""
+    slight = results(lambda size: 3_000 + 2 * size)
+    assert figures(slight)["slopes"]["planned move"]["from"] > 0
+    assert wrong(slight) == []
+
+
+def test_an_interval_that_reaches_the_cold_hosts_proves_nothing_though_it_includes_0() -> None:
+    """Noise as large as what is looked for."""
+    measured = results()
+    for kinds in measured.values():
+        kinds["failover"] = [Move(1_000 + (n % 2) * 60_000, 1_000.0) for n in range(MOVES)]
+    row = figures(measured)["slopes"]["failover"]
+    assert row["from"] < 0 < row["to"]
+    assert any(each.startswith("failover: too uncertain") for each in wrong(measured))
+
+
+def test_flat_beside_a_cold_host_that_is_flat_too_tells_nothing() -> None:
+    """Then the restore costs nothing on this machine, whatever it is onto."""
+    (found,) = wrong(results(cold=lambda _: 5_000))
+    assert found.startswith("cold host: its slope may be 0")
+
+
+def test_a_bound_that_is_missed_at_one_size_fails() -> None:
+    """By its kind: a crash has a second more."""
+    found = wrong(results(lambda _: 4_500))
+    assert found == [f"{size:g} MB, planned move: p50_ms {4_515} above 4000" for size in SIZES], (
+        found
+    )
+    measured = results()
+    measured[64.0]["failover"][-1] = Move(30_000, 1_000.0)
+    assert any(each.startswith("64 MB, failover: p95_ms") for each in wrong(measured))
+
+
+def test_one_move_is_not_the_whole() -> None:
+    """n = 1 was enough for exit status 0."""
+    measured = {
+        size: {kind: moves[:1] for kind, moves in kinds.items()}
+        for size, kinds in results().items()
+    }
+    found = wrong(measured, moves=20)
+    assert "16 MB, planned move: 1 of 20" in found
+    assert "16 MB, host lost: 1 of 5" in found
+    assert wrong({16.0: {}, 64.0: {}}, moves=1)
+
+
+def test_one_size_has_no_slope() -> None:
+    """So it proves nothing of growth."""
+    assert wrong({16.0: results()[16.0]}) == ["no slope: one size of state, or none"]
+
+
+def test_inputs_slower_than_asked_fail() -> None:
+    """Less load, less state to catch up with."""
+    assert wrong(results(rate=960.0)) == []
+    found = wrong(results(rate=700.0))
+    assert "16 MB, planned move: inputs at 700/s, not 1000/s" in found
+    one = results()
+    one[64.0][COLD][3] = Move(11_000, 100.0)
+    assert wrong(one) == ["64 MB, cold host: inputs at 100/s, not 1000/s"]
+
+
+def setting(**more: Any) -> dict[str, Any]:
+    """Of a run."""
+    return {"state_mb": list(SIZES), "rate": 1_000.0, "code": "c0de", "machine": "m", **more}
+
+
+def test_what_is_kept_is_what_is_gone_on_from(tmp_path: Path) -> None:
+    """Every move with its rate, and the commits."""
+    path, measured = tmp_path / "results" / "downtime.json", results()
+    assert resumed(path, setting()) == ({size: {} for size in SIZES}, [])
+    keep(path, setting(), ["abc"], measured)
+    assert resumed(path, setting()) == (measured, ["abc"])
+    assert resumed(None, setting()) == ({size: {} for size in SIZES}, [])
+
+
+@pytest.mark.parametrize("other", [{"code": "0ther"}, {"machine": "another"}, {"rate": 200.0}])
+def test_runs_of_other_code_machine_or_load_are_not_pooled(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    """The refusal names what differs."""
+    keep(tmp_path / "kept.json", setting(**other), ["abc"], results())
+    ((name, value),) = other.items()
+    with pytest.raises(SystemExit, match=f"{name} {value}, now {setting()[name]}"):
+        resumed(tmp_path / "kept.json", setting())
+
+
+def test_a_write_that_is_cut_off_leaves_what_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes beside the file, which is replaced when it is whole."""
+    path = tmp_path / "kept.json"
+    keep(path, setting(), ["abc"], results())
+    before = path.read_text()
+
+    def torn(self: Path, text: str) -> int:
+        with self.open("w") as opened:
+            opened.write(text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", torn)
+    with pytest.raises(KeyboardInterrupt):
+        keep(path, setting(), ["abc"], results(lambda _: 1.0))
+    assert path.read_text() == before
+    assert json.loads(before)["setting"] == setting()
+
+
+def test_code_and_machine_have_names_that_stay() -> None:
+    """The same for the same files."""
+    assert this_code() == this_code() != ""
+    assert "cores" in this_machine()
+
+
+def test_sizes_take_turns_and_a_lost_host_comes_in_its_own() -> None:
+    """The number of turns that a size has is told to whoever goes on with it."""
+    begun: list[tuple[float, int]] = []
+
+    def turns_of(size: float, had: int) -> Generator[dict[str, Move], None, None]:
+        begun.append((size, had))
+        number = had
+        while True:
+            lost = {} if number % LOST_EVERY else {HOST_LOST: Move(1, 1.0)}
+            number += 1
+            yield {"planned move": Move(1, 1.0), **lost}
+
+    measured: Results = {16.0: {}, 64.0: {}}
+    kept: list[int] = []
+    all_sizes(
+        measured,
+        turns_of,
+        5,
+        3,
+        lambda: kept.append(sum(map(turns, measured.values()))),
+        time.monotonic() + 60,
+    )
+    assert begun == [(16.0, 0), (64.0, 0), (16.0, 3), (64.0, 3)]
+    assert kept == list(range(1, 11))
+    assert [len(kinds[HOST_LOST]) for kinds in measured.values()] == [2, 2]

@@ -1,0 +1,170 @@
+"""Which faults come, and that some are in force at the same time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.chaos.in_force import Began, Done, InForce
+from tests.chaos.schedule import KINDS, OUTLAST_A_LEASE, WORST, Fault, schedule
+
+pytestmark = pytest.mark.unit
+
+
+def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
+    """Each kind as often as the others, but for one."""
+    faults = list(schedule(3, 50))
+    assert faults == list(schedule(3, 50))
+    assert faults != list(schedule(4, 50))
+    counted = Counter(fault.kind for fault in faults)
+    assert set(counted) == set(KINDS)
+    assert max(counted.values()) - min(counted.values()) <= 1
+
+
+@given(st.integers(0, 10_000))
+def test_the_worst_kinds_come_before_the_others_and_none_twice_before_all_came(seed: int) -> None:
+    """So a short run has them all, whatever its seed: `freeze host`, `stop agent`, `restart broker`."""
+    first = [fault.kind for fault in schedule(seed, len(KINDS))]
+    assert sorted(first) == sorted(KINDS)
+    assert set(first[:12]) == set(first[: len(WORST)]) == set(WORST)
+
+
+@given(st.integers(0, 10_000))
+def test_each_kind_that_can_outlasts_a_lease_once_at_least(seed: int) -> None:
+    """Else no container is ever killed at its lease's end; a spare leads before a zombie thaws."""
+    faults = list(schedule(seed, len(KINDS), lease_s=20.0))
+    longest = {fault.kind: fault.hold_s for fault in faults}
+    assert all(longest[kind] > 20.0 for kind in (*OUTLAST_A_LEASE, "zombie leader"))
+
+
+def test_about_a_quarter_begin_while_the_one_before_is_in_force() -> None:
+    """Before that one's end, by the schedule."""
+    faults = list(schedule(20261122, 205))
+    together = [fault for fault in faults if fault.next_after_s is not None]
+    assert 30 <= len(together) <= 75
+    assert all(fault.next_after_s < fault.hold_s for fault in together)  # type: ignore[operator]
+
+
+class Sandbox:
+    """Keeps a time of its own, and what was done when. Hosts, and one broker."""
+
+    def __init__(self, hosts: int = 2) -> None:
+        self.now_s = 0.0
+        self.done: list[tuple[float, str]] = []
+        self._hosts = [f"host-{n}" for n in range(hosts)]
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.now_s += seconds
+
+    def carry_out(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        """To the first that is free."""
+        possible = ["broker"] if "broker" in fault.kind else self._hosts
+        free = [name for name in possible if name not in taken]
+        if not free:
+            return None
+        self.done.append((self.now_s, f"begin {fault.number}"))
+
+        def undo() -> str:
+            self.done.append((self.now_s, f"end {fault.number}"))
+            return "came back"
+
+        return Done(free[0], frozenset({free[0]}), undo)
+
+
+def in_force(sandbox: Sandbox) -> InForce:
+    """With its clock."""
+    return InForce(sandbox.carry_out, lambda: sandbox.now_s, sandbox.sleep)
+
+
+def test_a_fault_begins_while_the_one_before_is_in_force_and_ends_in_its_own_time() -> None:
+    """It was held, undone, and only then the next began."""
+    sandbox = Sandbox()
+    held = in_force(sandbox)
+    assert held.begin(Fault(1, "freeze host", 0, 20.0, 5.0)) == Began(0.0, "host-0", 0)
+    held.wait(5.0)
+    assert held.begin(Fault(2, "freeze host", 0, 3.0, 1.0)) == Began(5.0, "host-1", 1)
+    held.wait(1.0)
+    assert held.begin(Fault(3, "freeze broker", 0, 4.0)) == Began(6.0, "broker", 2)
+    held.wait_for_all()
+    assert sandbox.done == [
+        (0.0, "begin 1"),
+        (5.0, "begin 2"),
+        (6.0, "begin 3"),
+        (8.0, "end 2"),
+        (10.0, "end 3"),
+        (20.0, "end 1"),
+    ]
+    assert held.came_of == {1: "came back", 2: "came back", 3: "came back"}
+
+
+def test_two_faults_of_one_process_come_one_after_the_other() -> None:
+    """The end of the first would thaw what the second has frozen."""
+    sandbox = Sandbox()
+    held = in_force(sandbox)
+    held.begin(Fault(1, "freeze broker", 0, 4.0, 1.0))
+    held.wait(1.0)
+    assert held.begin(Fault(2, "restart broker", 0, 4.0)) == Began(4.0, "broker", 0)
+    held.wait_for_all()
+    assert [what for _, what in sandbox.done] == ["begin 1", "end 1", "begin 2", "end 2"]
+
+
+def test_what_nobody_can_suffer_befalls_nobody() -> None:
+    """Nothing is waited for that doesn't come."""
+    sandbox = Sandbox(hosts=0)
+    assert in_force(sandbox).begin(Fault(1, "kill host", 0, 4.0)) == Began(0.0, "nobody", 0)
+
+
+def test_what_is_over_during_a_wait_is_taken_back_then() -> None:
+    """Not at the end of the wait."""
+    sandbox = Sandbox()
+    held = in_force(sandbox)
+    held.begin(Fault(1, "freeze host", 0, 2.0, 1.0))
+    held.wait(7.0)
+    assert (sandbox.done[-1], sandbox.now_s) == ((2.0, "end 1"), 7.0)
+
+
+def test_one_that_cannot_be_taken_back_keeps_no_other_in_force() -> None:
+    """At the end of a run that failed."""
+    sandbox = Sandbox()
+
+    def carry_out(fault: Fault, taken: Collection[str]) -> Done | None:
+        done = sandbox.carry_out(fault, taken)
+
+        def fails() -> str:
+            raise OSError("no")
+
+        return done if done is None or fault.number == 1 else done._replace(undo=fails)
+
+    held = InForce(carry_out, lambda: sandbox.now_s, sandbox.sleep)
+    held.begin(Fault(1, "freeze host", 0, 9.0, 1.0))
+    held.begin(Fault(2, "freeze host", 0, 9.0))
+    with pytest.raises(OSError, match="no"):
+        held.end_all()
+    assert sandbox.done[-1] == (0.0, "end 1")
+
+
+@given(st.integers(0, 500))
+def test_every_fault_that_begins_ends_once_and_none_before_its_time(seed: int) -> None:
+    """Whatever is drawn, on hosts that some of them must wait for."""
+    sandbox = Sandbox()
+    held = in_force(sandbox)
+    faults = list(schedule(seed, 20))
+    for fault in faults:
+        held.begin(fault)
+        if fault.next_after_s is None:
+            held.wait_for_all()
+        else:
+            held.wait(fault.next_after_s)
+    held.wait_for_all()
+    at_s = {what: at for at, what in sandbox.done}
+    assert len(at_s) == len(sandbox.done) == 2 * len(faults)
+    for fault in faults:
+        lasted_s = at_s[f"end {fault.number}"] - at_s[f"begin {fault.number}"]
+        assert lasted_s == pytest.approx(fault.hold_s)
+    assert all(one <= other for (one, _), (other, _) in pairwise(sandbox.done))
