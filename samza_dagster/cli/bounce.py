@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import json_option
+from samza_dagster.cli.options import json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
@@ -28,8 +28,19 @@ def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds which instance and which job; the command gets `home` and `job`."""
 
     @functools.wraps(command)
-    def with_job(*args: Any, job_name: str | None, job_id: str | None, **rest: Any) -> Any:
-        return command(*args, job=f"{job_name}/{job_id or '1'}" if job_name else None, **rest)
+    def with_job(
+        *args: Any, job_name: str | None, job_id: str | None, prefix: str, **rest: Any
+    ) -> Any:
+        from samza_dagster.orchestration.tags import job_tag
+
+        if prefix and not job_name:
+            raise InvalidInput(
+                f"bounces of a job under prefix {prefix}",
+                seen="no --job-name",
+                fix=f"--job-name NAME --prefix {prefix}",
+            )
+        job = job_tag(f"{job_name}/{job_id or '1'}", prefix) if job_name else None
+        return command(*args, job=job, **rest)
 
     wrapped = click.option(
         "--dagster-home",
@@ -39,6 +50,7 @@ def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="DIRECTORY",
         help="The Dagster instance [env: DAGSTER_HOME].",
     )(with_job)
+    wrapped = prefix_option(wrapped)
     wrapped = click.option(
         "--job-id",
         envvar="SAMZA_DAGSTER_JOB_ID",
@@ -57,7 +69,8 @@ def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def bounce() -> None:
     """Show, pause, resume or abort a rolling bounce that a Dagster instance runs.
 
-    RUN is the run's id or its first characters; without it the newest that fits is taken.
+    RUN is the run's id or its first characters; without it the newest that fits is taken. Where
+    bounces of several jobs fit, one must be named: by RUN, or by --job-name, --job-id and --prefix.
 
     \b
     Examples:

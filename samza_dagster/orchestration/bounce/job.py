@@ -151,7 +151,7 @@ def rolling_bounce_graph() -> None:
 
 
 def rolling_bounce_job(job: str) -> dg.JobDefinition:
-    """The bounce of one Samza job; `job` is `<name>/<id>`.
+    """The bounce of one Samza job; `job` is the value of tag `samza/job`.
 
     Its container group is its own name: the queue runs one bounce of a job at a time. Where
     the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.

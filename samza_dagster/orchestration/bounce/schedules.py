@@ -96,7 +96,7 @@ def bounce_schedules(
     prefix: str = "",
     now: Callable[[], datetime] = _present,
 ) -> list[dg.ScheduleDefinition]:
-    """A schedule `bounce_<name>` for each; `job` is `<name>/<id>`, `now` tells the present time."""
+    """A schedule `bounce_<name>` for each; `job` is the value of tag `samza/job`, `now` the clock."""
     return [_schedule(job, bounce, prefix, now) for bounce in bounces]
 
 
