@@ -44,7 +44,8 @@ class RollingBounceConfig(OpConfig):
         default=1,
         ge=1,
         le=MOST_AT_ONCE,
-        description="Containers that are down or not yet back at a time. Never two of a group.",
+        description="Containers that are down or not yet back at a time; one that failed counts until it runs. "
+        "Never two of a group.",
     )
     canaries: int = Field(
         default=1,
