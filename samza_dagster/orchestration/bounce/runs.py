@@ -23,6 +23,7 @@ _RETRY_S = 300.0
 
 PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
 PAUSED, ABORTED, STOPPED, DONE = "paused", "aborted", "stopped", "done"
+SKIPPED = "skipped"
 HEARD = "heard"
 _AT_WORK = (
     dg.DagsterRunStatus.STARTING,
@@ -113,6 +114,20 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
             fix="resume it, or re-execute it by hand",
         )
     return root
+
+
+def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the run would begin its bounce, and nobody goes on with that by hand."""
+    root, asked = root_of(run), run
+    while RETRY_NUMBER in asked.tags and asked.parent_run_id is not None:
+        parent = instance.get_run_by_id(asked.parent_run_id)
+        if parent is None:
+            break
+        asked = parent
+    if asked.run_id != root:
+        return False
+    others = [one for one in chain(instance, root) if one.run_id != run.run_id]
+    return all(state_of(one) in (PLANNED, SKIPPED) for one in others)
 
 
 def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
