@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from samza_dagster.orchestration.bounce.row import Bounced
 
 _SHOWN = 10
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
+)
 
 
 def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,9 +129,10 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
 
 @bounce.command("pause", short_help="Finish what is in flight, then end; it can be gone on with.")
 @click.argument("run", required=False, default="")
+@dry_run_option
 @json_option
 @bounce_options
-def pause(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def pause(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
     """Ask nothing new: what is in flight is finished, then the run ends as paused.
 
     \b
@@ -136,14 +140,15 @@ def pause(*, run: str, job: str | None, home: Path | None, as_json: bool) -> Non
       samza-dagster bounce pause
       samza-dagster bounce pause 3f2a
     """
-    _steer("pause", run, job, home, as_json)
+    _steer("pause", run, job, home, as_json, dry_run)
 
 
 @bounce.command("resume", short_help="Go on with a bounce that was paused, aborted or stopped.")
 @click.argument("run", required=False, default="")
+@dry_run_option
 @json_option
 @bounce_options
-def resume(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def resume(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
     """Launch a run that goes on: whoever is back isn't restarted again.
 
     Dagster's daemon launches it (sensor bounce_resume). Without RUN the newest paused one.
@@ -153,14 +158,15 @@ def resume(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
       samza-dagster bounce resume
       samza-dagster bounce resume 3f2a --json
     """
-    _steer("resume", run, job, home, as_json)
+    _steer("resume", run, job, home, as_json, dry_run)
 
 
 @bounce.command("abort", short_help="Ask nothing more and give back what is only held.")
 @click.argument("run", required=False, default="")
+@dry_run_option
 @json_option
 @bounce_options
-def abort(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def abort(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
     """Ask nothing more; what is only held is given back, what is being stopped goes on.
 
     \b
@@ -168,20 +174,25 @@ def abort(*, run: str, job: str | None, home: Path | None, as_json: bool) -> Non
       samza-dagster bounce abort
       samza-dagster bounce abort 3f2a
     """
-    _steer("abort", run, job, home, as_json)
+    _steer("abort", run, job, home, as_json, dry_run)
 
 
-def _steer(action: str, run_id: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def _steer(
+    action: str, run_id: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool
+) -> None:
     from samza_dagster.orchestration.bounce import runs as bounce_runs
     from samza_dagster.orchestration.bounce.config import BounceAction
 
     with busy("Telling the bounce …"), _instance(home) as instance:
-        run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job)
+        run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job, dry_run=dry_run)
         shown = _run(instance, run)
     if as_json:
-        print_json({"action": action, "bounce": shown, "what_happens_now": told})
+        what = {"bounce": shown, "what_happens_now": told, "told": not dry_run}
+        print_json({"action": action, **what})
         return
-    notice(f"{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}.")
+    notice(
+        f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}."
+    )
 
 
 @contextmanager

@@ -311,6 +311,33 @@ def test_without_a_job_an_action_that_fits_bounces_of_several_is_refused(
     assert command(home, action, theirs[:8])["bounce"]["run_id"] == theirs
 
 
+@pytest.mark.parametrize(
+    ("action", "state", "status"),
+    [
+        ("pause", "running", "STARTED"),
+        ("abort", "running", "STARTED"),
+        ("abort", "paused", "SUCCESS"),
+        ("resume", "paused", "SUCCESS"),
+    ],
+)
+def test_a_dry_run_names_the_bounce_and_tells_it_nothing(
+    on_disk: dg.DagsterInstance, home: Path, action: str, state: str, status: str
+) -> None:
+    """From the UI's job and on the command line."""
+    run_id = begun(on_disk, "demo/1", state, status)
+    before = on_disk.get_run_by_id(run_id)
+    result = control(on_disk, action, dry_run=True)
+    assert result.success
+    assert result.output_for_node("steer_bounce").startswith("dry run: ")
+    told = command(home, action, "--dry-run")
+    assert (told["bounce"]["run_id"], told["told"]) == (run_id, False)
+    after = on_disk.get_run_by_id(run_id)
+    assert before is not None
+    assert after is not None
+    assert after.tags == before.tags
+    assert command(home, action)["told"] is True
+
+
 def test_an_abort_without_a_job_doubts_between_one_that_runs_and_one_that_is_paused(
     on_disk: dg.DagsterInstance, home: Path
 ) -> None:

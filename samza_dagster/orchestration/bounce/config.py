@@ -187,3 +187,7 @@ class ControlBounceConfig(OpConfig):
         description="The bounce's run, or the first characters of its id. Empty: the newest that "
         "the action fits.",
     )
+    dry_run: bool = Field(
+        default=False,
+        description="Print which bounce is meant and what would happen; tell it nothing.",
+    )

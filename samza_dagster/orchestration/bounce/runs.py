@@ -201,8 +201,10 @@ def steer(
     action: BounceAction,
     run_id: str = "",
     job: str | None = None,
+    *,
+    dry_run: bool = False,
 ) -> tuple[dg.DagsterRun, str]:
-    """Tells a bounce what to do; the run, and what happens now.
+    """Tells a bounce what to do; the run, and what happens now, or would (`dry_run`).
 
     Without `run_id` the newest that the action fits. Raises `InvalidInput` when there is
     none, or without `job` when there are some of several jobs; `Refused` when the action
@@ -228,10 +230,12 @@ def steer(
             seen=f"it is {run.status.value.lower()} ({state or 'no state'})",
             fix="resume one that was paused, aborted or stopped; pause or abort one that runs",
         )
-    if action is BounceAction.abort and is_over:
-        instance.add_run_tags(run.run_id, {BOUNCE: ABORTED, CONTROL: HEARD})
+    given_up = action is BounceAction.abort and is_over
+    if not dry_run:
+        told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
+        instance.add_run_tags(run.run_id, told)
+    if given_up:
         return run, "it was paused and is given up: nothing is left to stop"
-    instance.add_run_tags(run.run_id, {CONTROL: action.value})
     return run, {
         BounceAction.pause: "what is in flight is finished, then the run ends as paused",
         BounceAction.resume: "sensor bounce_resume launches a run that goes on with it, within some seconds",

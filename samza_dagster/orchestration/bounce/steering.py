@@ -21,8 +21,13 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
     """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
     with errors_as_failures():
         run, told = bounce_runs.steer(
-            context.instance, config.action, config.run_id, context.run.tags.get(JOB)
+            context.instance,
+            config.action,
+            config.run_id,
+            context.run.tags.get(JOB),
+            dry_run=config.dry_run,
         )
+    told = f"dry run: {told}" if config.dry_run else told
     context.log.info(f"{config.action.value} {run.run_id}: {told}")
     context.add_output_metadata(
         {
