@@ -192,6 +192,23 @@ def test_a_waiting_run_is_cancelled_by_its_own_cluster_s_job(
         assert result.success is done
 
 
+def test_an_expected_downtime_is_the_cluster_s_own(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """Measured by a run of that job there, not by the other's."""
+
+    def move(prefix: str, *, dry_run: bool) -> dg.ExecuteInProcessResult:
+        config = {"processor": "0", "destination": "host-2", "dry_run": dry_run}
+        return both.get_job(f"{prefix}_move_container").execute_in_process(
+            run_config={"ops": {"plan_move_container": {"config": config}}}, instance=instance
+        )
+
+    assert move("west", dry_run=False).success
+    for prefix, measured in (("west", True), ("east", False)):
+        text = move(prefix, dry_run=True).output_for_node("plan_move_container", "preview")
+        assert ("not measured yet" not in text) is measured
+
+
 def test_each_cluster_s_choices_stay_as_they_are(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
