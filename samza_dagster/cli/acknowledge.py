@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import group_of
@@ -26,6 +26,7 @@ from samza_dagster.model.naming import group_of
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
 )
+@prefix_option
 @click.option("--dry-run", is_flag=True, help="Print what it would lift and write nothing.")
 @json_option
 @target_options
@@ -36,19 +37,23 @@ def acknowledge(
     reason: str,
     ticket: str,
     dagster_home: Path,
+    prefix: str,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Say that somebody has looked at PROCESSOR's group after auto_failover acted on it.
 
     Until then the sensor asks nothing more for that group. Writes into the Dagster
-    instance alone; the job acknowledge_failover does the same from the UI.
+    instance alone; the job acknowledge_failover does the same from the UI. Without --prefix
+    it counts for every job of that name and id: two clusters may have one each.
 
     \b
     Examples:
       samza-dagster acknowledge 0 --reason "agent on host-1 restarted"
     """
     from samza_dagster.orchestration.failover.log import acknowledgement
+    from samza_dagster.orchestration.history.events import HISTORY
+    from samza_dagster.orchestration.names import asset_key
 
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
@@ -67,6 +72,7 @@ def acknowledge(
         who=getpass.getuser(),
         why=reason,
         ticket=ticket,
+        key=asset_key(prefix, HISTORY),
     )
     if not dry_run:
         with dagster_instance(dagster_home) as instance:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import json_option
+from samza_dagster.cli.options import json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
@@ -22,14 +22,28 @@ if TYPE_CHECKING:
     from samza_dagster.orchestration.bounce.row import Bounced
 
 _SHOWN = 10
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
+)
 
 
 def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds which instance and which job; the command gets `home` and `job`."""
 
     @functools.wraps(command)
-    def with_job(*args: Any, job_name: str | None, job_id: str | None, **rest: Any) -> Any:
-        return command(*args, job=f"{job_name}/{job_id or '1'}" if job_name else None, **rest)
+    def with_job(
+        *args: Any, job_name: str | None, job_id: str | None, prefix: str, **rest: Any
+    ) -> Any:
+        from samza_dagster.orchestration.tags import job_tag
+
+        if prefix and not job_name:
+            raise InvalidInput(
+                f"bounces of a job under prefix {prefix}",
+                seen="no --job-name",
+                fix=f"--job-name NAME --prefix {prefix}",
+            )
+        job = job_tag(f"{job_name}/{job_id or '1'}", prefix) if job_name else None
+        return command(*args, job=job, **rest)
 
     wrapped = click.option(
         "--dagster-home",
@@ -39,6 +53,7 @@ def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="DIRECTORY",
         help="The Dagster instance [env: DAGSTER_HOME].",
     )(with_job)
+    wrapped = prefix_option(wrapped)
     wrapped = click.option(
         "--job-id",
         envvar="SAMZA_DAGSTER_JOB_ID",
@@ -57,7 +72,8 @@ def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def bounce() -> None:
     """Show, pause, resume or abort a rolling bounce that a Dagster instance runs.
 
-    RUN is the run's id or its first characters; without it the newest that fits is taken.
+    RUN is the run's id or its first characters; without it the newest that fits is taken. Where
+    bounces of several jobs fit, one must be named: by RUN, or by --job-name, --job-id and --prefix.
 
     \b
     Examples:
@@ -113,9 +129,10 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
 
 @bounce.command("pause", short_help="Finish what is in flight, then end; it can be gone on with.")
 @click.argument("run", required=False, default="")
+@dry_run_option
 @json_option
 @bounce_options
-def pause(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def pause(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
     """Ask nothing new: what is in flight is finished, then the run ends as paused.
 
     \b
@@ -123,14 +140,15 @@ def pause(*, run: str, job: str | None, home: Path | None, as_json: bool) -> Non
       samza-dagster bounce pause
       samza-dagster bounce pause 3f2a
     """
-    _steer("pause", run, job, home, as_json)
+    _steer("pause", run, job, home, as_json, dry_run)
 
 
 @bounce.command("resume", short_help="Go on with a bounce that was paused, aborted or stopped.")
 @click.argument("run", required=False, default="")
+@dry_run_option
 @json_option
 @bounce_options
-def resume(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def resume(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
     """Launch a run that goes on: whoever is back isn't restarted again.
 
     Dagster's daemon launches it (sensor bounce_resume). Without RUN the newest paused one.
@@ -140,14 +158,15 @@ def resume(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
       samza-dagster bounce resume
       samza-dagster bounce resume 3f2a --json
     """
-    _steer("resume", run, job, home, as_json)
+    _steer("resume", run, job, home, as_json, dry_run)
 
 
 @bounce.command("abort", short_help="Ask nothing more and give back what is only held.")
 @click.argument("run", required=False, default="")
+@dry_run_option
 @json_option
 @bounce_options
-def abort(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def abort(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
     """Ask nothing more; what is only held is given back, what is being stopped goes on.
 
     \b
@@ -155,20 +174,25 @@ def abort(*, run: str, job: str | None, home: Path | None, as_json: bool) -> Non
       samza-dagster bounce abort
       samza-dagster bounce abort 3f2a
     """
-    _steer("abort", run, job, home, as_json)
+    _steer("abort", run, job, home, as_json, dry_run)
 
 
-def _steer(action: str, run_id: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def _steer(
+    action: str, run_id: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool
+) -> None:
     from samza_dagster.orchestration.bounce import runs as bounce_runs
     from samza_dagster.orchestration.bounce.config import BounceAction
 
     with busy("Telling the bounce …"), _instance(home) as instance:
-        run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job)
+        run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job, dry_run=dry_run)
         shown = _run(instance, run)
     if as_json:
-        print_json({"action": action, "bounce": shown, "what_happens_now": told})
+        what = {"bounce": shown, "what_happens_now": told, "told": not dry_run}
+        print_json({"action": action, **what})
         return
-    notice(f"{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}.")
+    notice(
+        f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}."
+    )
 
 
 @contextmanager

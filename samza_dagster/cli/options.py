@@ -105,6 +105,12 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return bootstrap_option(wrapped)
 
 
+prefix_option = click.option(
+    "--prefix",
+    default="",
+    metavar="PREFIX",
+    help="The job's `prefix` in its YAML, where a code location has several jobs.",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
 )

@@ -29,7 +29,7 @@ BY_PROCESSOR = frozenset(
 
 @cache
 def processors_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`<name>/<id>/processors`: the processors of a job `<name>/<id>`.
+    """`<job>/processors`: the processors of a job, named as tag `samza/job` names it.
 
     As it is written: names and ids may have `_`, so `a/b_c` isn't `a_b/c` with another sign.
     """
@@ -38,7 +38,7 @@ def processors_of(job: str) -> dg.DynamicPartitionsDefinition:
 
 @cache
 def hosts_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`<name>/<id>/hosts`: the hosts of a job `<name>/<id>`."""
+    """`<job>/hosts`: the hosts of a job, named as tag `samza/job` names it."""
     return dg.DynamicPartitionsDefinition(name=f"{job}/hosts")
 
 
@@ -76,7 +76,10 @@ def changes(known: Collection[str], there: Collection[str]) -> tuple[list[str], 
 
 
 def choices_sensor(job: str, interval_s: int = 30, *, running: bool = True) -> dg.SensorDefinition:
-    """`choices`: keeps the partitions of processors and hosts as the job has them now."""
+    """`choices`: keeps the partitions of processors and hosts as the job has them now.
+
+    `job` is the value of tag `samza/job`.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name=SENSOR,

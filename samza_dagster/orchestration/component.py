@@ -43,6 +43,7 @@ from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource, refuse_secrets
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
+from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIONS
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
 
@@ -105,6 +106,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """`<name>/<id>`."""
         return f"{self.app_name}/{self.app_id}"
 
+    @property
+    def tag(self) -> str:
+        """What the job's runs are told apart by from those of every other: tag `samza/job`."""
+        return job_tag(self.job, self.prefix)
+
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
         """The component of a YAML file with `type` and `attributes`, as in a `defs.yaml`.
@@ -152,24 +158,24 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     def build_jobs(self) -> list[Any]:
         """Placement jobs, those behind the sensors, and the job that takes a snapshot."""
-        placing = [*placement_jobs(self.job), audit_job(self.job), acknowledge_job(self.job)]
+        placing = [*placement_jobs(self.tag), audit_job(self.tag), acknowledge_job(self.tag)]
         return [
             *self._under(placing),
-            snapshot_assets_job(self.job, self.prefix),
-            readiness_job(self.job, self.prefix),
+            snapshot_assets_job(self.tag, self.prefix),
+            readiness_job(self.tag, self.prefix),
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
         """What records outcomes, goes on with what waits or pauses, and watches the job."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
-        waiting = self._under(waiting_jobs(self.job))
+        waiting = self._under(waiting_jobs(self.tag))
         sensors = [
             placement_responses_sensor(
                 interval_s, running=running, no_end_s=self.policies.timeout_s
             ),
             continuations_sensor(waiting, interval_s, running=running),
-            choices_sensor(self.job, max(30, interval_s), running=running),
-            bounce_resume_sensor(self.job, interval_s, running=running),
+            choices_sensor(self.tag, max(30, interval_s), running=running),
+            bounce_resume_sensor(self.tag, interval_s, running=running),
             auto_failover_sensor(self.auto_failover),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),
@@ -197,7 +203,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     def build_schedules(self) -> list[dg.ScheduleDefinition]:
         """A rolling bounce by the clock for each of `bounces`."""
-        return bounce_schedules(self.job, self.bounces, self.prefix)
+        return bounce_schedules(self.tag, self.bounces, self.prefix)
 
     def build_assets(self) -> list[Any]:
         """Snapshots, readiness, the history of placement and of bounces, and checks."""

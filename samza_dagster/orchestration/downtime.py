@@ -14,7 +14,10 @@ RUNS_LOOKED_AT = 20
 
 
 def last_downtime(instance: dg.DagsterInstance, job: str) -> tuple[float, str] | None:
-    """Seconds from an active's stop to its check-in, and the run that measured it; None: none has."""
+    """Seconds from an active's stop to its check-in, and the run that measured it; None: none has.
+
+    `job` is the value of tag `samza/job`.
+    """
     runs = instance.get_runs(
         dg.RunsFilter(tags={JOB: job}, statuses=[dg.DagsterRunStatus.SUCCESS]),
         limit=RUNS_LOOKED_AT,

@@ -108,7 +108,7 @@ WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
-    """The placement jobs of one Samza job; `job` is `<name>/<id>`."""
+    """The placement jobs of one Samza job; tagged with `job` as `samza/job`."""
     return [
         *(_to_job(graph, job) for graph in GRAPHS),
         rolling_bounce_job(job),

@@ -33,7 +33,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_shown
-from samza_dagster.orchestration.tags import tags_from_run_config
+from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
 
 PLAN = "plan"
@@ -121,7 +121,9 @@ def _told(
         "coordinator": plan.coordinator,
     }
     if config.dry_run:
-        text = f"{text}\n\n{expected_downtime(context.instance, plan.job)}"
+        text = (
+            f"{text}\n\n{expected_downtime(context.instance, context.run.tags.get(JOB, plan.job))}"
+        )
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
     record = {"asked": _asked(config), "plan": asdict(plan)}

@@ -28,13 +28,22 @@ BY_HOST = frozenset({"drain_host"})  # their partitions are hosts, all others' p
 _FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
 
 
+def job_tag(job: str, prefix: str = "") -> str:
+    """Value of `samza/job`: `<name>/<id>`, under a prefix `<prefix>/<name>/<id>`.
+
+    Two clusters may have jobs of one name and id; runs are selected by this tag. Neither
+    a job's name nor its id has a `/`, so the one isn't taken for the other.
+    """
+    return f"{prefix}/{job}" if prefix else job
+
+
 def job_tags(job: str, action: str) -> dict[str, str]:
-    """Tags that every run of a placement job carries; `job` is `<name>/<id>`."""
+    """Tags that every run of a placement job carries; `job` as `job_tag` has it."""
     return {JOB: job, ACTION: action}
 
 
 def group_tag(job: str, processor_id: str) -> str:
-    """Value of `samza/container-group`: `<name>/<id>/<group>`."""
+    """Value of `samza/container-group`: that of `samza/job`, then `/<group>`."""
     return f"{job}/{group_of(processor_id)}"
 
 

@@ -57,4 +57,8 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
         kept = acknowledged(InstanceEvents(instance).observations(), "j/1")
         prefixed = InstanceEvents(instance, dg.AssetKey(["orders", "placement_history"]))
         assert acknowledged(prefixed.observations(), "j/1") == kept
+        at_its_prefix = ("--reason", "looked", "--prefix", "orders")
+        assert acknowledge(tmp_path, "0", *at_its_prefix)[0] == 0
+        assert set(acknowledged(InstanceEvents(instance).observations(), "j/1")) == {"1"}
+        assert set(acknowledged(prefixed.observations(), "j/1")) == {"0", "1"}
     assert set(kept) == {"1"}

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.tags import GROUP
+from samza_dagster.orchestration.tags import GROUP, JOB
 
 pytestmark = pytest.mark.dagster
 
@@ -33,11 +33,11 @@ class Stage:
         self.said = ""
         self.events: list[dg.AssetObservation] = []
 
-    def tick(self, mode: str = "act") -> list[dg.RunRequest]:
+    def tick(self, mode: str = "act", prefix: str = "") -> list[dg.RunRequest]:
         self.world.now_ms += 5_000
         self.world.alive()
         sensor = auto_failover_sensor(AutoFailover.model_validate({"mode": mode, "look_for_s": 0}))
-        samza = FakeWatch(bootstrap_servers="here", job_name="demo")
+        samza = FakeWatch(bootstrap_servers="here", job_name="demo", prefix=prefix)
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:
@@ -87,6 +87,13 @@ def test_it_asks_within_its_tick_and_launches_one_run_of_the_same_identity(stage
     assert run.tags[GROUP] == "demo/1/0"
     assert stage.events[0].metadata["request"].value == uuid
     assert stage.tick() == []
+
+
+def test_the_run_of_a_job_under_a_prefix_has_that_job_s_tags(stage: Stage) -> None:
+    """Another cluster may have a job of that name and id."""
+    stage.world.words["host-0"] = 15_000
+    (run,) = [run for _ in range(3) for run in stage.tick(prefix="east")]
+    assert (run.tags[JOB], run.tags[GROUP]) == ("east/demo/1", "east/demo/1/0")
 
 
 def test_advice_says_what_to_run_and_asks_nothing(stage: Stage) -> None:

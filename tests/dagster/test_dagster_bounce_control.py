@@ -16,6 +16,7 @@ from samza_dagster.cli.main import cli
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
@@ -282,6 +283,70 @@ def test_the_command_line_pauses_shows_resumes_and_aborts(
     given = ["bounce", "status", run.run_id, "--dagster-home", str(home)]
     lines = CliRunner().invoke(cli, given).stdout.splitlines()
     assert any(line.split()[:2] == ["0-0", "back"] for line in lines)
+
+
+def begun(instance: dg.DagsterInstance, job: str, state: str, status: str = "STARTED") -> str:
+    """The id of a bounce of a job that is under way, or was."""
+    definition = rolling_bounce_job(job)
+    run = instance.create_run_for_job(
+        definition,
+        status=dg.DagsterRunStatus[status],
+        tags={**definition.tags, bounce_runs.BOUNCE: state},
+    )
+    instance.add_run_tags(run.run_id, {bounce_runs.ROOT: run.run_id})
+    return run.run_id
+
+
+@pytest.mark.parametrize("action", ["pause", "abort"])
+def test_without_a_job_an_action_that_fits_bounces_of_several_is_refused(
+    on_disk: dg.DagsterInstance, home: Path, action: str
+) -> None:
+    """The newest would be some other team's; the refusal names the jobs and the options."""
+    mine = begun(on_disk, "orders/1", "running")
+    theirs = begun(on_disk, "east/billing/7", "running")
+    refused = command(home, action, code=2)
+    assert "east/billing/7, orders/1" in refused["seen"]
+    assert "--job-name billing --job-id 7 --prefix east" in refused["fix"]
+    assert command(home, action, "--job-name", "orders")["bounce"]["run_id"] == mine
+    assert command(home, action, theirs[:8])["bounce"]["run_id"] == theirs
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "status"),
+    [
+        ("pause", "running", "STARTED"),
+        ("abort", "running", "STARTED"),
+        ("abort", "paused", "SUCCESS"),
+        ("resume", "paused", "SUCCESS"),
+    ],
+)
+def test_a_dry_run_names_the_bounce_and_tells_it_nothing(
+    on_disk: dg.DagsterInstance, home: Path, action: str, state: str, status: str
+) -> None:
+    """From the UI's job and on the command line."""
+    run_id = begun(on_disk, "demo/1", state, status)
+    before = on_disk.get_run_by_id(run_id)
+    result = control(on_disk, action, dry_run=True)
+    assert result.success
+    assert result.output_for_node("steer_bounce").startswith("dry run: ")
+    told = command(home, action, "--dry-run")
+    assert (told["bounce"]["run_id"], told["told"]) == (run_id, False)
+    after = on_disk.get_run_by_id(run_id)
+    assert before is not None
+    assert after is not None
+    assert after.tags == before.tags
+    assert command(home, action)["told"] is True
+
+
+def test_an_abort_without_a_job_doubts_between_one_that_runs_and_one_that_is_paused(
+    on_disk: dg.DagsterInstance, home: Path
+) -> None:
+    """Of different jobs; of one job the one that runs is meant."""
+    begun(on_disk, "orders/1", "paused", "SUCCESS")
+    running = begun(on_disk, "orders/1", "running")
+    assert command(home, "abort")["bounce"]["run_id"] == running
+    begun(on_disk, "billing/1", "paused", "SUCCESS")
+    assert "billing/1, orders/1" in command(home, "abort", code=2)["seen"]
 
 
 def test_the_command_line_says_that_it_needs_an_instance() -> None:

@@ -11,12 +11,17 @@ import dagster as dg
 import pytest
 from dagster._core.events import RunFailureReason
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
-from fake_bounce import bounce, definitions, in_virtual_time
+from fake_bounce import bounce, definitions, in_virtual_time, metadata, tags_of
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce import job as bouncing
 from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.schedules import bounce_schedules
+from samza_dagster.orchestration.bounce.schedules import (
+    BlackoutWindow,
+    ScheduledBounce,
+    bounce_schedules,
+)
 from samza_dagster.orchestration.instance import write_instance
 from tests.rig.bounce_world import BounceWorld
 
@@ -125,6 +130,108 @@ def test_a_tick_that_is_evaluated_late_in_a_blackout_is_skipped(
     assert launched.run_key == "nightly/2026-11-26T22:30Z"
 
 
+def launched(instance: dg.DagsterInstance, at: datetime, dates: str) -> dg.RunRequest:
+    """What a tick at `at`, allowed then, launches; `dates` are in its blackout, by Berlin's time."""
+    blackout = BlackoutWindow(dates=[dates], why="freeze")
+    made = ScheduledBounce(
+        name="nightly",
+        cron="30 23 * * *",
+        timezone="Europe/Berlin",
+        settings={"canaries": 0},
+        blackouts=[blackout],
+    )
+    (scheduled,) = bounce_schedules("demo/1", [made], now=lambda: at)
+    asked = tick(scheduled, instance, at)
+    assert isinstance(asked, dg.RunRequest)
+    return asked
+
+
+def begun(
+    instance: dg.DagsterInstance,
+    asked: dg.RunRequest,
+    again: dg.ReexecutionOptions | None = None,
+    tags: dict[str, str] | None = None,
+) -> dg.ExecuteJobResult:
+    """The run of a tick, when the queue lets it begin: now."""
+    config = asked.run_config["ops"]["plan_bounce"]["config"]
+    return bounce(instance, again, {**asked.tags, **(tags or {})}, **config)
+
+
+ALWAYS = "2000-01-01..9999-12-30"
+"""Whatever the present day."""
+NEVER = "2000-01-01"
+
+
+def test_a_tick_s_run_that_the_queue_held_into_a_blackout_restarts_nobody(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Allowed when it was launched, dark when it begins: it ends, says why, and hinders no tick."""
+    world = BounceWorld()
+    in_virtual_time(world, monkeypatch)
+    before = datetime(1999, 11, 26, 22, 30, tzinfo=UTC)
+    run = begun(instance, launched(instance, before, ALWAYS))
+    assert world.requests == {}
+    assert run.success
+    tags = tags_of(instance, run)
+    assert tags["samza/bounce"] == "skipped"
+    assert "is in a blackout" in tags["samza/progress"]
+    assert "freeze" in metadata(run, "plan_bounce")["what"]
+    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    done = begun(instance, launched(instance, before, NEVER))
+    assert tags_of(instance, done)["samza/bounce"] == "done"
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+@pytest.mark.parametrize("by_hand", ["re-execute", "resume"])
+def test_a_person_who_goes_on_with_a_skipped_bounce_begins_it(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, by_hand: str
+) -> None:
+    """A blackout is for the clock; a bounce launched by hand isn't asked either."""
+    world = BounceWorld()
+    in_virtual_time(world, monkeypatch)
+    asked = launched(instance, datetime(1999, 11, 26, 22, 30, tzinfo=UTC), ALWAYS)
+    run = begun(instance, asked)
+    if by_hand == "resume":
+        bounce_runs.steer(instance, bounce_runs.BounceAction.resume, run.run_id)
+        again = begun(instance, asked, tags={bounce_runs.ROOT: run.run_id})
+    else:
+        again = begun(instance, asked, dg.ReexecutionOptions(parent_run_id=run.run_id))
+    assert tags_of(instance, again)["samza/bounce"] == "done"
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+@pytest.mark.parametrize(("kill_at", "goes_on"), [(1, False), (40, True)])
+def test_a_retry_in_a_blackout_goes_on_with_what_had_begun_alone(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, kill_at: int, goes_on: bool
+) -> None:
+    """Dagster retries a dead worker's run by itself: one that restarted nobody yet doesn't begin."""
+    world = BounceWorld(kill_at=kill_at)
+    in_virtual_time(world, monkeypatch)
+    asked = launched(instance, datetime(1999, 11, 26, 22, 30, tzinfo=UTC), ALWAYS)
+    config = asked.run_config["ops"]["plan_bounce"]["config"]
+    monkeypatch.setattr(bouncing, "present", lambda: datetime(1999, 11, 26, 22, 40, tzinfo=UTC))
+    first = bounce(instance, **config)
+    assert not first.success
+    monkeypatch.undo()
+    in_virtual_time(world, monkeypatch)
+    again = dg.ReexecutionOptions(parent_run_id=first.run_id)
+    retried = bounce(instance, again, {"dagster/retry_number": "1"}, **config)
+    assert tags_of(instance, retried)["samza/bounce"] == ("done" if goes_on else "skipped")
+    assert bool(world.requests) is goes_on
+
+
+def test_a_dry_run_of_a_bounce_in_a_blackout_says_so_and_plans(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes nothing, so it may begin at any time."""
+    in_virtual_time(BounceWorld(), monkeypatch)
+    asked = launched(instance, datetime(1999, 11, 26, 22, 30, tzinfo=UTC), ALWAYS)
+    config = {**asked.run_config["ops"]["plan_bounce"]["config"], "dry_run": True}
+    told = metadata(bounce(instance, **config), "plan_bounce")["what"]
+    assert "rolling_bounce" in told
+    assert "is in a blackout" in told
+
+
 def test_a_tick_while_a_bounce_runs_or_is_paused_is_skipped(
     schedule: dg.ScheduleDefinition,
     instance: dg.DagsterInstance,
@@ -158,6 +265,7 @@ def test_a_tick_while_a_bounce_runs_or_is_paused_is_skipped(
         ("Europe/Berlin", "Europe/Bonn", "no time zone"),
         ("start: 22:00", "start: 25:00", "a time of the day"),
         ("fri", "frog", "weekdays"),
+        ("at_once: 2", "blackouts: []", "blackouts stand beside"),
     ],
 )
 def test_a_typing_error_in_the_yaml_is_refused_at_load(

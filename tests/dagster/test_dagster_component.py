@@ -330,7 +330,7 @@ def test_each_of_several_jobs_acts_on_its_own_cluster(three_jobs: dg.RepositoryD
     ):
         config = {"processor": "0", "destination": "host-2"}
         move = three_jobs.get_job(f"{prefix}move_container")
-        assert move.tags["samza/job"] == f"{job}/1"
+        assert move.tags["samza/job"] == (f"{job}/{job}/1" if prefix else f"{job}/1")
         assert move.tags["samza/action"] == "move_container"
         untouched = {name: list(w.asked) for name, w in WORLDS.items() if name != cluster}
         done = move.execute_in_process(
@@ -351,7 +351,7 @@ def test_the_sensor_of_a_prefixed_job_reads_its_own_cluster(
         dg.build_sensor_context(instance=instance, repository_def=three_jobs)
     )
     offered = {r.partitions_def_name: r.partition_keys for r in ticked.dynamic_partitions_requests}
-    assert offered["orders/1/processors"] == ["41"]
+    assert offered["orders/orders/1/processors"] == ["41"]
 
 
 def test_what_a_sensor_launches_by_name_is_its_own_job(instance: dg.DagsterInstance) -> None:

@@ -61,7 +61,8 @@ class BounceWorld:
     `ends` are the ends of a processor's next restarts, SUCCEEDED without one; a time in
     `reserve_ms` etc. is how long that part of each restart takes. `slow` are actives that
     never process again, `far` processors whose lag stays above any limit, `crowded` those
-    whose place is never reserved, `mute` those that report no lag.
+    whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
+    run now; `down_after_failure` is for how long one is that a restart failed to start.
     """
 
     at: dict[str, str] = field(default_factory=lambda: dict(DEMO))
@@ -79,6 +80,7 @@ class BounceWorld:
     forgotten: set[str] = field(default_factory=set)
     far: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
+    down_after_failure: int = 0
     never_ends: set[str] = field(default_factory=set)
     mute: set[str] = field(default_factory=set)
     crowded: set[str] = field(default_factory=set)
@@ -182,11 +184,7 @@ class BounceWorld:
             for r in self.requests.values()
             if not r.statuses and r.deployment == self.deployment
         ]
-        down = {
-            r.processor
-            for r in self.requests.values()
-            if r.stop_ms is not None and not r.ended and r.deployment == self.deployment
-        } | self.crashed
+        down = self.down()
         return JobView(
             job_name="demo",
             job_id="1",
@@ -208,6 +206,23 @@ class BounceWorld:
             actions=(*actions, *self.others),
             queued=tuple(queued),
         )
+
+    def down(self) -> set[str]:
+        """Who doesn't run now."""
+        self.advance()
+        mine = [r for r in self.requests.values() if r.deployment == self.deployment]
+        return self.crashed | {
+            r.processor
+            for r in mine
+            if r.stop_ms is not None
+            and (
+                not r.ended
+                or (
+                    r.statuses[-1].status_code is StatusCode.FAILED
+                    and self.now_ms < r.statuses[-1].timestamp + self.down_after_failure
+                )
+            )
+        }
 
     def ask(self, uuid: str, processor: str, *, hold: bool) -> None:
         """A request is written; each uuid has an effect once."""
@@ -368,6 +383,7 @@ class BounceClient:
             started = world.starts.get(processor_id, [BEGIN_MS])[-1]
             done = (
                 processor_id not in world.slow
+                and processor_id not in world.down()
                 and world.now_ms >= max(started, since_ms) + world.process_ms
             )
             return Progress(processor_id, since_ms, done, ())
@@ -380,12 +396,13 @@ class BounceClient:
             for p in world.at:
                 started = world.starts.get(p, [BEGIN_MS])[-1]
                 caught_up = world.now_ms >= started + world.lag_ms and p not in world.far
+                told = p not in world.mute and p not in world.down()
                 rows.append(
                     ReplicaLag(
                         *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
                         *("store", "log", 0, world.at[p], 1_000, 0),
-                        None if p in world.mute else 0 if caught_up else 1_000,
-                        None if p in world.mute else world.now_ms,
+                        None if not told else 0 if caught_up else 1_000,
+                        None if not told else world.now_ms,
                         "metrics",
                     )
                 )

@@ -46,6 +46,16 @@ class Window:
             return False
         return not self.dates or any(first <= day <= last for first, last in self.dates)
 
+    def settings(self) -> dict[str, str | list[str]]:
+        """As text: what `window` makes this one of."""
+        return {
+            "weekdays": [WEEKDAYS[n] for n in sorted(self.weekdays)],
+            "dates": [f"{first}..{last}" for first, last in self.dates],
+            "start": _clock(self.start),
+            "end": _clock(self.end),
+            "why": self.why,
+        }
+
     def __str__(self) -> str:
         days = ", ".join(WEEKDAYS[n] for n in sorted(self.weekdays)) or "every day"
         dates = ", ".join(
@@ -83,6 +93,12 @@ def window(
 def which(windows: Sequence[Window], local: datetime) -> Window | None:
     """The first window that holds a local time."""
     return next((w for w in windows if w.holds(local)), None)
+
+
+def why_not(windows: Sequence[Window], local: datetime) -> str:
+    """Why nothing may begin at a local time; empty when something may."""
+    dark = which(windows, local)
+    return f"{local:%a %Y-%m-%d %H:%M %Z} is in a blackout: {dark}" if dark is not None else ""
 
 
 def _minute(text: str | int) -> int:

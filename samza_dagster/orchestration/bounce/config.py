@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, model_validator
 
+from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce import blackout
 from samza_dagster.orchestration.config import DAY_S, OpConfig
 
 MOST_AT_ONCE = 64
@@ -26,6 +30,24 @@ class BounceAction(Enum):
     abort = "abort"
 
 
+class BlackoutConfig(OpConfig):
+    """Hours of weekdays, dates, or hours of dates."""
+
+    weekdays: list[str] = Field(default_factory=list, description="mon … sun; empty: every day.")
+    dates: list[str] = Field(
+        default_factory=list, description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all."
+    )
+    start: str = Field(default="00:00", description="HH:MM.")
+    end: str = Field(default="24:00", description="HH:MM; not after start: of the next morning.")
+    why: str = Field(default="", max_length=200, description="What a run that is skipped says.")
+
+    def window(self) -> blackout.Window:
+        """The window as it is asked; raises `InvalidInput`."""
+        return blackout.window(
+            weekdays=self.weekdays, dates=self.dates, start=self.start, end=self.end, why=self.why
+        )
+
+
 class RollingBounceConfig(OpConfig):
     """Whom to restart, how many at once, and when to stop."""
 
@@ -44,7 +66,8 @@ class RollingBounceConfig(OpConfig):
         default=1,
         ge=1,
         le=MOST_AT_ONCE,
-        description="Containers that are down or not yet back at a time. Never two of a group.",
+        description="Containers that are down or not yet back at a time; one that failed counts until it runs. "
+        "Never two of a group.",
     )
     canaries: int = Field(
         default=1,
@@ -124,11 +147,30 @@ class RollingBounceConfig(OpConfig):
     dry_run: bool = Field(
         default=False, description="Print order, limits and expected time; write nothing."
     )
+    blackouts: list[BlackoutConfig] = Field(
+        default_factory=list[BlackoutConfig],
+        description="When this run doesn't begin, unless a person goes on with it: a run of a schedule "
+        "may have waited in the queue. Given by the schedule.",
+    )
+    timezone: str = Field(default="UTC", max_length=64, description="Of `blackouts`.")
+
+    def why_not_at(self, now: datetime) -> str:
+        """Why a clock's run may not begin `now` (aware); empty when it may."""
+        windows = [made.window() for made in self.blackouts]
+        return blackout.why_not(windows, now.astimezone(ZoneInfo(self.timezone)))
 
     @model_validator(mode="after")
-    def _judge_is_whole(self) -> RollingBounceConfig:
+    def _is_whole(self) -> RollingBounceConfig:
         if bool(self.judge_asset) != bool(self.judge_check):
             raise ValueError("judge_asset and judge_check go together")
+        try:
+            ZoneInfo(self.timezone)
+            for made in self.blackouts:
+                made.window()
+        except InvalidInput as error:
+            raise ValueError(str(error)) from error
+        except (KeyError, OSError) as error:
+            raise ValueError(f"no time zone {self.timezone!r}; one like Europe/Berlin") from error
         return self
 
 
@@ -144,4 +186,8 @@ class ControlBounceConfig(OpConfig):
         max_length=64,
         description="The bounce's run, or the first characters of its id. Empty: the newest that "
         "the action fits.",
+    )
+    dry_run: bool = Field(
+        default=False,
+        description="Print which bounce is meant and what would happen; tell it nothing.",
     )

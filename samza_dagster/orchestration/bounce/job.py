@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -37,10 +38,17 @@ CHECKED = 10
 RETRIES = 5
 
 
+def present() -> datetime:
+    """The present time, aware."""
+    return datetime.now(UTC)
+
+
 @dg.op(
     out={
         PLAN: dg.Out(BouncePlan, is_required=False, description="Order, limits, patience."),
-        PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
+        PREVIEW: dg.Out(
+            str, is_required=False, description="The plan as text, on a dry run; or why not now."
+        ),
     },
 )
 def plan_bounce(
@@ -49,8 +57,15 @@ def plan_bounce(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom."""
+    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom.
+
+    A clock's run that comes to begin in a blackout ends here, skipped.
+    """
     instance, run = context.instance, context.run
+    dark = config.why_not_at(present())
+    if dark and not config.dry_run and bounce_runs.is_by_clock(instance, run):
+        yield _skipped(context, dark)
+        return
     with errors_as_failures():
         state = bounce_runs.DRY_RUN if config.dry_run else bounce_runs.PLANNED
         root = bounce_runs.begin(instance, run, state)
@@ -64,6 +79,8 @@ def plan_bounce(
             view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
         )
         notices = _check_first(client, plan)
+    if dark:
+        notices.append(f"{dark}: a schedule's run would not begin now")
     text = describe(plan)
     if former is not None:
         text += (
@@ -151,7 +168,7 @@ def rolling_bounce_graph() -> None:
 
 
 def rolling_bounce_job(job: str) -> dg.JobDefinition:
-    """The bounce of one Samza job; `job` is `<name>/<id>`.
+    """The bounce of one Samza job; `job` is the value of tag `samza/job`.
 
     Its container group is its own name: the queue runs one bounce of a job at a time. Where
     the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.
@@ -166,6 +183,21 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
             "dagster/retry_on_asset_or_op_failure": "false",
         },
     )
+
+
+def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:
+    """The end of a run that restarts nobody; a success, as a tick that is skipped is no failure."""
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        bounce_runs.begin(instance, run, bounce_runs.SKIPPED)
+    text = f"skipped: {why}"
+    tags = tags_from_run_config(run.run_config, run.tags)
+    instance.add_run_tags(run.run_id, {**tags, bounce_runs.PROGRESS: text})
+    context.log.warning(
+        f"{text}; nobody is restarted. The schedule's next tick is the next try; re-executed or"
+        " resumed by hand, this run begins all the same"
+    )
+    return dg.Output(text, PREVIEW, metadata={"what": text})
 
 
 def _check_first(client: Placement, plan: BouncePlan) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
+from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
     PACE_MS,
     Next,
@@ -74,6 +75,7 @@ class Bounce:
         self._placed: dict[str, tuple[str, int]] = {}
         self._progress = Progress(ledger, plan)
         self._due: dict[str, int] = {}
+        self._down = Down(client)
         self._canary = CanaryWatch(client, plan, ledger.check_passed)
         self._idle_since: int | None = None
         self._away_since: int | None = None
@@ -147,7 +149,7 @@ class Bounce:
             return self._abort()
         view = self._step(now)
         self._read_history(now)
-        position = self._position(view, order)
+        position = self._position(view, order, now)
         todo = what_next(self._plan.units, self._plan.limits, position, now)
         if todo.phase is Phase.JUDGING:
             verdict = self._canary.judge(view, self._rows, now)
@@ -168,7 +170,7 @@ class Bounce:
             return self._ended(order, todo.because)
         return self._too_idle(todo, now)
 
-    def _position(self, view: JobView, order: str) -> Position:
+    def _position(self, view: JobView, order: str, now: int) -> Position:
         placed: dict[str, list[int]] = {}
         for processor, at in self._placed.values():
             placed.setdefault(processor, []).append(at)
@@ -177,6 +179,7 @@ class Bounce:
             back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
             judged=self._canary.passed,
             busy=busy_groups(view, {row.uuid for row in self._rows.values()}),
+            down=self._down.among(view, self._rows, now),
             placed_at_ms=placed,
             halt="it is paused" if order == PAUSE else "",
         )

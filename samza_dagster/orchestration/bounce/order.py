@@ -71,7 +71,8 @@ class Position:
     """Where a bounce stands.
 
     `back_at_ms` is known of those that are BACK. `judged` is the judge's word on the
-    canary, None before it. `busy` says of a group why it isn't to be touched now.
+    canary, None before it. `busy` says of a group why it isn't to be touched now, `down` of
+    processors that this bounce failed to restart why they count as down.
     `placed_at_ms` are a processor's placements of late, by anybody. `halt`: somebody
     wants nothing more to be asked.
     """
@@ -80,6 +81,7 @@ class Position:
     back_at_ms: Mapping[str, int] = field(default_factory=dict[str, int])
     judged: bool | None = None
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
+    down: Mapping[str, str] = field(default_factory=dict[str, str])
     placed_at_ms: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     halt: str = ""
 
@@ -164,18 +166,26 @@ def _check(wanted: Sequence[ProcessorView]) -> None:
         )
 
 
+def not_running(view: JobView) -> dict[str, str]:
+    """Processor → why it isn't at work: by its state, or its host is lost."""
+    idle: dict[str, str] = {}
+    for p in view.processors.values():
+        host = view.hosts.get(p.host) if p.host is not None else None
+        if p.state not in (RUNNING, LAST_SEEN_STATE, LEAVING):
+            idle[p.processor_id] = f"{p.processor_id} is {p.state}"
+        elif host is not None and host.state == LOST:
+            idle[p.processor_id] = f"host {p.host} is lost"
+    return idle
+
+
 def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
     """Group → why it isn't to be touched now; `ours` are the requests of this bounce.
 
     An action of somebody else, a member that doesn't run, or a host that is lost.
     """
     busy: dict[str, str] = {}
-    for p in view.processors.values():
-        host = view.hosts.get(p.host) if p.host is not None else None
-        if p.state not in (RUNNING, LAST_SEEN_STATE, LEAVING):
-            busy.setdefault(group_of(p.processor_id), f"{p.processor_id} is {p.state}")
-        elif host is not None and host.state == LOST:
-            busy.setdefault(group_of(p.processor_id), f"host {p.host} is lost")
+    for processor, why in not_running(view).items():
+        busy.setdefault(group_of(processor), why)
     for action in (*view.actions, *view.queued):
         if action.uuid not in ours:
             busy.setdefault(
@@ -196,7 +206,7 @@ def ready_again_ms(placed_at_ms: Sequence[int], now_ms: int) -> int:
 
 
 def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
-    """Whom to ask now. Never more than `at_once` in flight, never two of a group."""
+    """Whom to ask now. Never two of a group, never more than `at_once` in flight or down by it."""
     flying = at.are(Stand.IN_FLIGHT)
     idle = Phase.FINISHING if flying else Phase.ENDED
     waiting = at.are(Stand.WAITING)
@@ -227,11 +237,14 @@ def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) 
 
 
 def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
-    taken = {group_of(p) for p in at.are(Stand.IN_FLIGHT, Stand.STUCK)}
+    held = at.are(Stand.IN_FLIGHT, Stand.STUCK)
+    taken = {group_of(p) for p in held}
     failed = {group_of(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
-    free = limits.at_once - len(at.are(Stand.IN_FLIGHT, Stand.STUCK))
+    down = [why for p, why in at.down.items() if p not in held]
+    free = limits.at_once - len(held) - len(down)
     if limits.unit == HOSTS:
         pool = [unit for unit in pool if _has_work(unit, at, failed)][:1]
+    is_one_left = False
     ask: list[str] = []
     why_not: list[str] = []
     until: list[int] = []
@@ -239,6 +252,7 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
         group = group_of(processor)
         if at.stands[processor] != Stand.WAITING or group in failed or group in taken:
             continue
+        is_one_left = True
         if group in at.busy:
             why_not.append(at.busy[group])
             continue
@@ -252,10 +266,13 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
             taken.add(group)
     because = "; ".join(dict.fromkeys(why_not[:3]))
     flying = at.are(Stand.IN_FLIGHT)
-    if not ask and not flying and free <= 0:
+    if not ask and not flying and len(held) >= limits.at_once:
         return Next(Phase.ENDED, because="every place is held by a request without an end")
-    if not ask and not flying and not because:
+    if not ask and not flying and not is_one_left:
         return Next(Phase.ENDED, because="of each group that is left a member has failed")
+    if not ask and free <= 0 and down:
+        waits = f"{'; '.join(down[:3])}: who failed keeps its place until it runs"
+        return Next(Phase.BOUNCING, because=waits)
     return Next(Phase.BOUNCING, tuple(ask), because, min(until, default=None))
 
 

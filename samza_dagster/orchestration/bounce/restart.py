@@ -181,6 +181,8 @@ class Restart:
         message = response.response_message
         if ended_badly(response):
             self._holds.pop(self.row.uuid, None)
+            if self.row.stop_ms is not None:
+                self.row = replace(self.row, failed_ms=response.timestamp)
             self._fail(f"{response.status_code.value}: {message}")
         elif response.status_code is StatusCode.SUCCEEDED:
             self._holds.pop(self.row.uuid, None)

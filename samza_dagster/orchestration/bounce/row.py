@@ -34,7 +34,8 @@ class Bounced:
     """One processor's bounce as it is shown and recorded. Times in ms since the epoch.
 
     `down_s` is from its stop until it checked in, by the coordinator's clock; None when
-    the stop wasn't told. `seconds` is from its request until its place was free.
+    the stop wasn't told. `seconds` is from its request until its place was free. `failed_ms`
+    is of a request that failed after it had stopped it: nobody has seen it start.
     """
 
     processor: str
@@ -47,6 +48,7 @@ class Bounced:
     stop_ms: int | None = None
     in_ms: int | None = None
     back_ms: int | None = None
+    failed_ms: int | None = None
     down_s: float | None = None
     seconds: float | None = None
     lag: int | None = None

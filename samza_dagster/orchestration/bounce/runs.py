@@ -23,6 +23,7 @@ _RETRY_S = 300.0
 
 PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
 PAUSED, ABORTED, STOPPED, DONE = "paused", "aborted", "stopped", "done"
+SKIPPED = "skipped"
 HEARD = "heard"
 _AT_WORK = (
     dg.DagsterRunStatus.STARTING,
@@ -45,7 +46,7 @@ def bounces(
     tags: Mapping[str, str] | None = None,
     limit: int | None = _MOST,
 ) -> list[dg.DagsterRun]:
-    """Bounces, newest first; of one Samza job `<name>/<id>`, or of all. Dry runs are none."""
+    """Bounces, newest first; of one Samza job, by tag `samza/job`, or of all. Dry runs are none."""
     wanted = {**(tags or {}), ACTION: NAME, **({JOB: job} if job else {})}
     filters = dg.RunsFilter(tags=wanted, statuses=list(statuses))
     return [
@@ -113,6 +114,20 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
             fix="resume it, or re-execute it by hand",
         )
     return root
+
+
+def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the run would begin its bounce, and nobody goes on with that by hand."""
+    root, asked = root_of(run), run
+    while RETRY_NUMBER in asked.tags and asked.parent_run_id is not None:
+        parent = instance.get_run_by_id(asked.parent_run_id)
+        if parent is None:
+            break
+        asked = parent
+    if asked.run_id != root:
+        return False
+    others = [one for one in chain(instance, root) if one.run_id != run.run_id]
+    return all(state_of(one) in (PLANNED, SKIPPED) for one in others)
 
 
 def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
@@ -186,11 +201,14 @@ def steer(
     action: BounceAction,
     run_id: str = "",
     job: str | None = None,
+    *,
+    dry_run: bool = False,
 ) -> tuple[dg.DagsterRun, str]:
-    """Tells a bounce what to do; the run, and what happens now.
+    """Tells a bounce what to do; the run, and what happens now, or would (`dry_run`).
 
     Without `run_id` the newest that the action fits. Raises `InvalidInput` when there is
-    none, `Refused` when the action doesn't fit the run.
+    none, or without `job` when there are some of several jobs; `Refused` when the action
+    doesn't fit the run.
     """
     run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
     state, is_over = state_of(run), run.status in ENDED
@@ -212,10 +230,12 @@ def steer(
             seen=f"it is {run.status.value.lower()} ({state or 'no state'})",
             fix="resume one that was paused, aborted or stopped; pause or abort one that runs",
         )
-    if action is BounceAction.abort and is_over:
-        instance.add_run_tags(run.run_id, {BOUNCE: ABORTED, CONTROL: HEARD})
+    given_up = action is BounceAction.abort and is_over
+    if not dry_run:
+        told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
+        instance.add_run_tags(run.run_id, told)
+    if given_up:
         return run, "it was paused and is given up: nothing is left to stop"
-    instance.add_run_tags(run.run_id, {CONTROL: action.value})
     return run, {
         BounceAction.pause: "what is in flight is finished, then the run ends as paused",
         BounceAction.resume: "sensor bounce_resume launches a run that goes on with it, within some seconds",
@@ -226,15 +246,44 @@ def steer(
 def _newest_for(
     instance: dg.DagsterInstance, action: BounceAction, job: str | None
 ) -> dg.DagsterRun:
-    found: list[dg.DagsterRun] = []
-    if action is not BounceAction.resume:
-        found = bounces(instance, job, (*_AT_WORK, *_COMING))
-    if not found and action is not BounceAction.pause:
-        found = paused(instance, job)
-    if not found:
+    found = _that_fit(instance, action, job)
+    jobs = _jobs_of(found)
+    if found and (job is not None or len(jobs) == 1):
+        return found[0]
+    if found:
         raise InvalidInput(
             f"a bounce to {action.value}",
-            seen="none is paused" if action is BounceAction.resume else "none runs",
-            fix="samza-dagster bounce status lists them",
+            seen=f"bounces of {len(jobs)} jobs: {', '.join(jobs)}",
+            fix=f"the run's id, or {' or '.join(_options(one) for one in jobs[:3])}",
         )
-    return found[0]
+    none = "none is paused" if action is BounceAction.resume else "none runs"
+    others = _jobs_of(_that_fit(instance, action, None)) if job is not None else []
+    raise InvalidInput(
+        f"a bounce to {action.value}",
+        seen=f"{none} of {job}, but of {', '.join(others)}" if others else none,
+        fix=f"if that is meant: {' or '.join(_options(one) for one in others[:3])}"
+        if others
+        else "samza-dagster bounce status lists them",
+    )
+
+
+def _that_fit(
+    instance: dg.DagsterInstance, action: BounceAction, job: str | None
+) -> list[dg.DagsterRun]:
+    """Bounces that an action without a run's id may mean: those that run, then those paused."""
+    found: list[dg.DagsterRun] = []
+    if action is not BounceAction.resume:
+        found += bounces(instance, job, (*_AT_WORK, *_COMING), limit=None)
+    if action is not BounceAction.pause:
+        found += paused(instance, job)
+    return found
+
+
+def _jobs_of(runs: Sequence[dg.DagsterRun]) -> list[str]:
+    return sorted({run.tags.get(JOB, "") for run in runs})
+
+
+def _options(job: str) -> str:
+    """How the command line names the job of a tag `samza/job`."""
+    *prefix, name, number = job.split("/")
+    return " ".join([f"--job-name {name} --job-id {number}", *(f"--prefix {p}" for p in prefix)])

@@ -14,6 +14,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
 
 PREFIX = "bounce_"
@@ -79,6 +80,8 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
     @field_validator("settings")
     @classmethod
     def _is_config(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if given := sorted({"blackouts", "timezone"} & set(value)):
+            raise ValueError(f"{', '.join(given)} stand beside settings, not in them")
         unknown = sorted(set(value) - set(RollingBounceConfig.model_fields))
         if unknown:
             raise ValueError(f"rolling_bounce has no setting {', '.join(unknown)}")
@@ -86,17 +89,13 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
         return value
 
 
-def _present() -> datetime:
-    return datetime.now(UTC)
-
-
 def bounce_schedules(
     job: str,
     bounces: Sequence[ScheduledBounce],
     prefix: str = "",
-    now: Callable[[], datetime] = _present,
+    now: Callable[[], datetime] = present,
 ) -> list[dg.ScheduleDefinition]:
-    """A schedule `bounce_<name>` for each; `job` is `<name>/<id>`, `now` tells the present time."""
+    """A schedule `bounce_<name>` for each; `job` is the value of tag `samza/job`, `now` the clock."""
     return [_schedule(job, bounce, prefix, now) for bounce in bounces]
 
 
@@ -105,7 +104,14 @@ def _schedule(
 ) -> dg.ScheduleDefinition:
     windows = [made.window() for made in bounce.blackouts]
     zone = ZoneInfo(bounce.timezone)
-    settings = {"reason": f"schedule {bounce.name}", "requested_by": "schedule", **bounce.settings}
+    settings = {
+        "reason": f"schedule {bounce.name}",
+        "requested_by": "schedule",
+        **bounce.settings,
+        # The run asks again when it begins: it may have waited in the queue.
+        "blackouts": [window.settings() for window in windows],
+        "timezone": bounce.timezone,
+    }
 
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, f"{PREFIX}{bounce.name}"),
@@ -122,9 +128,9 @@ def _schedule(
         at = context.scheduled_execution_time
         # A daemon that was away evaluates the tick that it missed late, under its own time.
         for local in (at.astimezone(zone), now().astimezone(zone)):
-            dark = blackout.which(windows, local)
-            if dark is not None:
-                return dg.SkipReason(f"{local:%a %Y-%m-%d %H:%M %Z} is in a blackout: {dark}")
+            dark = blackout.why_not(windows, local)
+            if dark:
+                return dg.SkipReason(dark)
         hindered = bounce_runs.hindrance(context.instance, job)
         if hindered:
             return dg.SkipReason(hindered)

@@ -21,8 +21,13 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
     """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
     with errors_as_failures():
         run, told = bounce_runs.steer(
-            context.instance, config.action, config.run_id, context.run.tags.get(JOB)
+            context.instance,
+            config.action,
+            config.run_id,
+            context.run.tags.get(JOB),
+            dry_run=config.dry_run,
         )
+    told = f"dry run: {told}" if config.dry_run else told
     context.log.info(f"{config.action.value} {run.run_id}: {told}")
     context.add_output_metadata(
         {
@@ -42,7 +47,7 @@ def control_bounce_graph() -> None:
 
 
 def control_bounce_job(job: str) -> dg.JobDefinition:
-    """The steering of one Samza job's bounces; `job` is `<name>/<id>`."""
+    """The steering of one Samza job's bounces; `job` is the value of tag `samza/job`."""
     return control_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=CONTROL_JOB, executor_def=dg.in_process_executor, tags=job_tags(job, CONTROL_JOB)
     )
@@ -53,7 +58,7 @@ def bounce_resume_sensor(
 ) -> dg.SensorDefinition:
     """`bounce_resume`: launches the run that goes on with a bounce that is to be resumed.
 
-    Once for each ended run, whatever ticks are missed or repeated: by its run key.
+    `job` is the value of tag `samza/job`. Once for each ended run, whatever ticks are missed or repeated: by its run key.
     """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]

@@ -59,7 +59,7 @@ class AuditConfig(OpConfig):
 
 
 def run_request(job: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
-    """The run of one request: its key is the request's UUID, so that there is one run of it."""
+    """The run of one request, `job` its tag `samza/job`; by its key, the UUID, there is one of it."""
     why = f"{case.kind} of {case.subject}: {case.why}"[:500]
     config = {
         "processor": case.processor,

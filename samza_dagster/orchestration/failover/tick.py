@@ -49,6 +49,7 @@ from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight
 from samza_dagster.orchestration.failover.signals import Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
 
 Members = tuple[tuple[str, str], ...]
@@ -70,6 +71,7 @@ class Tick:
     watch_s: int = 600
     say: Callable[[str], None] = lambda _text: None
     key: dg.AssetKey = KEY
+    prefix: str = ""
     now_ms: int = 0
     reported: list[dg.AssetObservation] = field(default_factory=list[dg.AssetObservation])
     runs: list[dg.RunRequest] = field(default_factory=list[dg.RunRequest])
@@ -123,7 +125,8 @@ class Tick:
             if not refused:
                 carried_out.append(decision)
                 if decision.verdict in (Verdict.ASK, Verdict.ADOPT):
-                    self.runs.append(run_request(sight.job, decision.case, self.watch_s))
+                    job = job_tag(sight.job, self.prefix)
+                    self.runs.append(run_request(job, decision.case, self.watch_s))
             ident = event_id(decision, refused)
             if ident not in said and ident not in new:
                 new[ident] = self.now_ms
@@ -271,6 +274,7 @@ def evaluated(
         watch_s=settings.watch_s,
         say=context.log.info,
         key=key,
+        prefix=samza.prefix,
     )
     try:
         memory = watch(tick, context.cursor, settings, began=began)

@@ -18,6 +18,7 @@ from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.units.ops import (
     OUTS,
     carry_out_units,
@@ -77,7 +78,7 @@ def plan_reconcile(
             wanted = Wanted(
                 standbys=config.standbys,
                 pins=config.wanted,
-                ours=left_over(context.instance, client, job),
+                ours=left_over(context.instance, client, job_tag(job, samza.prefix)),
                 no_extra=config.no_extra,
                 allowed=tuple(samza_policies.hosts),
             )

@@ -15,7 +15,7 @@ _ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 def left_over(instance: dg.DagsterInstance, client: Placement, job: str) -> frozenset[str]:
-    """Standbys of runs of this job whose chain ended badly, or was cancelled while it waited.
+    """Standbys of runs of this job (tag `samza/job`) whose chain ended badly, or was cancelled while it waited.
 
     A standby of a chain that is going on, or ended well, isn't left over; nor is one whose id
     was free again and that somebody else has started since.

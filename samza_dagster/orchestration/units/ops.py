@@ -15,6 +15,7 @@ from samza_dagster.orchestration.follow import map_metadata
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, PREVIEW
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
 from samza_dagster.orchestration.units.plan import UnitsPlan
@@ -41,7 +42,9 @@ def told_plan(
     """The plan as the op's output: to be carried out, or on a dry run as text alone."""
     text = plan_markdown(plan)
     if dry_run:
-        text = f"{text}\n\n{expected_downtime(context.instance, plan.job)}"
+        text = (
+            f"{text}\n\n{expected_downtime(context.instance, context.run.tags.get(JOB, plan.job))}"
+        )
     context.log.info(text)
     metadata: dict[str, Any] = {
         "plan_table": plan_table(plan),

@@ -14,7 +14,7 @@ from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_ru
 from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.tags import JOB, job_tag
 from samza_dagster.orchestration.waits.conditions import read_wait
 from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITS_FOR, Waiting, waiting_runs
 
@@ -46,9 +46,9 @@ def cancel_waiting(
     """Marks the wait as cancelled, so that it isn't continued, then removes its standby."""
     with errors_as_failures():
         tag_run(context)
-        root = root_run_id(context)
-        chosen = chosen_before(context.instance, samza.job, root, config.run) or choose(
-            waiting_runs(context.instance, samza.job), config.run
+        root, job = root_run_id(context), job_tag(samza.job, samza.prefix)
+        chosen = chosen_before(context.instance, job, root, config.run) or choose(
+            waiting_runs(context.instance, job), config.run
         )
         processors = samza.client.view().processors
         extra = [p for p in chosen.wait.who if p in processors and processors[p].extra]

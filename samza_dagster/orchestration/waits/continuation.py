@@ -19,7 +19,7 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import PARTITION
+from samza_dagster.orchestration.tags import PARTITION, job_tag
 from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.waits.conditions import (
     Met,
@@ -168,14 +168,15 @@ def continuations_sensor(
     def continuations(
         context: dg.SensorEvaluationContext, samza: SamzaClientResource
     ) -> dg.SensorResult | dg.SkipReason:
-        former = Cursor.read(context.cursor, samza.job)
+        job = job_tag(samza.job, samza.prefix)
+        former = Cursor.read(context.cursor, job)
         waits = [
             one
-            for one in waiting_runs(context.instance, samza.job)
+            for one in waiting_runs(context.instance, job)
             if one.root not in former.asked or not _noted_as_continued(context.instance, one)
         ]
         if not waits:
-            empty = Cursor(samza.job, {}).to_text()
+            empty = Cursor(job, {}).to_text()
             return dg.SensorResult(skip_reason="no run waits", cursor=empty)
         try:
             client = samza.open_client()
@@ -186,7 +187,7 @@ def continuations_sensor(
                 client.close()
         except SamzaDagsterError as error:
             return dg.SkipReason(f"{len(waits)} runs wait; their lags can't be read: {error}")
-        under_way = re_executed_now(context.instance, samza.job)
+        under_way = re_executed_now(context.instance, job)
         now_ms = time.time_ns() // 1_000_000
         gap_ms = max(GAP_MS, 3_000 * interval_s)
         kept: dict[str, Watched] = {}
@@ -208,7 +209,7 @@ def continuations_sensor(
                 context.log.info(f"continuing {one.run.job_name} {one.root}: {why.why}")
                 requests.append(continuing_run(one, why))
                 asked.add(one.root)
-        cursor = Cursor(samza.job, kept, frozenset(asked)).to_text()
+        cursor = Cursor(job, kept, frozenset(asked)).to_text()
         if requests:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
         more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""

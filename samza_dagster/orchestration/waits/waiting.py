@@ -35,7 +35,7 @@ class Waiting:
 
 
 def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
-    """The newest wait of each chain of this job, oldest run first.
+    """The newest wait of each chain of this job (tag `samza/job`), oldest run first.
 
     Those that a newer wait of the same chain has replaced are marked as continued, also
     those that somebody has re-executed to the end; those that somebody cancelled as given

@@ -251,6 +251,73 @@ def test_within_the_budget_the_group_of_who_failed_is_left_alone() -> None:
     assert world.order() == ["0-0", "1-0", "1"]
 
 
+@BOTH
+@pytest.mark.parametrize("failing", ["0-0", "0"])
+def test_who_failed_and_is_down_keeps_its_place_until_it_runs(
+    coordinator: CoordinatorKind, failing: str
+) -> None:
+    """At no time are more than `at_once` down, of all that the bounce has touched.
+
+    Under Samza's AM its own work shows that it runs: nothing else does.
+    """
+    world, book = BounceWorld(at=many(3, 3), coordinator=coordinator), Book()
+    world.ends, world.down_after_failure = {failing: [NOT_STARTED]}, 90_000
+    most = 0
+
+    def count(world: BounceWorld) -> None:
+        nonlocal most
+        most = max(most, len(world.down()))
+
+    world.on_sleep = count
+    result = run(world, book, plan_of(world, stop_after_failures=3))
+    assert most == 1
+    assert [r.processor for r in result.are(Stand.FAILED)] == [failing]
+    left = ["0"] if failing == "0-0" else []
+    assert [r.processor for r in result.are(Stand.WAITING)] == left
+    assert any("keeps its place until it runs" in line for line in book.lines)
+
+
+@BOTH
+def test_who_failed_and_stays_down_ends_the_bounce_in_time(coordinator: CoordinatorKind) -> None:
+    """It says whom it waited for, and waits no longer than for a restart."""
+    world, book = BounceWorld(coordinator=coordinator), Book()
+    world.ends, world.down_after_failure = {"0-0": [NOT_STARTED]}, 10**9
+    result = run(world, book, plan_of(world, stop_after_failures=3, timeout_s=60))
+    assert result.end is End.STOPPED
+    assert "nobody may be touched for 60 s: 0-0 " in result.because
+    assert world.order() == ["0-0"]
+    assert world.now_ms - BEGIN_MS < 90_000
+
+
+def test_who_is_down_since_an_earlier_run_of_the_bounce_keeps_its_place() -> None:
+    """A person re-executes it: what failed is tried again when it runs, and nobody else before."""
+    world, book = BounceWorld(), Book()
+    world.ends, world.down_after_failure = {"0-0": [NOT_STARTED]}, 10**9
+    plan = plan_of(world, stop_after_failures=2, timeout_s=60)
+    assert run(world, book, plan).end is End.STOPPED
+    assert run(world, book, plan).end is End.STOPPED
+    assert world.order() == ["0-0"]
+    world.down_after_failure = 0
+    assert run(world, book, plan).end is End.DONE
+
+
+def test_with_two_places_the_others_go_on_beside_who_is_down() -> None:
+    """One at a time then, and its group is left alone."""
+    world, book = BounceWorld(at=many(3, 3)), Book()
+    world.ends, world.down_after_failure = {"0-0": [NOT_STARTED]}, 10**9
+    most = 0
+
+    def count(world: BounceWorld) -> None:
+        nonlocal most
+        most = max(most, len(world.down()))
+
+    world.on_sleep = count
+    result = run(world, book, plan_of(world, stop_after_failures=3, at_once=2))
+    assert most <= 2
+    assert len(result.are(Stand.BACK)) == 4
+    assert "of each group that is left a member has failed" in result.because
+
+
 def test_a_request_without_an_end_keeps_its_place_and_its_group() -> None:
     """It may still stop its container: with one place nobody else is asked."""
     world, book = BounceWorld(coordinator="samza", never_ends={"0-0"}), Book()

@@ -127,7 +127,7 @@ JOBS = st.dictionaries(
     st.sampled_from(["h1", "h2", "h3"]),
     min_size=1,
 )
-MOVES = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["back", "fail", "stuck"])))
+MOVES = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["back", "fail", "down", "stuck"])))
 
 
 @given(
@@ -146,20 +146,22 @@ def test_the_limits_hold_in_every_history(
     stop_after: int,
     moves: list[tuple[int, str]],
 ) -> None:
-    """K at once, never two of a group, the canary alone, nothing asked after the budget is spent,
+    """K at once with those that failed and are down, never two of a group, the canary alone,
 
-    nobody asked twice; and it ends.
+    nothing asked after the budget is spent, nobody asked twice; and it ends.
     """
     order = order_of(job(at), unit)
     limits = Limits(unit, at_once, min(canaries, len(order)), 10, stop_after)
     canary = {p for u in order[: limits.canaries] for p in u.processors}
     stands = {p: Stand.WAITING for u in order for p in u.processors}
     back: dict[str, int] = {}
+    down_until: dict[str, int] = {}
     judged: bool | None = None
     now = 0
     told = list(moves)
     for _ in range(1_000):
-        todo = what_next(order, limits, Position(stands, back, judged), now)
+        down = {p: f"{p} is starting" for p, until in down_until.items() if now < until}
+        todo = what_next(order, limits, Position(stands, back, judged, down=down), now)
         if todo.phase is Phase.ENDED:
             break
         bad = [p for p, s in stands.items() if s in (Stand.FAILED, Stand.STUCK)]
@@ -175,6 +177,7 @@ def test_the_limits_hold_in_every_history(
             stands[p] = Stand.IN_FLIGHT
         places = [p for p, s in stands.items() if s in (Stand.IN_FLIGHT, Stand.STUCK)]
         assert len(places) <= at_once
+        assert not todo.ask or len(places) + len(down) <= at_once
         assert len({group_of(p) for p in places}) == len(places)
         if unit == HOSTS:
             assert len({at[p] for p in places if stands[p] is Stand.IN_FLIGHT}) <= 1
@@ -185,7 +188,9 @@ def test_the_limits_hold_in_every_history(
         if flying:
             index, how = told.pop(0) if told else (0, "back")
             p = flying[index % len(flying)]
-            stands[p] = {"back": Stand.BACK, "fail": Stand.FAILED, "stuck": Stand.STUCK}[how]
+            stands[p] = {"back": Stand.BACK, "stuck": Stand.STUCK}.get(how, Stand.FAILED)
+            if how == "down":
+                down_until[p] = now + 50
             if how == "back":
                 back[p] = now
         now += 7
@@ -193,6 +198,21 @@ def test_the_limits_hold_in_every_history(
         raise AssertionError("it never ends")
     if not any(s in (Stand.FAILED, Stand.STUCK) for s in stands.values()):
         assert set(stands.values()) == {Stand.BACK}
+
+
+def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
+    """And ends at once where nobody is left to ask, or a request without an end holds the place."""
+    order = order_of(job({**DEMO, "2": "h5"}), CONTAINERS, only=["0", "1", "2"])
+    down, limits = {"0": "0 is starting"}, Limits(stop_after=3)
+    stands = {"0": Stand.FAILED, "1": Stand.WAITING, "2": Stand.BACK}
+    todo = what_next(order, limits, Position(stands, down=down), 0)
+    assert (todo.phase, todo.ask) == (Phase.BOUNCING, ())
+    assert todo.because == "0 is starting: who failed keeps its place until it runs"
+    assert what_next(order, limits, Position(stands), 0).ask == ("1",)
+    over = {"0": Stand.FAILED, "1": Stand.GONE, "2": Stand.BACK}
+    assert what_next(order, limits, Position(over, down=down), 0).phase is Phase.ENDED
+    stuck = {**stands, "2": Stand.STUCK}
+    assert what_next(order, limits, Position(stuck, down=down), 0).phase is Phase.ENDED
 
 
 def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:

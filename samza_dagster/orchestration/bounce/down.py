@@ -1,0 +1,61 @@
+"""Who failed in a bounce and doesn't run: each keeps its place until it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from samza_dagster.model.naming import is_standby
+from samza_dagster.orchestration.bounce.order import Stand, not_running
+from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.ports import JobView, Placement
+
+LOOK_MS = 2_000
+
+
+@dataclass
+class Down:
+    """Those that a bounce has failed to restart, as long as they don't run.
+
+    Our coordinator tells whether a container runs. Samza's AM doesn't: who was stopped and
+    failed to start counts as down until its own commit or report is newer than that.
+    """
+
+    client: Placement
+    _works: set[str] = field(default_factory=set[str])
+    _due_ms: int = 0
+
+    def among(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> dict[str, str]:
+        """Processor → why it counts as down. Raises `Unreachable`."""
+        idle = not_running(view)
+        down: dict[str, str] = {}
+        untold: dict[str, Bounced] = {}
+        for p, row in rows.items():
+            # Somebody who goes on with a bounce by hand tries again what failed: it waits then.
+            again = row.stand is Stand.WAITING and row.attempt > 0
+            if not again and row.stand is not Stand.FAILED:
+                continue
+            if p in idle:
+                down[p] = idle[p]
+            elif view.coordinator != OURS and row.failed_ms is not None and p not in self._works:
+                untold[p] = row
+        if untold and now_ms >= self._due_ms:
+            self._due_ms = now_ms + LOOK_MS
+            self._works |= self._at_work(untold)
+        why = "was stopped and nobody tells that it runs"
+        return down | {p: f"{p} {why}" for p in untold if p not in self._works}
+
+    def _at_work(self, rows: Mapping[str, Bounced]) -> set[str]:
+        lags = self.client.lag() if any(is_standby(p) for p in rows) else ()
+        reported = {r.processor_id: r.observed_at_ms for r in lags if r.observed_at_ms is not None}
+        return {
+            p
+            for p, row in rows.items()
+            if (since := row.failed_ms) is not None
+            and (
+                reported.get(p, 0) > since
+                if is_standby(p)
+                else self.client.processing(p, since).processing
+            )
+        }

@@ -1,0 +1,277 @@
+"""One job's name and id on two clusters in one code location: neither steers the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+from fake_placement import WORLDS, FakeSamza, World
+
+from samza_dagster import SamzaJobComponent
+from samza_dagster.cli.main import cli
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.component import Policies
+from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.instance import write_instance
+from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
+
+pytestmark = pytest.mark.dagster
+VIA = "move_via_new_standby"
+
+
+class Placed(SamzaJobComponent):
+    """The component over the world of its `bootstrap_servers`."""
+
+    def build_resources(self) -> dict[str, Any]:
+        fake = FakeSamza(
+            bootstrap_servers=self.bootstrap_servers,
+            job_name=str(self.app_name),
+            prefix=self.prefix,
+        )
+        return {**super().build_resources(), "samza": fake}
+
+
+def placed(cluster: str, prefix: str) -> dg.Definitions:
+    return dg.build_defs_for_component(
+        Placed(
+            bootstrap_servers=cluster,
+            app_name="orders",
+            prefix=prefix,
+            policies=Policies(wait_in_run_s=0, verify_timeout_s=1),
+            bounces=[ScheduledBounce(name="nightly", cron="0 2 * * *")],
+        )
+    )
+
+
+@pytest.fixture
+def both() -> Iterator[dg.RepositoryDefinition]:
+    """`orders/1` on cluster east and `orders/1` on cluster west."""
+    WORLDS.update({"east:9092": World.demo(), "west:9092": World.demo()})
+    made = dg.Definitions.merge(placed("east:9092", "east"), placed("west:9092", "west"))
+    yield made.get_repository_def()
+    WORLDS.clear()
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """On SQLite: a schedule's context and the command line open it anew."""
+    write_instance(tmp_path)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as made:
+        yield made
+
+
+def bounced(
+    instance: dg.DagsterInstance,
+    both: dg.RepositoryDefinition,
+    prefix: str,
+    status: dg.DagsterRunStatus = dg.DagsterRunStatus.SUCCESS,
+    state: str = bounce_runs.PAUSED,
+) -> str:
+    """The id of a bounce of that cluster, paused if nothing else is said."""
+    job = both.get_job(f"{prefix}_rolling_bounce")
+    tags = {**job.tags, bounce_runs.BOUNCE: state}
+    run = instance.create_run_for_job(job, status=status, tags=tags)
+    instance.add_run_tags(run.run_id, {bounce_runs.ROOT: run.run_id})
+    return run.run_id
+
+
+def control(
+    instance: dg.DagsterInstance, both: dg.RepositoryDefinition, prefix: str, action: str
+) -> bool:
+    """One run of the job that steers that cluster's bounces."""
+    done = both.get_job(f"{prefix}_control_bounce").execute_in_process(
+        run_config={"ops": {"steer_bounce": {"config": {"action": action}}}},
+        instance=instance,
+        raise_on_error=False,
+    )
+    return done.success
+
+
+def told(instance: dg.DagsterInstance, run_id: str) -> str | None:
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return run.tags.get(bounce_runs.CONTROL)
+
+
+def tick(instance: dg.DagsterInstance, both: dg.RepositoryDefinition, sensor: str) -> Any:
+    context = dg.build_sensor_context(instance=instance, repository_def=both)
+    return both.get_sensor_def(sensor).evaluate_tick(context)
+
+
+def test_a_resume_is_of_its_own_cluster_s_bounce(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """West's is the newer one, and its plan isn't east's."""
+    east, west = (bounced(instance, both, prefix) for prefix in ("east", "west"))
+    assert control(instance, both, "east", "resume")
+    assert (told(instance, east), told(instance, west)) == ("resume", None)
+    (asked,) = tick(instance, both, "east_bounce_resume").run_requests
+    assert asked.job_name in (None, "east_rolling_bounce")
+    assert asked.tags[bounce_runs.ROOT] == east
+    assert tick(instance, both, "west_bounce_resume").run_requests == []
+
+
+def test_an_abort_is_of_its_own_cluster_s_bounce(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """None of east's runs, so there is nothing that east's job could abort."""
+    running = dg.DagsterRunStatus.STARTED
+    west = bounced(instance, both, "west", running, bounce_runs.RUNNING)
+    assert not control(instance, both, "east", "abort")
+    assert told(instance, west) is None
+    assert control(instance, both, "west", "abort")
+    assert told(instance, west) == "abort"
+
+
+def test_a_pause_of_one_cluster_s_bounce_skips_no_tick_of_the_other_s(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """West's own tick is skipped."""
+    west = bounced(instance, both, "west")
+    ticked = {
+        prefix: both.get_schedule_def(f"{prefix}_bounce_nightly").evaluate_tick(
+            dg.build_schedule_context(
+                instance=instance, scheduled_execution_time=datetime(2026, 11, 26, 2, tzinfo=UTC)
+            )
+        )
+        for prefix in ("east", "west")
+    }
+    assert len(ticked["east"].run_requests or []) == 1
+    assert f"bounce {west} is paused" in str(ticked["west"].skip_message)
+
+
+def test_bounces_of_two_clusters_may_go_on_side_by_side(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """One at a time is a rule of each; the younger of one cluster is refused."""
+    running = dg.DagsterRunStatus.STARTED
+    bounced(instance, both, "west", running, bounce_runs.RUNNING)
+    east = bounced(instance, both, "east", running, bounce_runs.RUNNING)
+    run = instance.get_run_by_id(east)
+    assert run is not None
+    bounce_runs.check_alone(instance, run)
+
+
+def test_a_run_that_waits_is_continued_on_its_own_cluster(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """East's sensor passes west's wait over, also when it has come true."""
+    west = WORLDS["west:9092"]
+    west.lag_now = {"0-1": [90_000]}
+    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
+    first = both.get_job(f"west_{VIA}").execute_in_process(
+        run_config={"ops": {f"plan_{VIA}": {"config": config}}}, instance=instance
+    )
+    west.lag_now = {"0-1": [7]}
+    WORLDS["east:9092"].lag_now = {"0-1": [7]}
+    assert "no run waits" in str(tick(instance, both, "east_continuations").skip_message)
+    (asked,) = tick(instance, both, "west_continuations").run_requests
+    assert (asked.job_name, asked.tags[ROOT]) == (f"west_{VIA}", first.run_id)
+
+
+def test_a_waiting_run_is_cancelled_by_its_own_cluster_s_job(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """Which would remove a standby of that name on its own cluster otherwise."""
+    WORLDS["west:9092"].lag_now = {"0-1": [90_000]}
+    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
+    both.get_job(f"west_{VIA}").execute_in_process(
+        run_config={"ops": {f"plan_{VIA}": {"config": config}}}, instance=instance
+    )
+    for prefix, done in (("east", False), ("west", True)):
+        result = both.get_job(f"{prefix}_cancel_waiting").execute_in_process(
+            instance=instance, raise_on_error=False
+        )
+        assert result.success is done
+
+
+def test_an_expected_downtime_is_the_cluster_s_own(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """Measured by a run of that job there, not by the other's."""
+
+    def move(prefix: str, *, dry_run: bool) -> dg.ExecuteInProcessResult:
+        config = {"processor": "0", "destination": "host-2", "dry_run": dry_run}
+        return both.get_job(f"{prefix}_move_container").execute_in_process(
+            run_config={"ops": {"plan_move_container": {"config": config}}}, instance=instance
+        )
+
+    assert move("west", dry_run=False).success
+    for prefix, measured in (("west", True), ("east", False)):
+        text = move(prefix, dry_run=True).output_for_node("plan_move_container", "preview")
+        assert ("not measured yet" not in text) is measured
+
+
+def test_each_cluster_s_choices_stay_as_they_are(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
+) -> None:
+    """The second round of ticks has nothing to replace."""
+    WORLDS["east:9092"].at = {"41": "host-1"}
+    WORLDS["west:9092"].at = {"7": "host-1"}
+    for again in (False, True):
+        for prefix in ("east", "west"):
+            requests = tick(instance, both, f"{prefix}_choices").dynamic_partitions_requests or []
+            assert bool(requests) is not again
+            for one in requests:
+                name, keys = one.partitions_def_name, list(one.partition_keys)
+                assert isinstance(one, dg.AddDynamicPartitionsRequest)
+                instance.add_dynamic_partitions(name, keys)
+    offered = both.get_job("east_restart_container").partitions_def
+    assert offered is not None
+    assert offered.get_partition_keys(dynamic_partitions_store=instance) == ["41"]
+
+
+def test_the_queue_limits_each_cluster_by_itself(both: dg.RepositoryDefinition) -> None:
+    """By job and by container group; the job's own bounce and reconcile as well."""
+    config = {"ops": {"plan_restart_container": {"config": {"processor": "0-0"}}}}
+    for tag in (JOB, GROUP):
+        seen: list[set[str]] = []
+        for prefix in ("east", "west"):
+            tags = [
+                both.get_job(f"{prefix}_{name}").tags
+                for name in ("restart_container", "rolling_bounce", "reconcile")
+            ]
+            implied = tags_from_run_config(config, tags[0])
+            seen.append({(implied | t)[tag] for t in tags if tag in implied | t})
+        assert not seen[0] & seen[1]
+
+
+def test_two_components_of_one_job_under_one_prefix_are_refused_at_load() -> None:
+    """Their runs couldn't be told apart."""
+    for prefix in ("", "east"):
+        with pytest.raises(dg.DagsterError, match=r"key 'samza'|'east', "):
+            dg.Definitions.merge(
+                placed("east:9092", prefix), placed("west:9092", prefix)
+            ).get_repository_def()
+
+
+def command(home: Path, *arguments: str, code: int = 0) -> Any:
+    """The JSON of `samza-dagster bounce …`."""
+    given = ["bounce", *arguments, "--json", "--dagster-home", str(home)]
+    result = CliRunner().invoke(cli, given)
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_command_line_finds_the_bounces_of_a_prefix(
+    both: dg.RepositoryDefinition, instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """With the prefix as an option; without it the job has no bounce, and the answer says who has."""
+    east, _ = (bounced(instance, both, prefix) for prefix in ("east", "west"))
+    job = ("--job-name", "orders")
+    (shown,) = command(tmp_path, "status", *job, "--prefix", "east")["bounces"]
+    assert (shown["run_id"], shown["job"]) == (east, "east/orders/1")
+    refused = command(tmp_path, "resume", *job, code=2)
+    assert "east/orders/1" in refused["seen"]
+    assert "--prefix" in refused["fix"]
+    resumed = command(tmp_path, "resume", *job, "--prefix", "east")
+    assert resumed["bounce"]["run_id"] == east
+    lone = command(tmp_path, "resume", "--prefix", "east", code=2)
+    assert "--job-name" in lone["fix"]
