@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from samza_dagster.errors import Refused
@@ -74,7 +75,6 @@ def spin_up_standby(
     view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies
 ) -> MovePlan:
     """One more standby of the active; which host ANY_HOST is, the coordinator decides."""
-    limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
     return _plan(
         view,
         "spin_up_standby",
@@ -82,7 +82,6 @@ def spin_up_standby(
         policies,
         destination=config.destination,
         kind=START_STANDBY,
-        catch_up=CatchUp(limit, float(config.steady_s), float(config.catch_up_timeout_s)),
     )
 
 
@@ -151,6 +150,14 @@ def move_with_standby(
     )
 
 
+def renewed(former: MovePlan, config: PlacementConfig, policies: PlacementPolicies) -> MovePlan:
+    """The plan of an earlier run of the chain within the bounds that this run is told.
+
+    Hosts and standbys that were chosen stay chosen: some of it may be done already.
+    """
+    return replace(former, **_bounds(config, policies))
+
+
 def _only(standbys: list[ProcessorView]) -> ProcessorView | None:
     return standbys[0] if len(standbys) == 1 else None
 
@@ -164,9 +171,6 @@ def _plan(
     destination: str,
     **more: Any,
 ) -> MovePlan:
-    def given(value: int | None, policy: int) -> float:
-        return float(policy if value is None else value)
-
     return MovePlan(
         job=f"{view.job_name}/{view.job_id}",
         action=action,
@@ -174,11 +178,28 @@ def _plan(
         processor=config.processor,
         source_host=find_processor(view, config.processor).host,
         destination=destination,
-        request_expiry_s=given(config.request_expiry_s, policies.request_expiry_s),
-        timeout_s=given(config.timeout_s, policies.timeout_s),
-        verify_timeout_s=given(config.verify_timeout_s, policies.verify_timeout_s),
         before=host_map(view),
-        allowed_hosts=tuple(policies.hosts),
         coordinator=view.coordinator,
+        **_bounds(config, policies),
         **more,
     )
+
+
+def _bounds(config: PlacementConfig, policies: PlacementPolicies) -> dict[str, Any]:
+    """What the config says beside the choice of hosts and standbys, else the policy."""
+
+    def given(value: int | None, policy: int) -> float:
+        return float(policy if value is None else value)
+
+    bounds: dict[str, Any] = {
+        "request_expiry_s": given(config.request_expiry_s, policies.request_expiry_s),
+        "timeout_s": given(config.timeout_s, policies.timeout_s),
+        "verify_timeout_s": given(config.verify_timeout_s, policies.verify_timeout_s),
+        "allowed_hosts": tuple(policies.hosts),
+    }
+    if isinstance(config, SpinUpStandbyConfig):
+        limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
+        bounds["catch_up"] = CatchUp(
+            limit, float(config.steady_s), float(config.catch_up_timeout_s)
+        )
+    return bounds

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.orchestration.follow import log_moment, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
-from samza_dagster.orchestration.phases import SPIN_UP, nothing
+from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.requests import ENDED, Outcome, follow, standing
+from samza_dagster.orchestration.requests import ENDED, Asked, Outcome, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import started_anew
 
 REMOVE_STANDBY = "remove_standby"
+GIVES_PLACE = "gives_place"
 KEEP, REMOVE = "keep", "remove"
 
 
@@ -38,8 +40,14 @@ def remove_standby(
     Raises `ActionFailed` when it isn't stopped, `DeadlineExceeded` when that takes too long.
     """
     op = context.op.name
-    asked = standing(client, root_run_id(context), step, standby)
-    if asked.by_state and standby not in client.view().processors:
+    there = client.view().processors.get(standby)
+
+    def fits(host: str) -> bool:
+        """A removal from another host was of another standby that had its id."""
+        return there is None or host == there.host
+
+    asked = standing(client, root_run_id(context), step, standby, fits=fits)
+    if asked.by_state and there is None:
         return nothing(step, None)
     asked_ms = None
     if asked.response is None:
@@ -68,6 +76,29 @@ def remove_standby(
             fix=f"re-execute this run from failure, or: samza-dagster control-standby stop {standby}",
         )
     return outcome
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """How a chain's own standby gives its place to the active: relocated, removed, or neither yet."""
+
+    relocated: Asked
+    removed: Asked
+
+    @classmethod
+    def of(cls, client: Placement, root_run_id: str, plan: MovePlan, standby: str) -> Leaving:
+        """As it was asked so far. A removal elsewhere was of another standby that had its id."""
+        relocated = standing(client, root_run_id, RELOCATE, standby, fits=plan.makes_room)
+
+        def fits(host: str) -> bool:
+            return host in (plan.destination, relocated.destination)
+
+        return cls(relocated, standing(client, root_run_id, GIVES_PLACE, standby, fits=fits))
+
+    @property
+    def is_asked(self) -> bool:
+        """By this run or an earlier one of its chain; it isn't waited for any more."""
+        return self.relocated.destination is not None or self.removed.destination is not None
 
 
 @contextmanager

@@ -80,12 +80,18 @@ def move_via_new_standby(
         )
     named = config.model_copy(update={"destination": destination})
     made = decisions.spin_up_standby(view, cast("SpinUpStandbyConfig", named), policies)
-    return replace(
-        made,
-        action=ACTION,
-        keep_standby=config.keep_standby,
-        if_it_fails=config.if_it_fails,
-    )
+    return _with_fate(replace(made, action=ACTION), config)
+
+
+def renewed(
+    former: MovePlan, config: MoveViaNewStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """As `decisions.renewed`; what becomes of the new standby is as this run is told, too."""
+    return _with_fate(decisions.renewed(former, config, policies), config)
+
+
+def _with_fate(plan: MovePlan, config: MoveViaNewStandbyConfig) -> MovePlan:
+    return replace(plan, keep_standby=config.keep_standby, if_it_fails=config.if_it_fails)
 
 
 def steps_after_warm(plan: MovePlan) -> list[str]:

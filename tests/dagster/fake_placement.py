@@ -525,3 +525,18 @@ def fake_cancel_waiting() -> dg.JobDefinition:
 def fake_reconcile() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_job("reconcile")
+
+
+def fake_spin_up() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("spin_up_standby")
+
+
+def fake_fail_over() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("fail_over")
+
+
+def fake_relocate() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("relocate_standby")
