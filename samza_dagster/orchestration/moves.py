@@ -88,6 +88,12 @@ class MovePlan:
             return self.standby_host
         return None if self.destination in DESTINATION_WORDS else self.destination
 
+    @property
+    def stops_active(self) -> bool:
+        """Whether an active is down for a while. Of what starts a standby, only what is for a move."""
+        moves = self.kind != START_STANDBY or bool(self.if_it_fails)
+        return moves and not is_standby(self.processor)
+
     def means(self, destination: str) -> bool:
         """Whether a request for this destination is of this plan.
 

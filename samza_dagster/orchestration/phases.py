@@ -18,7 +18,7 @@ import dagster as dg
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.follow import failed, log_moment, request_metadata, root_run_id
-from samza_dagster.orchestration.holds import release, release_uuid
+from samza_dagster.orchestration.holds import cancel, release, release_uuid
 from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
 from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.requests import (
@@ -243,7 +243,7 @@ class Phases:
             ends = (
                 "what it reserved is given back and the container runs on untouched"
                 if request.uuid in self._samza.holds
-                else "the coordinator goes on with it: re-execute this run from failure to follow"
+                else cancel(self._client, self._root, request.uuid)
             )
             raise dg.Failure(
                 description=f"{self._op}: request {request.uuid} hasn't reached {until} in"
@@ -253,10 +253,10 @@ class Phases:
             ) from error
         except dg.DagsterExecutionInterruptedError:
             if request.uuid not in self._samza.holds:
+                told = cancel(self._client, self._root, request.uuid)
                 self._context.log.warning(
                     f"{self._op}: cancelled while request {request.uuid}"
-                    f" (→ {request.destination}) is in flight. The coordinator goes on with it;"
-                    " re-execute this run from failure to follow it."
+                    f" (→ {request.destination}) is in flight. {told[0].upper()}{told[1:]}"
                 )
             raise
         if result.has_reached(STOPPING):

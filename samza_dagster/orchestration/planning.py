@@ -130,7 +130,10 @@ def _told(
         "coordinator": plan.coordinator,
     }
     if config.dry_run:
-        text = f"{text}\n\n{expected_downtime(context.instance, plan.job)}"
+        expected = expected_downtime(
+            context.instance, plan.job, plan.action, stops_active=plan.stops_active
+        )
+        text = f"{text}\n\n{expected}"
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
     record = {"asked": _asked(config), "plan": asdict(plan)}

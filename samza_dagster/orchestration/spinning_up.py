@@ -9,7 +9,7 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.acting import carry_out
-from samza_dagster.orchestration.extra_standby import Leaving, settled
+from samza_dagster.orchestration.extra_standby import Leaving, settled, start_settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
 from samza_dagster.orchestration.moves import MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
@@ -38,7 +38,8 @@ def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientRe
             root = root_run_id(context)
             asked = standing(samza.client, root, SPIN_UP, plan.processor, fits=plan.means)
             note_spin_up(context, asked.uuid)
-    return carry_out(context, samza, plan, Phases.spun_up)
+    with start_settled(context, samza, plan):
+        return carry_out(context, samza, plan, Phases.spun_up)
 
 
 @dg.op(

@@ -72,12 +72,7 @@ def move_via_new_standby(
         source = active.host or ""
         new = f"{active.processor_id}-new"
         destination = host_for_standby(view, new, source, source, policies.hosts)
-    if policies.hosts and destination not in policies.hosts:
-        raise Refused(
-            f"{ACTION} to one of the component's hosts",
-            seen=destination,
-            fix=f"one of {', '.join(policies.hosts)}",
-        )
+    decisions.require_among_hosts(ACTION, destination, policies)
     named = config.model_copy(update={"destination": destination})
     made = decisions.spin_up_standby(view, cast("SpinUpStandbyConfig", named), policies)
     return _with_fate(replace(made, action=ACTION), config)
