@@ -125,7 +125,7 @@ def check_running(client: Placement, plan: MovePlan) -> ProcessorView:
         raise ActionFailed(
             f"processor {plan.processor} runs on {wanted}",
             seen=f"it runs on {processor.host}",
-            fix="another action moved it since; look at placement_history",
+            fix="something has moved it since: look at placement_history; a new run makes a new plan",
         )
     return processor
 
@@ -166,5 +166,6 @@ def _processes(
     raise ActionFailed(
         f"processor {plan.processor} processes within {plan.verify_timeout_s:g} s of its start",
         seen="no input offset grew in a commit since then",
-        fix="look at the container's log, or give verify_timeout_s 0 if its input is idle",
+        fix="look at the container's log; if its input is idle, re-execute the whole run with"
+        " verify_timeout_s 0 (from failure it would keep its plan)",
     )

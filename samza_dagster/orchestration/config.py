@@ -112,7 +112,7 @@ class RelocateStandbyConfig(PlacementConfig):
 
 
 class FailOverConfig(PlacementConfig):
-    """Which active takes its standby's place."""
+    """Which active takes its standby's place. The coordinator chooses the standby's next host."""
 
 
 class SpinUpStandbyConfig(PlacementConfig):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import LAST_SEEN, STANDBY, group_of, is_standby
+from samza_dagster.model.naming import (
+    ANY_HOST,
+    DESTINATION_WORDS,
+    LAST_SEEN,
+    STANDBY,
+    group_of,
+    is_standby,
+)
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,
@@ -34,8 +42,21 @@ from samza_dagster.orchestration.ports import JobView, ProcessorView
 def move_container(
     view: JobView, config: MoveContainerConfig, policies: PlacementPolicies
 ) -> MovePlan:
-    """The processor goes where the config says; the coordinator decides the rest."""
-    return _plan(view, "move_container", config, policies, destination=config.destination)
+    """The processor goes where the config says; the coordinator decides the rest.
+
+    Raises `Refused` for a standby's destination outside the component's hosts, and for
+    STANDBY where the coordinator might send the standby to such a one.
+    """
+    processor, destination = find_processor(view, config.processor), config.destination
+    if is_standby(processor.processor_id):
+        destination = _for_standby(view, "move_container", processor, destination, policies)
+    elif destination == STANDBY and _is_bounded(view, policies):
+        raise Refused(
+            f"the standby of {processor.processor_id} goes to one of the component's hosts",
+            seen="with STANDBY the coordinator chooses a host for it",
+            fix="move_with_standby, which names one",
+        )
+    return _plan(view, "move_container", config, policies, destination=destination)
 
 
 def restart_container(
@@ -50,7 +71,8 @@ def relocate_standby(
 ) -> MovePlan:
     """The standby goes where the config says, else to the legal host with most room.
 
-    Raises `Refused` for an active, and when no host is legal.
+    Raises `Refused` for an active, for a host that isn't one of the component's, and when no
+    host is legal.
     """
     standby = find_processor(view, config.processor)
     if not is_standby(standby.processor_id):
@@ -59,30 +81,33 @@ def relocate_standby(
             seen=f"{standby.processor_id} is an active",
             fix="move_container, or move_with_standby",
         )
-    active = view.processors.get(group_of(standby.processor_id))
-    destination = config.destination or host_for_standby(
-        view,
-        standby.processor_id,
-        active.host if active is not None else None,
-        standby.host or "",
-        policies.hosts,
-    )
+    if config.destination is None:
+        destination = _legal_host(view, standby, policies)
+    else:
+        destination = _for_standby(view, "relocate_standby", standby, config.destination, policies)
     return _plan(view, "relocate_standby", config, policies, destination=destination)
 
 
 def spin_up_standby(
     view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies
 ) -> MovePlan:
-    """One more standby of the active; which host ANY_HOST is, the coordinator decides."""
-    limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
+    """One more standby of the active; which host ANY_HOST is, the coordinator decides.
+
+    Where the component has hosts for standbys, ANY_HOST is the legal one of them with most
+    room. Raises `Refused` for another host, and when none is legal.
+    """
+    active, destination = find_processor(view, config.processor), config.destination
+    require_among_hosts("spin_up_standby", destination, policies)
+    if destination == ANY_HOST and policies.hosts:
+        new, source = f"{active.processor_id}-new", active.host or ""
+        destination = host_for_standby(view, new, source, source, policies.hosts)
     return _plan(
         view,
         "spin_up_standby",
         config,
         policies,
-        destination=config.destination,
+        destination=destination,
         kind=START_STANDBY,
-        catch_up=CatchUp(limit, float(config.steady_s), float(config.catch_up_timeout_s)),
     )
 
 
@@ -128,7 +153,7 @@ def move_with_standby(
         )
     only = _only(standbys_of(view, active)) is not None
     named = config.standby is not None or config.destination is not None
-    bounded = bool(policies.hosts) and not set(view.hosts) <= set(policies.hosts)
+    bounded = _is_bounded(view, policies)
     if view.coordinator == OURS and destination == host and not bounded and (only or not named):
         chosen = standby if only else None
         return _plan(
@@ -151,6 +176,50 @@ def move_with_standby(
     )
 
 
+def require_among_hosts(action: str, destination: str, policies: PlacementPolicies) -> None:
+    """Raises `Refused` for a standby's host that isn't one of the component's, if it has any.
+
+    Samza's words pass: they name no host.
+    """
+    if policies.hosts and destination not in (*policies.hosts, *DESTINATION_WORDS):
+        raise Refused(
+            f"{action}: a standby goes to one of the component's hosts",
+            seen=destination,
+            fix=f"one of {', '.join(policies.hosts)}",
+        )
+
+
+def _for_standby(
+    view: JobView,
+    action: str,
+    standby: ProcessorView,
+    destination: str,
+    policies: PlacementPolicies,
+) -> str:
+    require_among_hosts(action, destination, policies)
+    if destination == ANY_HOST and policies.hosts:
+        return _legal_host(view, standby, policies)
+    return destination
+
+
+def _legal_host(view: JobView, standby: ProcessorView, policies: PlacementPolicies) -> str:
+    active = view.processors.get(group_of(standby.processor_id))
+    source = active.host if active is not None else None
+    return host_for_standby(view, standby.processor_id, source, standby.host or "", policies.hosts)
+
+
+def _is_bounded(view: JobView, policies: PlacementPolicies) -> bool:
+    return bool(policies.hosts) and not set(view.hosts) <= set(policies.hosts)
+
+
+def renewed(former: MovePlan, config: PlacementConfig, policies: PlacementPolicies) -> MovePlan:
+    """The plan of an earlier run of the chain within the bounds that this run is told.
+
+    Hosts and standbys that were chosen stay chosen: some of it may be done already.
+    """
+    return replace(former, **_bounds(config, policies))
+
+
 def _only(standbys: list[ProcessorView]) -> ProcessorView | None:
     return standbys[0] if len(standbys) == 1 else None
 
@@ -164,9 +233,6 @@ def _plan(
     destination: str,
     **more: Any,
 ) -> MovePlan:
-    def given(value: int | None, policy: int) -> float:
-        return float(policy if value is None else value)
-
     return MovePlan(
         job=f"{view.job_name}/{view.job_id}",
         action=action,
@@ -174,11 +240,28 @@ def _plan(
         processor=config.processor,
         source_host=find_processor(view, config.processor).host,
         destination=destination,
-        request_expiry_s=given(config.request_expiry_s, policies.request_expiry_s),
-        timeout_s=given(config.timeout_s, policies.timeout_s),
-        verify_timeout_s=given(config.verify_timeout_s, policies.verify_timeout_s),
         before=host_map(view),
-        allowed_hosts=tuple(policies.hosts),
         coordinator=view.coordinator,
+        **_bounds(config, policies),
         **more,
     )
+
+
+def _bounds(config: PlacementConfig, policies: PlacementPolicies) -> dict[str, Any]:
+    """What the config says beside the choice of hosts and standbys, else the policy."""
+
+    def given(value: int | None, policy: int) -> float:
+        return float(policy if value is None else value)
+
+    bounds: dict[str, Any] = {
+        "request_expiry_s": given(config.request_expiry_s, policies.request_expiry_s),
+        "timeout_s": given(config.timeout_s, policies.timeout_s),
+        "verify_timeout_s": given(config.verify_timeout_s, policies.verify_timeout_s),
+        "allowed_hosts": tuple(policies.hosts),
+    }
+    if isinstance(config, SpinUpStandbyConfig):
+        limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
+        bounds["catch_up"] = CatchUp(
+            limit, float(config.steady_s), float(config.catch_up_timeout_s)
+        )
+    return bounds

@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.tags import JOB
+from samza_dagster.model.naming import is_standby
+from samza_dagster.orchestration.tags import ACTION, JOB
 
 MEASURED = "stop_and_start_seconds"
-RUNS_LOOKED_AT = 20
+STOPPING_ACTIVES = (
+    *("move_container", "restart_container", "move_with_standby", "fail_over"),
+    *("move_via_new_standby", "drain_host", "reconcile"),
+)
+RUNS_LOOKED_AT = 1_000
+LOGS_READ = 20
+NONE_STOPPED = "No active is stopped for it."
 
 
-def last_downtime(instance: dg.DagsterInstance, job: str) -> tuple[float, str] | None:
+def last_downtime(
+    instance: dg.DagsterInstance, job: str, action: str
+) -> tuple[float, dg.DagsterRun] | None:
     """Seconds from an active's stop to its check-in, and the run that measured it; None: none has.
 
-    `job` is the value of tag `samza/job`.
+    `job` is the value of tag `samza/job`. The newest run of this action, else of any other that stops actives; of each the logs of
+    the newest `LOGS_READ` that weren't dry runs are read.
     """
+    return _measured(instance, job, [action]) or _measured(instance, job, STOPPING_ACTIVES)
+
+
+def _measured(
+    instance: dg.DagsterInstance, job: str, actions: Sequence[str]
+) -> tuple[float, dg.DagsterRun] | None:
     runs = instance.get_runs(
-        dg.RunsFilter(tags={JOB: job}, statuses=[dg.DagsterRunStatus.SUCCESS]),
+        dg.RunsFilter(
+            tags={JOB: job, ACTION: list(actions)}, statuses=[dg.DagsterRunStatus.SUCCESS]
+        ),
         limit=RUNS_LOOKED_AT,
     )
-    for run in runs:
-        for event in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
-            output = event.dagster_event.step_output_data if event.dagster_event else None
-            told = cast("Mapping[str, object]", output.metadata if output else {})
-            for key, value in told.items():
-                if key.startswith("move") and key.endswith(MEASURED):
-                    seconds = _number(value)
-                    if seconds is not None:
-                        return seconds, run.run_id
+    for run in [run for run in runs if not _is_dry(run)][:LOGS_READ]:
+        seconds = _seconds_of_an_active(instance, run)
+        if seconds is not None:
+            return seconds, run
     return None
+
+
+def _is_dry(run: dg.DagsterRun) -> bool:
+    config = cast("Mapping[str, Any]", run.run_config)
+    ops = cast("Mapping[str, Mapping[str, Any]]", config.get("ops") or {})
+    return any(op.get("config", {}).get("dry_run") is True for op in ops.values())
+
+
+def _seconds_of_an_active(instance: dg.DagsterInstance, run: dg.DagsterRun) -> float | None:
+    found: float | None = None
+    for event in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
+        output = event.dagster_event.step_output_data if event.dagster_event else None
+        told = cast("Mapping[str, object]", output.metadata if output else {})
+        processor: object = getattr(told.get("processor"), "value", None)
+        if isinstance(processor, str) and is_standby(processor):
+            return None
+        for key, value in told.items():
+            if key.startswith("move") and key.endswith(MEASURED):
+                found = _number(value) if found is None else found
+    return found
 
 
 def _number(value: object) -> float | None:
@@ -39,12 +72,17 @@ def _number(value: object) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def expected_downtime(instance: dg.DagsterInstance, job: str) -> str:
-    """For a dry run: what was measured last, or that nothing was."""
-    found = last_downtime(instance, job)
+def expected_downtime(
+    instance: dg.DagsterInstance, job: str, action: str, *, stops_active: bool
+) -> str:
+    """For a dry run: what was measured last, or that nothing was, or that no active is stopped."""
+    if not stops_active:
+        return NONE_STOPPED
+    found = last_downtime(instance, job, action)
     if found is None:
         return "Expected downtime of an active: not measured yet."
+    seconds, run = found
     return (
-        f"Expected downtime of an active: {found[0]:.1f} s from its stop to its check-in, as in run"
-        f" {found[1][:8]}; a cold one restores its state on top."
+        f"Expected downtime of an active: {seconds:.1f} s from its stop to its check-in, as in run"
+        f" {run.run_id[:8]} ({run.tags.get(ACTION)}); a cold one restores its state on top."
     )

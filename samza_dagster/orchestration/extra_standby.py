@@ -6,21 +6,23 @@ by the run's tags (`spun_up`) and removed by job `reconcile`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.orchestration.follow import log_moment, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
-from samza_dagster.orchestration.phases import SPIN_UP, nothing
+from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.requests import ENDED, Outcome, follow, standing
+from samza_dagster.orchestration.requests import ENDED, Asked, Outcome, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spun_up import started_anew
+from samza_dagster.orchestration.spun_up import started_anew, started_standby
 
 REMOVE_STANDBY = "remove_standby"
+GIVES_PLACE = "gives_place"
 KEEP, REMOVE = "keep", "remove"
 
 
@@ -38,8 +40,14 @@ def remove_standby(
     Raises `ActionFailed` when it isn't stopped, `DeadlineExceeded` when that takes too long.
     """
     op = context.op.name
-    asked = standing(client, root_run_id(context), step, standby)
-    if asked.by_state and standby not in client.view().processors:
+    there = client.view().processors.get(standby)
+
+    def fits(host: str) -> bool:
+        """A removal from another host was of another standby that had its id."""
+        return there is None or host == there.host
+
+    asked = standing(client, root_run_id(context), step, standby, fits=fits)
+    if asked.by_state and there is None:
         return nothing(step, None)
     asked_ms = None
     if asked.response is None:
@@ -70,6 +78,29 @@ def remove_standby(
     return outcome
 
 
+@dataclass(frozen=True)
+class Leaving:
+    """How a chain's own standby gives its place to the active: relocated, removed, or neither yet."""
+
+    relocated: Asked
+    removed: Asked
+
+    @classmethod
+    def of(cls, client: Placement, root_run_id: str, plan: MovePlan, standby: str) -> Leaving:
+        """As it was asked so far. A removal elsewhere was of another standby that had its id."""
+        relocated = standing(client, root_run_id, RELOCATE, standby, fits=plan.makes_room)
+
+        def fits(host: str) -> bool:
+            return host in (plan.destination, relocated.destination)
+
+        return cls(relocated, standing(client, root_run_id, GIVES_PLACE, standby, fits=fits))
+
+    @property
+    def is_asked(self) -> bool:
+        """By this run or an earlier one of its chain; it isn't waited for any more."""
+        return self.relocated.destination is not None or self.removed.destination is not None
+
+
 @contextmanager
 def settled(
     context: dg.OpExecutionContext,
@@ -85,18 +116,63 @@ def settled(
     if not plan.if_it_fails or standby is None:
         yield
         return
+    with _saying(lambda: _settle(context, samza, plan, standby)):
+        yield
+
+
+@contextmanager
+def start_settled(
+    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: MovePlan
+) -> Generator[None]:
+    """The same while the standby is being started: one that it is too late to cancel.
+
+    Where it is to be removed its start is awaited, for at most the plan's `timeout_s`.
+    """
+    if not plan.if_it_fails:
+        yield
+        return
+    with _saying(lambda: _settle_start(context, samza, plan)):
+        yield
+
+
+@contextmanager
+def _saying(settle: Callable[[], str]) -> Generator[None]:
     try:
         yield
     except dg.Failure as failure:
-        told = _settle(context, samza, plan, standby)
+        told = settle()
+        if not told:
+            raise
         raise dg.Failure(
             description=f"{failure.description} ({told})",
             metadata={**failure.metadata, "extra_standby": told},
             allow_retries=False,
         ) from failure
     except dg.DagsterExecutionInterruptedError:
-        _settle(context, samza, plan, standby)
+        settle()
         raise
+
+
+def _settle_start(
+    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: MovePlan
+) -> str:
+    client = samza.client
+    try:
+        asked = standing(client, root_run_id(context), SPIN_UP, plan.processor, fits=plan.means)
+        last = asked.response
+        if asked.destination is None:
+            return ""
+        if last is None or not last.status_code.is_terminal:
+            if plan.if_it_fails != REMOVE:
+                return ""
+            context.log.info(f"request {asked.uuid} is awaited: what it starts is to be removed")
+            last = client.wait(asked.uuid, timeout_s=plan.timeout_s)
+    except SamzaDagsterError as error:
+        told = f"what became of the new standby isn't known: {error}; job reconcile removes it"
+        context.log.warning(told)
+        return told
+    standby = started_standby(last.response_message)
+    return "" if standby is None else _settle(context, samza, plan, standby)
 
 
 def _settle(

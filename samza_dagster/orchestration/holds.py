@@ -1,8 +1,9 @@
-"""Giving back what a run has reserved and will not use."""
+"""Giving back what a run has reserved, or only asked for, and will not use."""
 
 from __future__ import annotations
 
 from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import request_uuid
 
@@ -28,3 +29,23 @@ def release(client: Placement, reservation: str, uuid: str) -> str:
             f"reservation {reservation} isn't released: {error}; uncommitted, it expires by itself"
         )
     return f"reservation {reservation}: {answer.status_code.value}: {answer.response_message}"
+
+
+def cancel(client: Placement, root_run_id: str, request: str) -> str:
+    """Ends a request of which nothing is stopped or started yet; returns what became of it.
+
+    Raises nothing of ours. What can't be ended goes on: Samza's wire has no cancel, and a
+    container that is down comes back by going on alone.
+    """
+    goes_on = "the coordinator goes on with it: re-execute this run from failure to follow"
+    try:
+        if client.view().coordinator != OURS:
+            return goes_on
+        client.cancel(request, uuid=request_uuid(root_run_id, f"cancel/{request}", 0))
+        answer = client.wait(request, timeout_s=ANSWER_S)
+    except SamzaDagsterError as error:
+        return f"{goes_on} ({error})"
+    return (
+        f"request {request} is ended: {answer.status_code.value}: {answer.response_message};"
+        " re-execute this run from failure to ask anew"
+    )

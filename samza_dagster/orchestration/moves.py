@@ -88,6 +88,25 @@ class MovePlan:
             return self.standby_host
         return None if self.destination in DESTINATION_WORDS else self.destination
 
+    @property
+    def stops_active(self) -> bool:
+        """Whether an active is down for a while. Of what starts a standby, only what is for a move."""
+        moves = self.kind != START_STANDBY or bool(self.if_it_fails)
+        return moves and not is_standby(self.processor)
+
+    def means(self, destination: str) -> bool:
+        """Whether a request for this destination is of this plan.
+
+        STANDBY is also asked for by the name of the host that the standby has left since.
+        """
+        if destination == self.destination:
+            return True
+        return self.destination == STANDBY and destination == self.standby_host
+
+    def makes_room(self, destination: str) -> bool:
+        """Whether a standby that goes to this host is out of the processor's way."""
+        return destination != self.destination
+
     def has_arrived(self, host: str | None) -> bool:
         """Whether a processor on this host has left its source as the plan has it.
 

@@ -18,7 +18,7 @@ import dagster as dg
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.follow import failed, log_moment, request_metadata, root_run_id
-from samza_dagster.orchestration.holds import release, release_uuid
+from samza_dagster.orchestration.holds import cancel, release, release_uuid
 from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
 from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.requests import (
@@ -26,6 +26,7 @@ from samza_dagster.orchestration.requests import (
     HELD,
     RESERVING,
     STOPPING,
+    Asked,
     Outcome,
     ended_badly,
     follow,
@@ -34,7 +35,7 @@ from samza_dagster.orchestration.requests import (
     standing,
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spun_up import spun_up_there
+from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
 from samza_dagster.placement import texts
 
 RELOCATE = "relocate_standby"
@@ -79,7 +80,7 @@ class Phases:
             return self._reached(self._move_asked(), RESERVING)
         standby = plan.standby
         assert standby is not None
-        asked = standing(self._client, self._root, RELOCATE, standby)
+        asked = self._standing(RELOCATE, standby, plan.makes_room)
         view = self._client.view()
         host = view.processors[standby].host
         if asked.destination is None and host != plan.destination:
@@ -89,12 +90,14 @@ class Phases:
         destination = asked.destination or host_for_standby(
             view, standby, plan.source_host, plan.destination, plan.allowed_hosts
         )
-        return self._reached(self._ask(RELOCATE, standby, destination), ENDED)
+        return self._reached(self._ask(RELOCATE, standby, destination, asked), ENDED)
 
     def spun_up(self) -> Outcome:
         """One more standby of the plan's active runs."""
         plan, client = self._plan, self._client
-        asked = standing(client, self._root, SPIN_UP, plan.processor)
+        asked = self._standing(SPIN_UP, plan.processor, plan.means)
+        if asked.destination is None and plan.if_it_fails:
+            refuse_beside_another(client, self._root, SPIN_UP, plan.destination)
         if asked.by_state:
             there = spun_up_there(client, plan.processor, plan.expected_host, plan.before)
             if there is not None:
@@ -103,8 +106,7 @@ class Phases:
                 )
                 return replace(nothing(SPIN_UP, there[1]), message=texts.standby_started(*there))
         self.role = "asks: a request of our own"
-        request = self._ask(SPIN_UP, self._plan.processor, self._plan.destination)
-        return self._reached(request, ENDED)
+        return self._reached(self._ask(SPIN_UP, plan.processor, plan.destination, asked), ENDED)
 
     def reserved(self, begun: Outcome | None) -> Outcome:
         """The destination is reserved; on our coordinator it is held, and nothing was stopped."""
@@ -153,7 +155,7 @@ class Phases:
         plan = self._plan
         view = self._client.view()
         host = view.processors[plan.processor].host
-        asked = standing(self._client, self._root, MOVE, plan.processor)
+        asked = self._standing(MOVE, plan.processor, plan.means)
         swapped = plan.standby is not None and host == plan.expected_host
         arrived = asked.forgotten and plan.has_arrived(host)
         if asked.destination is None and (swapped or arrived):
@@ -164,12 +166,14 @@ class Phases:
             self.role = HOLDS
         else:
             self.role = ALL_IN_ONE if plan.coordinator == OURS else NO_HOLD
-        return self._ask(MOVE, plan.processor, destination)
+        return self._ask(MOVE, plan.processor, destination, asked)
 
-    def _ask(self, step: str, processor_id: str, destination: str) -> Outcome:
+    def _standing(self, step: str, processor_id: str, fits: Callable[[str], bool]) -> Asked:
+        return standing(self._client, self._root, step, processor_id, fits=fits)
+
+    def _ask(self, step: str, processor_id: str, destination: str, asked: Asked) -> Outcome:
         """The request of a step as it stands; written now unless it was before."""
         plan, client = self._plan, self._client
-        asked = standing(client, self._root, step, processor_id)
         uuid = asked.uuid
         hold = step == MOVE and plan.holds(destination)
         if hold:
@@ -239,7 +243,7 @@ class Phases:
             ends = (
                 "what it reserved is given back and the container runs on untouched"
                 if request.uuid in self._samza.holds
-                else "the coordinator goes on with it: re-execute this run from failure to follow"
+                else cancel(self._client, self._root, request.uuid)
             )
             raise dg.Failure(
                 description=f"{self._op}: request {request.uuid} hasn't reached {until} in"
@@ -249,10 +253,10 @@ class Phases:
             ) from error
         except dg.DagsterExecutionInterruptedError:
             if request.uuid not in self._samza.holds:
+                told = cancel(self._client, self._root, request.uuid)
                 self._context.log.warning(
                     f"{self._op}: cancelled while request {request.uuid}"
-                    f" (→ {request.destination}) is in flight. The coordinator goes on with it;"
-                    " re-execute this run from failure to follow it."
+                    f" (→ {request.destination}) is in flight. {told[0].upper()}{told[1:]}"
                 )
             raise
         if result.has_reached(STOPPING):

@@ -1,7 +1,8 @@
 """The first op of each job: checks what was asked, decides the plan, prints it on a dry run.
 
-A plan is made once for a chain of re-executions: a run that is re-executed whole, after
-its standby has moved, still means the host where the standby was.
+Hosts and standbys are chosen once for a chain of re-executions: a run that is re-executed
+whole, after its standby has moved, still means the host where the standby was. All else is
+as the config of the run at hand says.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
@@ -49,8 +50,12 @@ def plan_op(
     config_type: type[Config],
     decide: Callable[[JobView, Config, PlacementPolicies], MovePlan],
     description: str,
+    renew: Callable[[MovePlan, Config, PlacementPolicies], MovePlan] = decisions.renewed,
 ) -> dg.OpDefinition:
-    """The op `plan_<job>` of the job that `decide` is named after."""
+    """The op `plan_<job>` of the job that `decide` is named after.
+
+    `renew` makes an earlier run's plan that of a run with a changed config.
+    """
 
     def plan(
         context: dg.OpExecutionContext,
@@ -64,12 +69,16 @@ def plan_op(
             config = config.model_copy(update={"processor": processor})
             view = samza.client.view()
             former = None if config.dry_run else _former_plan(context, config)
-            made = former or decide(view, cast("Config", config), samza_policies)
-            text = (
-                describe(made, view, samza.client)
-                if former is None
-                else f"**{made.action}** of `{made.processor}`: the plan of an earlier run of this chain"
-            )
+            told = cast("Config", config)
+            if former is None:
+                made = decide(view, told, samza_policies)
+                text = describe(made, view, samza.client)
+            else:
+                made = renew(former, told, samza_policies)
+                text = (
+                    f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
+                    " this chain chose them, all else as this run's config says"
+                )
         yield from _told(context, config, made, text)
 
     plan.__annotations__["config"] = config_type  # by it Dagster builds the form
@@ -121,9 +130,13 @@ def _told(
         "coordinator": plan.coordinator,
     }
     if config.dry_run:
-        text = (
-            f"{text}\n\n{expected_downtime(context.instance, context.run.tags.get(JOB, plan.job))}"
+        expected = expected_downtime(
+            context.instance,
+            context.run.tags.get(JOB, plan.job),
+            plan.action,
+            stops_active=plan.stops_active,
         )
+        text = f"{text}\n\n{expected}"
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
     record = {"asked": _asked(config), "plan": asdict(plan)}

@@ -34,5 +34,7 @@ class PlacementPolicies(dg.ConfigurableResource[object]):
     )
     hosts: list[str] = Field(
         default_factory=list,
-        description="The only hosts that a standby is sent to; empty: any host of the job.",
+        description="The only hosts that a job of this component sends a standby to or starts one "
+        "on; empty: any host of the job. The coordinator isn't bound where it chooses by itself: "
+        "the standby of fail_over, and what it starts anew after a failure or a lost host.",
     )

@@ -2,7 +2,8 @@
 
 A step's request has a uuid derived from the root run, the step and an attempt, so a
 killed worker, a retry and a re-execution all find the request that was made. The
-attempt grows only after a terminal failure of the former was read.
+attempt grows only after a terminal failure of the former was read, or its end when the
+config was changed since.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.ports import Placement
@@ -156,32 +158,49 @@ def is_forgotten(client: Placement, uuid: str) -> bool:
 
 
 def standing(
-    client: Placement, root_run_id: str, step: str, processor_id: str, *, first: int = 0
+    client: Placement,
+    root_run_id: str,
+    step: str,
+    processor_id: str,
+    *,
+    first: int = 0,
+    fits: Callable[[str], bool] = lambda _: True,
 ) -> Asked:
-    """The first attempt of a step, from `first` on, that neither failed nor is forgotten.
+    """The newest attempt of a step, from `first` on, that didn't fail; else the next one to ask.
 
-    A request for another processor stands for a run whose config was changed on
-    re-execution: the next attempt is this one's.
+    A request for another processor, or one that has ended for a destination that doesn't
+    fit, stands for a run whose config was changed on re-execution: it is passed over.
+    Raises `Refused` while one for another destination is in flight.
     """
+    found: Asked | None = None
     forgotten = False
-    for attempt in range(first, MOST_ATTEMPTS):
+    attempt = first
+    while attempt < MOST_ATTEMPTS:
         uuid = request_uuid(root_run_id, step, attempt)
         response = client.response(uuid)
-        if response is None:
-            request = client.request(uuid) or client.own_request(uuid)
-            if request is not None:
-                if request.processor_id == processor_id:
-                    return Asked(uuid, attempt, None, request.destination_host)
-                continue
+        request = None if response else client.request(uuid) or client.own_request(uuid)
+        if response is None and request is None:
             if uuid not in client.remembered():
-                return Asked(uuid, attempt, None, forgotten=forgotten)
+                break
             response = client.response(uuid)  # taken and answered between the reads
-            if response is None:
-                forgotten = True
-                continue
-        if not ended_badly(response) and response.processor_id == processor_id:
-            return Asked(uuid, attempt, response, response.destination_host)
-    raise AssertionError(f"{MOST_ATTEMPTS} failed attempts of {step} in one run")
+        told = response or request
+        if told is None:
+            forgotten = True
+        elif told.processor_id == processor_id and not ended_badly(response):
+            found = Asked(uuid, attempt, response, told.destination_host)
+        attempt += 1
+    if found is not None and fits(str(found.destination)):
+        return found
+    if found is not None and not (found.response and found.response.status_code.is_terminal):
+        raise Refused(
+            f"{step} of {processor_id} to another destination: nothing else of this chain under way",
+            seen=f"request {found.uuid} of an earlier run (→ {found.destination}) is under way",
+            fix=f"the same again once it has ended, or destination {found.destination} to follow it",
+        )
+    if attempt < MOST_ATTEMPTS:
+        uuid = request_uuid(root_run_id, step, attempt)
+        return Asked(uuid, attempt, None, forgotten=forgotten)
+    raise AssertionError(f"{MOST_ATTEMPTS} attempts of {step} in one run")
 
 
 def last_success(client: Placement, root_run_id: str, step: str) -> PlacementResponse | None:

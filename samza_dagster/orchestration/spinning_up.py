@@ -9,7 +9,7 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.acting import carry_out
-from samza_dagster.orchestration.extra_standby import settled
+from samza_dagster.orchestration.extra_standby import Leaving, settled, start_settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
 from samza_dagster.orchestration.moves import MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
@@ -36,8 +36,10 @@ def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientRe
     if plan.if_it_fails:
         with errors_as_failures():
             root = root_run_id(context)
-            note_spin_up(context, standing(samza.client, root, SPIN_UP, plan.processor).uuid)
-    return carry_out(context, samza, plan, Phases.spun_up)
+            asked = standing(samza.client, root, SPIN_UP, plan.processor, fits=plan.means)
+            note_spin_up(context, asked.uuid)
+    with start_settled(context, samza, plan):
+        return carry_out(context, samza, plan, Phases.spun_up)
 
 
 @dg.op(
@@ -64,7 +66,12 @@ def wait_until_warm(
     with settled(context, samza, plan, standby), errors_as_failures():
         if standby is None or plan.catch_up is None:
             raise ActionFailed("the new standby's id", seen=started.message)
-        require_own(samza.client, root_run_id(context), standby)
+        root = root_run_id(context)
+        if plan.if_it_fails and Leaving.of(samza.client, root, plan, standby).is_asked:
+            context.log.info(f"standby {standby} was warm: it was asked to give its place already")
+            yield dg.Output(standby, metadata={"standby": standby})
+            return
+        require_own(samza.client, root, standby)
         seen = seen_before(context)
         watch = WarmUp(samza.client, standby, plan.catch_up, log=context.log.info)
         verdict = watch.run(float(samza_policies.wait_in_run_s), seen)

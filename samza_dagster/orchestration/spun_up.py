@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import dagster as dg
 
+from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import HostRow
@@ -61,6 +62,22 @@ def started_anew(client: Placement, root_run_id: str, step: str, standby: str) -
     if newest is None or is_of_step(newest.uuid, root_run_id, step):
         return ""
     return newest.uuid
+
+
+def refuse_beside_another(client: Placement, root_run_id: str, step: str, host: str) -> None:
+    """Before a chain starts a standby for its move: the one that it has started elsewhere is gone.
+
+    Raises `Refused` otherwise: nobody would give that one back.
+    """
+    there = client.view().processors
+    for standby, start in newest_starts(client).items():
+        if standby in there and is_of_step(start.uuid, root_run_id, step):
+            raise Refused(
+                f"a standby on {host} for the move, the only one that this chain has started for it",
+                seen=f"it has started standby {standby} on {start.destination_host} as well",
+                fix=f"destination {start.destination_host} to go on with that one; or a new run, and"
+                f" samza-dagster control-standby stop {standby} if it isn't wanted any more",
+            )
 
 
 def spun_up_there(

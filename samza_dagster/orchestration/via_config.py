@@ -72,20 +72,21 @@ def move_via_new_standby(
         source = active.host or ""
         new = f"{active.processor_id}-new"
         destination = host_for_standby(view, new, source, source, policies.hosts)
-    if policies.hosts and destination not in policies.hosts:
-        raise Refused(
-            f"{ACTION} to one of the component's hosts",
-            seen=destination,
-            fix=f"one of {', '.join(policies.hosts)}",
-        )
+    decisions.require_among_hosts(ACTION, destination, policies)
     named = config.model_copy(update={"destination": destination})
     made = decisions.spin_up_standby(view, cast("SpinUpStandbyConfig", named), policies)
-    return replace(
-        made,
-        action=ACTION,
-        keep_standby=config.keep_standby,
-        if_it_fails=config.if_it_fails,
-    )
+    return _with_fate(replace(made, action=ACTION), config)
+
+
+def renewed(
+    former: MovePlan, config: MoveViaNewStandbyConfig, policies: PlacementPolicies
+) -> MovePlan:
+    """As `decisions.renewed`; what becomes of the new standby is as this run is told, too."""
+    return _with_fate(decisions.renewed(former, config, policies), config)
+
+
+def _with_fate(plan: MovePlan, config: MoveViaNewStandbyConfig) -> MovePlan:
+    return replace(plan, keep_standby=config.keep_standby, if_it_fails=config.if_it_fails)
 
 
 def steps_after_warm(plan: MovePlan) -> list[str]:

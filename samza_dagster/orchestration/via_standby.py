@@ -9,7 +9,12 @@ import dagster as dg
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.acting import move, reserve, stop, verify_placement
-from samza_dagster.orchestration.extra_standby import remove_standby, settled
+from samza_dagster.orchestration.extra_standby import (
+    GIVES_PLACE,
+    Leaving,
+    remove_standby,
+    settled,
+)
 from samza_dagster.orchestration.follow import (
     errors_as_failures,
     map_metadata,
@@ -17,20 +22,23 @@ from samza_dagster.orchestration.follow import (
     root_run_id,
 )
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
-from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, Phases
+from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.planning import PLAN, plan_op
 from samza_dagster.orchestration.ports import JobView, Placement
-from samza_dagster.orchestration.requests import Outcome, last_success, standing
+from samza_dagster.orchestration.requests import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spinning_up import require_own, spin_up, wait_until_warm
-from samza_dagster.orchestration.via_config import MoveViaNewStandbyConfig, move_via_new_standby
-
-GIVES_PLACE = "gives_place"
+from samza_dagster.orchestration.via_config import (
+    MoveViaNewStandbyConfig,
+    move_via_new_standby,
+    renewed,
+)
 
 plan_move_via_new_standby = plan_op(
     MoveViaNewStandbyConfig,
     move_via_new_standby,
     "Checks the active, chooses the host if none is named, and what the rules say of each step.",
+    renewed,
 )
 
 
@@ -50,11 +58,18 @@ def give_place(
     swap = replace(plan, kind=PLACE, standby=standby, standby_host=plan.destination)
     with settled(context, samza, plan, standby), errors_as_failures():
         client, root = samza.client, root_run_id(context)
-        step = RELOCATE if plan.keep_standby else GIVES_PLACE
-        asked, view = standing(client, root, step, standby), client.view()
+        leaving, view = Leaving.of(client, root, plan, standby), client.view()
+        if plan.keep_standby and leaving.removed.destination is not None:
+            raise Refused(
+                f"standby {standby} is kept",
+                seen=f"request {leaving.removed.uuid} of an earlier run removes it from the job",
+                fix="the same with keep_standby: false goes on with the move; spin_up_standby starts"
+                " one more after it",
+            )
+        asked = leaving.relocated if plan.keep_standby else leaving.removed
         if asked.destination is None and not (asked.forgotten and _has_left(view, plan, standby)):
             require_own(client, root, standby)
-            _refuse_unless_it_may_move(view, plan, standby)
+            _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
         if plan.keep_standby:
             phases = Phases(context, samza, swap)
             outcome = phases.room_made()
@@ -102,15 +117,20 @@ def _has_left(view: JobView, plan: MovePlan, standby: str) -> bool:
     return found is None or (plan.keep_standby and found.host not in (None, plan.destination))
 
 
-def _refuse_unless_it_may_move(view: JobView, plan: MovePlan, standby: str) -> None:
-    """Before a warm standby leaves: what it leaves for must still be possible."""
+def _refuse_unless_it_may_move(
+    view: JobView, plan: MovePlan, standby: str, relocated: str | None
+) -> None:
+    """Before a warm standby leaves: what it leaves for must still be possible.
+
+    `relocated`: where an earlier run has sent it, which was to keep it.
+    """
     warm = view.processors.get(standby)
     active, host = view.processors.get(plan.processor), view.hosts.get(plan.destination)
     if host is None or host.state == LOST:
         seen = f"{plan.destination} is {'unknown' if host is None else 'lost'}"
     elif active is None or active.state != RUNNING:
         seen = f"{plan.processor} is {'gone' if active is None else active.state}"
-    elif warm is None or warm.host != plan.destination:
+    elif warm is None or warm.host not in (plan.destination, relocated):
         seen = f"{standby} is {'gone' if warm is None else f'on {warm.host}'}"
     else:
         return

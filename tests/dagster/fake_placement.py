@@ -29,7 +29,7 @@ from samza_dagster.client.views import (
     Progress,
     ReplicaLag,
 )
-from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.errors import DeadlineExceeded, Refused
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
@@ -64,7 +64,7 @@ class World:
 
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
     waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
-    whose wire has no hold.
+    whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     """
 
     hosts: dict[str, HostView]
@@ -99,6 +99,7 @@ class World:
     after_answer: dict[str, Callable[[], object]] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
     forgotten: set[str] = field(default_factory=set)
+    too_late_to_cancel: bool = False
 
     @classmethod
     def demo(cls) -> World:
@@ -329,6 +330,8 @@ class FakeClient:
 
     def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
         self._check_about(RequestKind.CANCEL, request)
+        if self.world.too_late_to_cancel:
+            raise Refused("cancel", seen="stage starting", fix="wait for its end")
         self.world.cancelled.append(request)
         self.world.answer(request, FAILED, texts.CANCELLED)
         return _as_own("cancel", self.world.requests[request])
@@ -525,3 +528,18 @@ def fake_cancel_waiting() -> dg.JobDefinition:
 def fake_reconcile() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_job("reconcile")
+
+
+def fake_spin_up() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("spin_up_standby")
+
+
+def fake_fail_over() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("fail_over")
+
+
+def fake_relocate() -> dg.JobDefinition:
+    """For `dg.reconstructable`, which takes a function's name."""
+    return fake_job("relocate_standby")

@@ -22,7 +22,8 @@ class DrainHostConfig(SeveralConfig):
     )
     destinations: list[str] = Field(
         default_factory=list,
-        description="The only hosts to go to. Empty: the component's, else any of the job.",
+        description="The only hosts to go to; standbys only to those of them that the component "
+        "has too, if it names any. Empty: the component's, else any of the job.",
     )
     exclude: list[str] = Field(default_factory=list, description="Hosts that nothing goes to.")
     cold: bool = Field(

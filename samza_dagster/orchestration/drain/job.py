@@ -63,6 +63,7 @@ def plan_drain_host(
             view = client.view()
             rules = DrainRules(
                 allowed=tuple(config.destinations or samza_policies.hosts),
+                standby_hosts=tuple(samza_policies.hosts),
                 excluded=tuple(config.exclude),
                 cold=config.cold,
             )

@@ -23,13 +23,19 @@ _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
 class DrainRules:
     """What a drain may do. `allowed`, unless empty, are the only hosts to go to.
 
+    `standby_hosts`, unless empty, are the only ones of them for standbys.
     `cold`: an active without a warm standby is moved as it is, and restores there;
     else a standby is spun up for it first.
     """
 
     allowed: tuple[str, ...] = ()
+    standby_hosts: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     cold: bool = False
+
+    def takes_standbys(self, host: str) -> bool:
+        """Whether a standby may go to the host."""
+        return not self.standby_hosts or host in self.standby_hosts
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,8 @@ def _destinations(
         options[pid] = []
         for name in sorted(view.hosts):
             reason = _why_not(view, name, host, members[pid], rules)
+            if reason is None and how[pid].what != MOVE and not rules.takes_standbys(name):
+                reason = "isn't among the component's hosts, the only ones for standbys"
             if reason is None and room[name] == 0:
                 reason = f"has no room: {view.hosts[name].free_memory_mb} MiB free"
             if reason is None:

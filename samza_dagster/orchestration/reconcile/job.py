@@ -36,7 +36,8 @@ class ReconcileConfig(SeveralConfig):
 
     wanted: dict[str, str] = Field(
         default_factory=dict,
-        description="Processor id → host that it should be on. Others may be anywhere legal.",
+        description="Processor id → host that it should be on: a standby's one of the component's, "
+        "if it names any. Others may be anywhere legal.",
     )
     standbys: int | None = Field(
         default=None,

@@ -56,7 +56,7 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     """The steps from the job as it stands to the wanted placement; none when it is that.
 
     A group that an action is under way in is left alone. Raises `Refused` for pins that
-    can't hold: unknown or lost, or two of a group on one host.
+    can't hold: unknown or lost, two of a group on one host, or a standby's outside `allowed`.
     """
     _check_pins(view, wanted)
     world = _World.of(view, wanted.allowed)
@@ -283,6 +283,8 @@ def _check_pins(view: JobView, wanted: Wanted) -> None:
             seen = f"no host {host}; there are {', '.join(sorted(view.hosts))}"
         elif view.hosts[host].state == LOST:
             seen = f"{host} is lost"
+        elif is_standby(pid) and wanted.allowed and host not in wanted.allowed:
+            seen = f"{host} isn't among the component's hosts ({', '.join(wanted.allowed)})"
         elif (other := taken.setdefault((group_of(pid), host), pid)) != pid:
             seen = f"{other} of the same group is wanted there too"
         if seen:

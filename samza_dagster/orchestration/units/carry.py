@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import dagster as dg
 
-from samza_dagster.errors import DeadlineExceeded, InvalidInput, SamzaDagsterError
+from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
@@ -97,9 +97,12 @@ class Carrier:
         for number in chosen:
             one = self.progress[number]
             one.state = State.RUNNING
-            if self._root != self._context.run.run_id:
-                pass_what_is_done(self._client, one, self._asked, self._now_ms())
             self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
+            if self._root != self._context.run.run_id:
+                try:
+                    pass_what_is_done(self._client, one, self._asked, self._now_ms())
+                except Refused as refused:
+                    self._fail(one, str(refused))
         return bool(chosen)
 
     def _advance(self, one: Progress) -> bool:
@@ -242,8 +245,8 @@ class Carrier:
         if self._monotonic() >= one.deadline:
             self._fail(
                 one,
-                f"{step.name}: {step.processor} doesn't process within {limit_s:g} s:"
-                " look at its log, or give verify_timeout_s 0 if its input is idle",
+                f"{step.name}: {step.processor} doesn't process within {limit_s:g} s: look at its"
+                " log; if its input is idle, re-execute the whole run with verify_timeout_s 0",
             )
             return True
         return False
@@ -302,10 +305,16 @@ class Carrier:
         name, processor = f"{self._prefix}/{one.unit.processor}/{step.name}", subject(one, step)
         if step.processor == NEW:
             name = named(name, one)
-        asked = standing(self._client, self._root, name, processor)
+
+        def fits(destination: str) -> bool:
+            return step.kind is Kind.STOP_STANDBY or destination == step.destination
+
+        asked = standing(self._client, self._root, name, processor, fits=fits)
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
             while self._context.run.parent_run_id is not None and self._is_lost(one, asked):
-                asked = standing(self._client, self._root, name, processor, first=asked.attempt + 1)
+                asked = standing(
+                    self._client, self._root, name, processor, first=asked.attempt + 1, fits=fits
+                )
             one.attempt = asked.attempt
         return asked
 

@@ -42,9 +42,13 @@ def told_plan(
     """The plan as the op's output: to be carried out, or on a dry run as text alone."""
     text = plan_markdown(plan)
     if dry_run:
-        text = (
-            f"{text}\n\n{expected_downtime(context.instance, context.run.tags.get(JOB, plan.job))}"
+        expected = expected_downtime(
+            context.instance,
+            context.run.tags.get(JOB, plan.job),
+            plan.what,
+            stops_active=any(unit.stops_active for unit in plan.units),
         )
+        text = f"{text}\n\n{expected}"
     context.log.info(text)
     metadata: dict[str, Any] = {
         "plan_table": plan_table(plan),
@@ -110,7 +114,7 @@ def outcome_metadata(
 ) -> dict[str, Any]:
     """What was done, for how long actives were down, and what standbys for it cost."""
     view = client.view()
-    downs = [one.down_s for one in progress if one.down_s is not None]
+    downs = [o.down_s for o in progress if o.down_s is not None and o.unit.stops_active]
     via = {one.unit.processor for one in progress if one.standby is not None}
     ends = [replica.end_offset for replica in client.lag() if replica.processor_id in via]
     metadata: dict[str, Any] = {

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from samza_dagster.model.naming import group_of
+from samza_dagster.model.naming import group_of, is_standby
 
 NEW = "the new standby"
 
@@ -74,6 +74,11 @@ class Unit:
     def group(self) -> str:
         """The container group that nothing else may touch meanwhile."""
         return group_of(self.processor)
+
+    @property
+    def stops_active(self) -> bool:
+        """Whether an active is down for a while."""
+        return any(s.kind is Kind.PLACE and not is_standby(s.processor) for s in self.steps)
 
     @property
     def is_for_a_move(self) -> bool:

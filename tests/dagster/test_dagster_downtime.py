@@ -1,0 +1,111 @@
+"""What a dry run expects of a downtime: what an active's was when it was measured last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import World
+from test_dagster_jobs import run
+
+from samza_dagster.orchestration.downtime import last_downtime
+
+pytestmark = pytest.mark.dagster
+MOVE = {"processor": "1", "destination": "host-1"}
+
+
+def done(
+    request: pytest.FixtureRequest, instance: dg.DagsterInstance, job: str, **config: Any
+) -> str:
+    result = run(request.node.name, job, instance, **config)
+    assert result.success
+    return result.run_id
+
+
+def expected(
+    request: pytest.FixtureRequest,
+    instance: dg.DagsterInstance,
+    job: str = "move_container",
+    **config: Any,
+) -> str:
+    """The last line of a dry run."""
+    result = run(request.node.name, job, instance, **{**(config or MOVE), "dry_run": True})
+    text = result.output_for_node(f"plan_{job}", "preview")
+    return str(text).rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("job", "config"),
+    [
+        ("relocate_standby", {"processor": "0-0"}),
+        ("move_container", {"processor": "0-0", "destination": "host-4"}),
+        ("restart_container", {"processor": "0-0"}),
+    ],
+)
+def test_a_standby_s_move_is_no_measure_of_an_active_s_downtime(
+    world: World,
+    own_instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    job: str,
+    config: dict[str, Any],
+) -> None:
+    """Nothing but a standby was stopped."""
+    done(request, own_instance, job, **config)
+    assert "not measured yet" in expected(request, own_instance)
+
+
+def test_a_drained_standby_is_no_measure_either(
+    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The host had no active."""
+    done(request, own_instance, "drain_host", host="host-3")
+    assert "not measured yet" in expected(request, own_instance)
+
+
+def test_dry_runs_do_not_make_it_forget(
+    world: World,
+    own_instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor runs that stopped a standby alone, nor more dry runs than logs are read."""
+    monkeypatch.setattr("samza_dagster.orchestration.downtime.LOGS_READ", 2)
+    measured = done(request, own_instance, "move_container", **MOVE)
+    for _ in range(3):
+        assert f"as in run {measured[:8]}" in expected(request, own_instance)
+    done(request, own_instance, "relocate_standby", processor="0-0")
+    assert f"as in run {measured[:8]}" in expected(request, own_instance)
+
+
+def test_the_same_action_comes_before_a_newer_one(
+    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Without one of its own, another that stopped an active is quoted, by name."""
+    moved = done(request, own_instance, "move_container", **MOVE)
+    restarted = done(request, own_instance, "restart_container", processor="0")
+    assert f"as in run {moved[:8]} (move_container)" in expected(request, own_instance)
+    told = expected(request, own_instance, "move_with_standby", processor="0")
+    assert f"as in run {restarted[:8]} (restart_container)" in told
+    assert last_downtime(own_instance, "demo/2", "move_container") is None
+
+
+@pytest.mark.parametrize(
+    ("job", "config"),
+    [
+        ("relocate_standby", {"processor": "0-0"}),
+        ("move_container", {"processor": "0-0", "destination": "host-4"}),
+        ("spin_up_standby", {"processor": "0", "destination": "host-4"}),
+        ("drain_host", {"host": "host-3"}),
+    ],
+)
+def test_where_no_active_is_stopped_none_is_down(
+    world: World,
+    own_instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    job: str,
+    config: dict[str, Any],
+) -> None:
+    """Whatever was measured before."""
+    done(request, own_instance, "restart_container", processor="1")
+    assert expected(request, own_instance, job, **config) == "No active is stopped for it."

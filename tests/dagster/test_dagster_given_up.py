@@ -1,0 +1,98 @@
+"""A run that ends while a standby is being started or moved for it: nothing goes on unsaid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import World, too_late
+from test_dagster_jobs import failure, run
+
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.placement import texts
+
+pytestmark = pytest.mark.dagster
+VIA = "move_via_new_standby"
+ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
+ENDS = [dg.DagsterExecutionInterruptedError(), too_late()]
+
+
+def log_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> str:
+    return " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["cancelled", "too late"])
+@pytest.mark.parametrize(
+    ("job", "config", "op", "step"),
+    [
+        (VIA, {**ASK, "if_it_fails": "remove"}, "spin_up", "spin_up"),
+        (VIA, ASK, "spin_up", "spin_up"),
+        ("spin_up_standby", ASK, "spin_up", "spin_up"),
+        ("move_with_standby", {"processor": "0"}, "move_standby_away", "move"),
+    ],
+)
+def test_a_request_that_has_only_reserved_is_cancelled_with_its_run(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    end: BaseException,
+    job: str,
+    config: dict[str, Any],
+    op: str,
+    step: str,
+) -> None:
+    """Nothing was stopped or started: the job stays as it was."""
+    before = dict(world.at)
+    world.breaks = {texts.RESOURCES_REQUESTED: end}
+    result = run(request.node.name, job, instance, **config)
+    assert not result.success
+    uuid = request_uuid(result.run_id, step, 0)
+    assert world.cancelled == [uuid]
+    assert world.at == before
+    told = log_of(instance, result) + str(result.failure_data_for_node(op))
+    assert f"{uuid} is ended: FAILED: {texts.CANCELLED}" in told
+
+
+def test_what_was_cancelled_is_asked_anew_by_a_re_execution(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The failure says so."""
+    world.breaks = {texts.RESOURCES_REQUESTED: too_late()}
+    text, _ = failure(run(request.node.name, VIA, instance, **ASK), "spin_up")
+    assert "re-execute this run from failure to ask anew" in text
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["cancelled", "too late"])
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_configured(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    end: BaseException,
+    fate: str,
+) -> None:
+    """The coordinator had begun to start it when the run ended: it is awaited, then removed."""
+    world.breaks = {texts.RESOURCES_REQUESTED: end}
+    world.too_late_to_cancel = True
+    result = run(request.node.name, VIA, instance, if_it_fails=fate, **ASK)
+    assert not result.success
+    assert world.cancelled == []
+    told = log_of(instance, result) + str(result.failure_data_for_node("spin_up"))
+    assert "he coordinator goes on with it" in told
+    if fate == "keep":
+        world.go_on(request_uuid(result.run_id, "spin_up", 0))
+    else:
+        assert "standby 0-1 is removed again" in told
+    assert ("0-1" in world.at) is (fate == "keep")
+
+
+def test_samza_s_am_goes_on_with_what_it_was_asked(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its wire has no cancel; the failure says how to follow."""
+    world.coordinator = "samza"
+    world.breaks = {texts.RESOURCES_REQUESTED: too_late()}
+    result = run(request.node.name, "relocate_standby", instance, processor="0-0")
+    assert "the coordinator goes on with it" in failure(result, "reserve")[0]
+    assert world.cancelled == []

@@ -1,0 +1,139 @@
+"""The component's `hosts`: each job that sends a standby somewhere keeps to them, or refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import World, fake_definitions
+from test_dagster_jobs import failure
+
+from samza_dagster.client.views import HostView
+from samza_dagster.orchestration.policies import PlacementPolicies
+
+pytestmark = pytest.mark.dagster
+ALLOWED = ["host-3", "host-4"]
+
+
+@pytest.fixture(autouse=True)
+def _warm(world: World) -> None:
+    world.lag_now = {"0": [0], "0-1": [0], "0-0": [0]}
+
+
+def bound(
+    request: pytest.FixtureRequest, job: str, hosts: list[str] | None = None, **config: Any
+) -> dg.ExecuteInProcessResult:
+    """One of the jobs of a component with `hosts`."""
+    made = fake_definitions(request.node.name)
+    policies = PlacementPolicies(verify_timeout_s=1, lag_limit=100, hosts=hosts or ALLOWED)
+    resources = {**(made.resources or {}), "samza_policies": policies}
+    with dg.DagsterInstance.ephemeral() as instance:
+        return (
+            dg.Definitions(jobs=made.jobs, resources=resources)
+            .get_job_def(job)
+            .execute_in_process(
+                run_config={"ops": {f"plan_{job}": {"config": config}}},
+                instance=instance,
+                raise_on_error=False,
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("job", "config", "standby"),
+    [
+        ("spin_up_standby", {"processor": "0", "steady_s": 0}, "0-1"),
+        ("relocate_standby", {"processor": "0-0"}, "0-0"),
+        ("relocate_standby", {"processor": "0-0", "destination": "ANY_HOST"}, "0-0"),
+        ("move_container", {"processor": "0-0", "destination": "ANY_HOST"}, "0-0"),
+        ("move_with_standby", {"processor": "0"}, "0-0"),
+    ],
+)
+def test_where_any_host_would_do_one_of_them_is_named(
+    world: World,
+    request: pytest.FixtureRequest,
+    job: str,
+    config: dict[str, Any],
+    standby: str,
+) -> None:
+    """host-2 has most free memory and isn't one of them."""
+    result = bound(request, job, **config)
+    assert result.success
+    assert (standby, "host-4") in [*world.asked, *world.at.items()]
+    assert world.at[standby] == "host-4"
+
+
+@pytest.mark.parametrize(
+    ("job", "config"),
+    [
+        ("spin_up_standby", {"processor": "0", "destination": "host-2"}),
+        ("relocate_standby", {"processor": "0-0", "destination": "host-2"}),
+        ("move_container", {"processor": "0-0", "destination": "host-2"}),
+        ("move_via_new_standby", {"processor": "0", "destination": "host-2"}),
+    ],
+)
+def test_another_host_is_refused_for_a_standby(
+    world: World, request: pytest.FixtureRequest, job: str, config: dict[str, Any]
+) -> None:
+    """With the rule, what was asked, and the hosts that would do."""
+    text, metadata = failure(bound(request, job, **config), f"plan_{job}")
+    assert "one of the component's hosts" in text
+    assert metadata["seen"] == "host-2"
+    assert metadata["fix"] == "one of host-3, host-4"
+    assert world.requests == {}
+
+
+@pytest.mark.parametrize("host", ["host-2", "host-4"])
+def test_an_active_goes_where_it_is_sent(
+    world: World, request: pytest.FixtureRequest, host: str
+) -> None:
+    """The hosts are for standbys."""
+    assert bound(request, "move_container", processor="0", destination=host).success
+    assert world.at["0"] == host
+
+
+def test_a_standby_may_be_restarted_where_it_is(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    """It is sent nowhere."""
+    world.at["0-0"] = "host-2"
+    assert bound(request, "restart_container", processor="0-0").success
+
+
+def test_a_move_that_leaves_the_standby_s_host_to_the_coordinator_is_refused(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    """move_with_standby names it; where every host is allowed there is nothing to refuse."""
+    ask = {"processor": "0", "destination": "STANDBY"}
+    text, metadata = failure(bound(request, "move_container", **ask), "plan_move_container")
+    assert "goes to one of the component's hosts" in text
+    assert metadata["fix"].startswith("move_with_standby")
+    assert world.requests == {}
+    assert bound(request, "move_container", list(world.hosts), **ask).success
+
+
+def test_a_drain_with_destinations_keeps_standbys_to_the_component_s_hosts(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    """An active may go to any of them, a standby to the one that the component has too."""
+    world.hosts["host-5"] = HostView("host-5", "alive", free_memory_mb=900)
+    world.at = {"0": "host-1", "1-0": "host-1", "1": "host-2", "0-0": "host-3"}
+    ask = {"host": "host-1", "destinations": ["host-4", "host-5"], "cold": True}
+    assert bound(request, "drain_host", verify_timeout_s=0, **ask).success
+    assert (world.at["0"], world.at["1-0"]) == ("host-5", "host-4")
+    world.at["1-0"] = "host-1"
+    text, _ = failure(
+        bound(request, "drain_host", **{**ask, "destinations": ["host-5"]}), "plan_drain_host"
+    )
+    assert "host-5 isn't among the component's hosts, the only ones for standbys" in text
+
+
+def test_a_standby_is_not_pinned_to_another_host(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    """An active is."""
+    text, _ = failure(bound(request, "reconcile", wanted={"0-0": "host-2"}), "plan_reconcile")
+    assert "host-2 isn't among the component's hosts (host-3, host-4)" in text
+    assert bound(request, "reconcile", wanted={"0": "host-2"}, verify_timeout_s=0).success
+    assert world.at["0"] == "host-2"
