@@ -26,6 +26,9 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     words = _of_kind(state, group, processor.role, ask) or _of_destination(state, ask)
     if words is not None:
         return words
+    runs = processor.incarnation
+    if ask.execution_id and runs is not None and runs.execution_id != ask.execution_id:
+        return ("same-incarnation", ask.execution_id, runs.execution_id)
     if event.no_start_because:
         return ("could not start again", event.no_start_because)
     return _by_rules(taken, group, ask)
@@ -80,15 +83,16 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
     One that has to wait is judged when its turn comes.
     """
     state, pid, host = taken.before, ask.processor_id, ask.destination_host
-    runs = group.processors[pid].incarnation
-    if ask.execution_id and runs is not None and runs.execution_id != ask.execution_id:
-        return ("same-incarnation", ask.execution_id, runs.execution_id)
     now = taken.after.groups.get(group.group_id)
     if now is not None and ask in now.queue:
         return None
     if ask.kind is AskKind.FAIL_OVER or (ask.kind is AskKind.PLACE and host == naming.STANDBY):
         active = group.processors[pid]
-        if ask.execution_id and runs is None and not was_last(group, pid, ask.execution_id):
+        if (
+            ask.execution_id
+            and active.incarnation is None
+            and not was_last(group, pid, ask.execution_id)
+        ):
             return ("same-incarnation", ask.execution_id, "down")
         free = group.failover is None and any(
             may_give_way(state, group, active, standby) for standby in group.processors.values()
