@@ -13,7 +13,10 @@ from samza_dagster.model.own_requests import OwnRequest, RequestKind
 
 @dataclass(frozen=True)
 class Asked(View):
-    """What was asked, under which UUID. Times in ms; `refers_to` is another request's UUID."""
+    """What was asked, under which UUID. Times in ms; `refers_to` is another request's UUID.
+
+    `execution_id`: the incarnation that a fail-over is about; None is whichever runs.
+    """
 
     uuid: str
     kind: str
@@ -24,6 +27,7 @@ class Asked(View):
     request_expiry: int | None = None
     hold: bool = False
     refers_to: str | None = None
+    execution_id: str | None = None
 
     @classmethod
     def of(cls, uuid: str, request: OwnRequest) -> Self:
@@ -38,6 +42,7 @@ class Asked(View):
             request_expiry=request.request_expiry,
             hold=request.hold,
             refers_to=request.refers_to,
+            execution_id=request.execution_id,
         )
 
 

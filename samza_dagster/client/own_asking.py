@@ -113,12 +113,18 @@ class OwnAsking:
 
         return self._own.ask(RequestKind.STOP_STANDBY, check, uuid=uuid)
 
-    def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
-        """Moves an active onto the host of the standby soonest ready, which gives way."""
+    def fail_over(
+        self, processor_id: str, *, uuid: str | None = None, execution_id: str | None = None
+    ) -> Asked:
+        """Moves an active onto the host of the standby soonest ready, which gives way.
+
+        With `execution_id` only while the active is that incarnation: the coordinator
+        refuses it, or fails it at its turn, once another one has started.
+        """
 
         def check(view: JobView) -> Wanted:
-            active, _ = check_fail_over(view, processor_id)
-            return Wanted(active.processor_id, STANDBY)
+            active, _ = check_fail_over(view, processor_id, execution_id)
+            return Wanted(active.processor_id, STANDBY, execution_id=execution_id)
 
         return self._own.ask(RequestKind.FAIL_OVER, check, processor_id=processor_id, uuid=uuid)
 

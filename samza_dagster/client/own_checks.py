@@ -107,8 +107,13 @@ def check_stop_standby(view: JobView, processor_id: str) -> ProcessorView:
     return standbys[0]
 
 
-def check_fail_over(view: JobView, processor_id: str) -> tuple[ProcessorView, tuple[str, ...]]:
-    """The active, and notices; raises `InvalidInput` for a standby or an active without one."""
+def check_fail_over(
+    view: JobView, processor_id: str, execution_id: str | None = None
+) -> tuple[ProcessorView, tuple[str, ...]]:
+    """The active, and notices; raises `InvalidInput` for a standby or an active without one.
+
+    Also for one that runs as another incarnation than `execution_id`.
+    """
     asked = f"fail-over {processor_id}"
     require_our_coordinator(view, asked)
     active = find_processor(view, processor_id)
@@ -117,6 +122,12 @@ def check_fail_over(view: JobView, processor_id: str) -> tuple[ProcessorView, tu
             f"{asked}: an active's id",
             seen=f"{processor_id} is a standby",
             fix=f"fail-over {group_of(processor_id)}",
+        )
+    if execution_id is not None and active.execution_id not in (None, execution_id):
+        raise Refused(
+            f"{asked}: of incarnation {execution_id}",
+            seen=f"{processor_id} is {active.execution_id} by now, on {active.host}",
+            fix=f"ask again if {processor_id} is still to move",
         )
     standbys = standbys_of(view, active)
     if not standbys:

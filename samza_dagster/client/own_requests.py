@@ -26,6 +26,7 @@ class Wanted:
     destination: str
     refers_to: str | None = None
     hold: bool = False
+    execution_id: str | None = None
 
 
 class OwnRequests:
@@ -90,6 +91,7 @@ class OwnRequests:
             request_expiry=expiry,
             hold=wanted.hold,
             refers_to=wanted.refers_to,
+            execution_id=wanted.execution_id,
         )
         if state is not None and asked in state.uuids:  # its answer was cleaned up since
             return Asked.of(asked, request)

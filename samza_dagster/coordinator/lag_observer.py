@@ -12,8 +12,10 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from samza_dagster.coordinator.first_offsets import FirstOffsets
 from samza_dagster.coordinator.limits import STANDBY_STALLED
 from samza_dagster.coordinator.standby_lags import (
+    Stall,
     StandbyLags,
     StorePart,
     running_standbys,
@@ -26,7 +28,7 @@ from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Topic
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
-from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
+from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import JobState
 
@@ -92,7 +94,11 @@ class LagObserver:
         self._every_s = every_s
         self._lags = StandbyLags(current_ms=_current_ms(config))
         self._stalled_ms = STANDBY_STALLED.of(config)
+        # A report that is late by two intervals is no silence.
+        patience_ms = max(self._stalled_ms, _current_ms(config))
+        self._first = FirstOffsets(patience_ms, _current_ms(config))
         self._known_stalls: set[str] = set()
+        self._not_known: set[str] = set()
         self._in_trouble = False
         self._missing: set[str] = set()
         self._closed = threading.Event()
@@ -115,7 +121,14 @@ class LagObserver:
         Connects at its first round. `wall_ms` is what records of Kafka carry as their time.
         """
         topics = metrics_topics(config)
-        if not topics or not store_changelogs(config):
+        if not store_changelogs(config):
+            return None
+        if not topics:
+            log.warning(
+                "no metrics reporter with a stream in the job's config: how far the standbys are "
+                "behind, and whether one stands still, isn't known; set metrics.reporters and "
+                "metrics.reporter.<name>.stream"
+            )
             return None
         cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         since_ms = wall_ms() - _current_ms(config)
@@ -148,6 +161,7 @@ class LagObserver:
             if not self._in_trouble:
                 log.warning("the standbys' lag isn't known for now: %s", error)
             self._in_trouble = True
+            self._first.interrupted()
             return
         if self._in_trouble:
             log.info("the standbys' lag is read again")
@@ -157,37 +171,71 @@ class LagObserver:
 
     def _round(self) -> Iterator[LagObserved | StandbyStalled]:
         standbys = running_standbys(self._state())
-        snapshots = [
-            record.value
-            for topic in self._reports
-            for record in topic.new_records()
-            if record.value is not None and _STANDBY_TASK in record.value
-        ]
+        snapshots: list[bytes] = []
+        others: list[bytes] = []
+        for topic in self._reports:
+            for record in topic.new_records():
+                if record.value is not None:
+                    mine = snapshots if _STANDBY_TASK in record.value else others
+                    mine.append(record.value)
         self._tell_missing()
-        self._lags.note(task_samples(snapshots, *self._job), self._now_ms())
+        now_ms, samples = self._now_ms(), task_samples(snapshots, *self._job)
+        self._lags.note(samples, now_ms)
         model = self._job_model()
         parts = {name: store_parts(model, name, self._stores) for name in standbys}
-        due = self._lags.due(standbys, parts, self._now_ms())
-        if not due:
+        due = self._lags.due(standbys, parts, now_ms)
+        late = self._late(samples, others, standbys, parts, now_ms) if self._stalled_ms else ()
+        if not due and not late:
             return
         # Ends after applied offsets: a lag is never too small.
         ranges = self._ends.offset_ranges({store.topic for store in self._stores})
         now_ms = self._now_ms()
-        yield LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
+        if due:
+            yield LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
         for name in due if self._stalled_ms else ():
-            yield from self._stalled(standbys[name], parts[name], now_ms)
+            stall = self._lags.stalled(parts[name], self._stalled_ms)
+            if stall is not None:
+                yield self._stalled(standbys[name], stall, now_ms)
+            elif self._first.has_told(standbys[name], parts[name]):
+                self._known_stalls.discard(standbys[name])
+        for name, stall, certain in self._first.stalls(late, standbys, parts, ranges, now_ms):
+            if certain:
+                yield self._stalled(standbys[name], stall, now_ms)
+            else:
+                self._tell_not_known(standbys[name], stall)
 
-    def _stalled(
-        self, execution_id: str, parts: Sequence[StorePart], now_ms: int
-    ) -> Iterator[StandbyStalled]:
-        stall = self._lags.stalled(parts, self._stalled_ms)
-        if stall is None:
-            self._known_stalls.discard(execution_id)
-            return
+    def _late(
+        self,
+        samples: Mapping[str, TaskSample],
+        others: Sequence[bytes],
+        standbys: Mapping[str, str],
+        parts: Mapping[str, Sequence[StorePart]],
+        now_ms: int,
+    ) -> tuple[str, ...]:
+        """Standbys that may have applied nothing at all."""
+        self._first.note(samples, standbys, parts, now_ms)
+        if self._first.silent(standbys) and any(
+            task_samples([value], *self._job) for value in reversed(others)
+        ):
+            self._first.heard(now_ms)
+        return self._first.due(standbys, parts, now_ms)
+
+    def _stalled(self, execution_id: str, stall: Stall, now_ms: int) -> StandbyStalled:
         if execution_id not in self._known_stalls:
             log.warning("%s lives and stands still: %s", execution_id, stall)
         self._known_stalls.add(execution_id)
-        yield StandbyStalled(now_ms, execution_id, str(stall))
+        return StandbyStalled(now_ms, execution_id, str(stall), stall.for_ms)
+
+    def _tell_not_known(self, execution_id: str, stall: Stall) -> None:
+        if execution_id not in self._not_known:
+            log.warning(
+                "whether %s applies anything isn't known, so it runs on: no task of the job "
+                "reports such an offset (%s); look at metrics.reporters, and at the reporter's "
+                "blacklist",
+                execution_id,
+                stall,
+            )
+        self._not_known.add(execution_id)
 
     def _tell_missing(self) -> None:
         missing = {topic.topic for topic in self._reports if not topic.found}

@@ -134,6 +134,7 @@ def read_own_request(key: bytes, value: bytes) -> Mail | None:
             hold=request.hold,
             refers_to=request.refers_to or "",
             own=True,
+            execution_id=request.execution_id or "",
         )
     )
 

@@ -77,18 +77,23 @@ class _Report:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A store partition of a standby that nothing is applied to while it is written."""
+    """A store partition of a standby that nothing is applied to while it is written.
+
+    `applied` None: it has never told an offset; `why` says then what it tells.
+    """
 
     part: StorePart
     for_ms: int
-    applied: int
+    applied: int | None
     end: int
+    why: str = ""
 
     def __str__(self) -> str:
+        stands = self.why if self.applied is None else f"it stands at offset {self.applied}"
         return (
             f"{self.part.task_name} has applied nothing of {self.part.topic}-"
-            f"{self.part.partition} for {self.for_ms / 1000:.0f} s: it stands at offset "
-            f"{self.applied}, the end is {self.end}"
+            f"{self.part.partition} for {self.for_ms / 1000:.0f} s: {stands}, "
+            f"the end is {self.end}"
         )
 
 

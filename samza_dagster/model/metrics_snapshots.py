@@ -24,7 +24,8 @@ class TaskSample:
 
     `at_ms` is the clock of that host. `execution_id` is the incarnation's, empty in a
     snapshot of an older Samza. `processes`: its run loop has processed or committed, so its
-    stores are restored; always False of a standby's task.
+    stores are restored; always False of a standby's task. `unset` are the offset gauges
+    that it reports without an offset: nothing was applied yet.
     """
 
     task_name: str
@@ -33,6 +34,7 @@ class TaskSample:
     offsets: Mapping[str, int]
     execution_id: str = ""
     processes: bool = False
+    unset: frozenset[str] = frozenset()
 
 
 def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
@@ -95,6 +97,9 @@ def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
                 if name.endswith("-offset") and str(value).isdigit()
             },
             execution_id=str(header.get("exec-env-container-id") or ""),
+            unset=frozenset(
+                name for name, value in gauges.items() if name.endswith("-offset") and value is None
+            ),
             processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
         )
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -53,7 +53,9 @@ class OwnRequest(WireModel):
 
     `timestamp` in ms since the epoch. `request_expiry` in ms bounds the reservation, and
     with `hold` how long it is held for a commit. `refers_to` is the UUID of the request
-    that a commit, release or cancel is about.
+    that a commit, release or cancel is about. `execution_id` is the incarnation that a
+    fail-over is about; one without it is of whichever runs. Whoever doesn't know a field
+    ignores it.
     """
 
     model_config = ConfigDict(alias_generator=to_camel)
@@ -67,6 +69,7 @@ class OwnRequest(WireModel):
     request_expiry: int | None = Field(default=None, ge=0, le=LONGEST_EXPIRY_MS)
     hold: bool = False
     refers_to: str | None = None
+    execution_id: str | None = Field(default=None, min_length=1, max_length=NAME_LENGTH_MAX)
 
     @field_validator("refers_to")
     @classmethod
@@ -79,6 +82,10 @@ class OwnRequest(WireModel):
             raise ValueError(f"refersTo: a {self.kind.value} names the request that it is about")
         if self.hold and self.kind is not RequestKind.PLACE:
             raise ValueError(f"hold: a {self.kind.value} can't be held, only a place")
+        if self.execution_id is not None and self.kind is not RequestKind.FAIL_OVER:
+            raise ValueError(
+                f"executionId: a {self.kind.value} names no incarnation, only a fail-over"
+            )
         return self
 
 

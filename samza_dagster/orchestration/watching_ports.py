@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from samza_dagster.client.asked import Asked
 from samza_dagster.model import LocalityModel
 from samza_dagster.orchestration import ports
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -246,6 +247,12 @@ class WatchedClient(ports.Placement, Protocol):
 
     def locality(self) -> LocalityModel:
         """The host that each container reported last."""
+        ...
+
+    def fail_over(
+        self, processor_id: str, *, uuid: str | None = None, execution_id: str | None = None
+    ) -> Asked:
+        """Moves an active onto its standby's host, while it is that incarnation."""
         ...
 
 

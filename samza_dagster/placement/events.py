@@ -159,12 +159,13 @@ class LagObserved:
 class StandbyStalled:
     """A standby's process is alive, but it applies nothing while its changelog grows.
 
-    Said again for as long as it is so; `why` is for a person.
+    Said again for as long as it is so; `why` is for a person, `for_ms` how long it has been.
     """
 
     at_ms: int
     execution_id: str
     why: str
+    for_ms: int = 0
 
 
 @record

@@ -30,12 +30,16 @@ def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
     """One more start that never checked in; the next tries avoid its host."""
     processor = draft.processor(group_id, started.processor_id)
     assert started.incarnation is not None
-    failed_on = started.incarnation.host
-    avoid = (*(host for host in processor.avoid_hosts if host != failed_on), failed_on)
+    avoid = avoiding(processor, started.incarnation.host)
     draft.put_processor(
         group_id, processor.evolve(attempts=processor.attempts + 1, avoid_hosts=avoid)
     )
     count_death(draft, group_id, started.processor_id)
+
+
+def avoiding(processor: Processor, host: str) -> tuple[str, ...]:
+    """The hosts that it avoids, this one the newest."""
+    return (*(other for other in processor.avoid_hosts if other != host), host)
 
 
 def pause_ms(processor: Processor, now_ms: int, limits: Limits) -> int:

@@ -106,7 +106,7 @@ def _handle(draft: Draft, event: Event) -> None:
         case HostLost():
             hosts.lost(draft, event.host, event.last_grant_ms)
         case StandbyStalled():
-            stalls.stalled(draft, event.execution_id)
+            stalls.stalled(draft, event.execution_id, event.for_ms)
         case PrincipalFenced():
             ghosts.fenced(draft, event.execution_id)
         case JobDeployed():
@@ -275,10 +275,13 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
 def _checked_in(draft: Draft, group: Group, processor_id: str) -> None:
     group_id = group.group_id
     containers.checked_in(draft, group_id, processor_id)
-    if group.failover is not None and group.failover.active_id == processor_id:
+    failed_over = group.failover is not None and group.failover.active_id == processor_id
+    if failed_over:
         draft.put_failover(group_id, None)
     action = ownership.owner(group, processor_id, Stage.STARTING)
     if action is None:
+        if failed_over:
+            requests.failed_over_already(draft, group_id, processor_id)
         return
     if action.ask.kind is AskKind.START_STANDBY:
         spin_up.checked_in(draft, group_id, action)

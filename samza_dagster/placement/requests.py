@@ -41,6 +41,12 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     if group is None or refusal is not None:
         _refuse(draft, ask, texts.UNKNOWN_PROCESSOR if refusal is None else refusal)
         return
+    if group.processors[ask.processor_id].incarnation is not None:
+        # What has a successor never comes back: to wait for its turn would change nothing.
+        superseded = _another_incarnation(group, ask)
+        if superseded is not None:
+            _refuse(draft, ask, superseded)
+            return
     if no_start_because:
         _refuse(draft, ask, f"{texts.NO_START}; {no_start_because}")
         return
@@ -73,6 +79,27 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
         _begin(draft, draft.group(group.group_id), ask, accepted=ask.uuid != unanswered)
     for entry in held_back:
         draft.index.put_ask_back(entry)
+
+
+def failed_over_already(draft: Draft, group_id: str, active_id: str) -> None:
+    """The active runs where its standby was, by nobody's request: a fail-over that waited is over.
+
+    Begun now it would take a healthy active onto a standby that has only started to follow.
+    """
+    group = draft.group(group_id)
+    incarnation = group.processors[active_id].incarnation
+    assert incarnation is not None
+    over = [
+        ask
+        for ask in group.queue
+        if ask.kind is AskKind.FAIL_OVER and ask.processor_id == active_id
+    ]
+    if not over:
+        return
+    draft.put_queue(group_id, tuple(ask for ask in group.queue if ask not in over))
+    for ask in over:
+        why = texts.failed_over_already(active_id, incarnation.host)
+        responses.write(draft, ask, texts.FAILED, why)
 
 
 def why_it_waits(draft: Draft, group: Group, ask: PlacementAsk) -> str:
@@ -122,6 +149,9 @@ def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
     """What forbids the request now. A lost host is left to the request's expiry."""
     if ask.processor_id not in group.processors:
         return texts.UNKNOWN_PROCESSOR
+    superseded = _another_incarnation(group, ask)
+    if superseded is not None:
+        return superseded
     if swaps.is_swap(ask):
         if failover.candidates(draft, group, ask.processor_id):
             return None
@@ -138,6 +168,30 @@ def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
     if broken is None or broken.rule == rules.HOST_ALIVE:
         return None
     return f"{texts.CONSTRAINTS}; {broken.rule}: {broken.seen}; {broken.change}"
+
+
+def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
+    """Whether the active isn't the incarnation that was asked about; None also when any is meant.
+
+    One that is down is its last incarnation still: its host may come back with it, and else
+    the standby's place is what it needs.
+    """
+    if not ask.execution_id:
+        return None
+    processor = group.processors[ask.processor_id]
+    now = processor.incarnation
+    if now is not None:
+        if now.execution_id == ask.execution_id:
+            return None
+        seen = f"{now.execution_id} on {now.host}"
+    else:
+        ghosts = (g.incarnation for g in group.ghosts if g.processor_id == ask.processor_id)
+        ended = () if processor.last_end is None else (processor.last_end,)
+        last = max((*ghosts, *ended), key=lambda known: known.epoch, default=None)
+        if last is not None and last.execution_id == ask.execution_id:
+            return None
+        seen = "down" if last is None else f"down since {last.execution_id} on {last.host}"
+    return texts.another_incarnation(ask.processor_id, ask.execution_id, seen)
 
 
 def _busy_host(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:

@@ -98,9 +98,10 @@ class Processor(Evolving):
     host was lost. `deadline_ms` is when a start must have checked in, or when an
     unanswered stop is asked again. `attempts` counts tries since the last check-in,
     `failures` all of the job's life, `failed_at_ms` those within the retry window.
-    `avoid_hosts` are where starts failed since the last check-in, the newest last. A
-    processor not `wanted` is removed once it is dead. `extra` marks a standby that was
-    spun up on request.
+    `avoid_hosts` are where starts failed since the last check-in, or it stood still before
+    that, the newest last. A processor not `wanted` is removed once it is dead. `extra` marks
+    a standby that was spun up on request. `stalled_at_ms` is when a standby was stopped
+    because it stood still, several times in a row.
     """
 
     processor_id: str
@@ -119,6 +120,7 @@ class Processor(Evolving):
     wanted: bool = True
     extra: bool = False
     last_end: End | None = None
+    stalled_at_ms: tuple[int, ...] = ()
 
 
 @record
@@ -162,7 +164,7 @@ class PlacementAsk(Evolving):
     `hold` makes a `place` wait, once its resource is held, for a `commit`; it is let
     go when `expiry_ms` have passed since. `refers_to` is the request that a commit,
     release or cancel is about. `own` says that it came through our own topic, and is
-    answered there.
+    answered there. `execution_id` is the incarnation that a fail-over is about, "" any.
     """
 
     uuid: str
@@ -175,6 +177,7 @@ class PlacementAsk(Evolving):
     hold: bool = False
     refers_to: str = ""
     own: bool = False
+    execution_id: str = ""
 
 
 class Stage(StrEnum):

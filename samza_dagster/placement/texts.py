@@ -134,6 +134,22 @@ def no_standby(active_id: str) -> str:
     return f"no standby container of {active_id} runs on a host where {active_id} may be"
 
 
+def another_incarnation(active_id: str, asked: str, seen: str) -> str:
+    """The active is no longer the one that the fail-over was asked of."""
+    return (
+        f"same-incarnation: the fail-over is of {asked}, and {active_id} is {seen} by now; "
+        f"ask again if {active_id} is still to move"
+    )
+
+
+def failed_over_already(active_id: str, host: str) -> str:
+    """What was asked for has happened without the request, while it waited."""
+    return (
+        f"one-failover: {active_id} has failed over to {host} by itself while the request waited; "
+        f"ask again if {active_id} is to move on, once its standby follows it"
+    )
+
+
 def came_back(host: str) -> str:
     """The host that was thought lost is there again, with the container."""
     return (

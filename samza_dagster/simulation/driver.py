@@ -224,6 +224,12 @@ class _Driver:
         names = standbys if self.lots.random() < 0.8 else [name for _, name in known]
         return self.lots.choice(names or ["demo-0-0-000001"])
 
+    def _seen(self, world: World, processor_id: str) -> str:
+        group = world.committed.groups.get(naming.group_of(processor_id))
+        processor = None if group is None else group.processors.get(processor_id)
+        incarnation = None if processor is None else processor.incarnation
+        return "" if incarnation is None else incarnation.execution_id
+
     def _deploy(self) -> Move:
         self.runs += 1
         layout = draw(self.lots).layout if self.lots.random() < 0.5 else self.setup.layout
@@ -270,6 +276,8 @@ class _Driver:
             pid = naming.group_of(pid)
         if odd > 0.99:
             destination = "host-99"
+        # Every second fail-over is of the incarnation that its asker sees.
+        of = self._seen(world, pid) if kind is AskKind.FAIL_OVER and self.asked % 2 else ""
         return label(
             PlacementAsk(
                 f"u{self.asked}",
@@ -282,5 +290,6 @@ class _Driver:
                 kind is AskKind.PLACE and lots.random() < holds,
                 refers,
                 kind is not AskKind.PLACE or lots.random() < 0.2,
+                of,
             )
         )

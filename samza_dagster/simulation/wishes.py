@@ -13,7 +13,7 @@ from samza_dagster.simulation.moves import Move
 if TYPE_CHECKING:
     from samza_dagster.simulation.world import World
 
-OPTIONS_HOLD, OPTIONS_OWN = "hold", "own"
+OPTIONS_HOLD, OPTIONS_OWN, OPTION_OF = "hold", "own", "of="
 
 
 def label(ask: PlacementAsk) -> Move:
@@ -29,7 +29,11 @@ def label(ask: PlacementAsk) -> Move:
             ask.timestamp_ms,
             -1 if ask.expiry_ms is None else ask.expiry_ms,
             ask.refers_to,
-            " ".join(([OPTIONS_HOLD] if ask.hold else []) + ([OPTIONS_OWN] if ask.own else [])),
+            " ".join(
+                ([OPTIONS_HOLD] if ask.hold else [])
+                + ([OPTIONS_OWN] if ask.own else [])
+                + ([OPTION_OF + ask.execution_id] if ask.execution_id else [])
+            ),
         ),
     )
 
@@ -48,6 +52,7 @@ def ask(
 ) -> bool:
     """A client writes a request. The same uuid a second time is the same record again."""
     brokers = world.brokers
+    chosen = options.split()
     if uuid not in brokers.asked:
         brokers.asked[uuid] = PlacementAsk(
             uuid,
@@ -57,9 +62,10 @@ def ask(
             timestamp_ms,
             None if expiry_ms < 0 else expiry_ms,
             AskKind(kind),
-            OPTIONS_HOLD in options,
+            OPTIONS_HOLD in chosen,
             refers_to,
-            OPTIONS_OWN in options,
+            OPTIONS_OWN in chosen,
+            next((o.removeprefix(OPTION_OF) for o in chosen if o.startswith(OPTION_OF)), ""),
         )
     brokers.topic[uuid] = brokers.asked[uuid]
     if world.leader.standing is not Standing.DEAD:

@@ -57,6 +57,7 @@ class Lookout:
     words: dict[str, int] = field(default_factory=dict)
     asked: dict[str, tuple[str, str]] = field(default_factory=dict)
     asked_at: dict[str, int] = field(default_factory=dict)
+    incarnations_asked: dict[str, str | None] = field(default_factory=dict)
     answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
     busy: dict[str, str] = field(default_factory=dict)
     failovers: tuple[FailoverView, ...] = ()
@@ -238,10 +239,21 @@ class LookoutClient:
             timestamp=self.world.now_ms,
         )
 
-    def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
-        check_fail_over(self.view(), processor_id)
+    def fail_over(
+        self, processor_id: str, *, uuid: str | None = None, execution_id: str | None = None
+    ) -> Asked:
+        check_fail_over(self.view(), processor_id, execution_id)
         made = self._ask("fail-over", processor_id, uuid)
-        return Asked(made, "fail-over", processor_id, "STANDBY", "run-1", self.world.now_ms)
+        self.world.incarnations_asked[made] = execution_id
+        return Asked(
+            made,
+            "fail-over",
+            processor_id,
+            "STANDBY",
+            "run-1",
+            self.world.now_ms,
+            execution_id=execution_id,
+        )
 
     def place(
         self, processor_id: str, destination: str, *, uuid: str | None = None

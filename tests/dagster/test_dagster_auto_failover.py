@@ -83,6 +83,7 @@ def test_it_asks_within_its_tick_and_launches_one_run_of_the_same_identity(stage
     run = asked_run(stage)
     ((uuid, asked),) = stage.world.asked.items()
     assert asked == ("fail-over", "0")
+    assert stage.world.incarnations_asked == {uuid: "0#0"}
     assert (run.run_key, run.job_name) == (uuid, "audit_failover")
     assert run.tags[GROUP] == "demo/1/0"
     assert stage.events[0].metadata["request"].value == uuid

@@ -206,7 +206,10 @@ class Tick:
         if case.action == RESTART:
             self.client.place(case.processor, LAST_SEEN, uuid=case.uuid)
         elif case.action != NOTHING:
-            self.client.fail_over(case.processor, uuid=case.uuid)
+            # The coordinator may begin a failover of its own before it reads this.
+            self.client.fail_over(
+                case.processor, uuid=case.uuid, execution_id=case.incarnation or None
+            )
 
 
 class _Changed(Exception):

@@ -134,6 +134,7 @@ def judge_begin(
     """An action begins: alone in its group, oldest first, within the job's bounds."""
     asked = chronicle.begun(uuid, group)
     limits = after.limits
+    _judge_incarnation(before, asked.ask)
     rivals = [
         other
         for other in chronicle.asked.values()
@@ -166,6 +167,16 @@ def judge_begin(
             raise InvariantViolated(
                 ONE_ACTION, f"{uuid} is one more than {limits.max_actions_per_host} on {host}"
             )
+
+
+def _judge_incarnation(before: Group | None, ask: PlacementAsk) -> None:
+    """A fail-over takes down the incarnation that it names, and no successor of it."""
+    active = before.processors.get(ask.processor_id) if before is not None else None
+    runs = active.incarnation if active is not None else None
+    if ask.execution_id and runs is not None and runs.execution_id != ask.execution_id:
+        raise InvariantViolated(
+            ACTED_ONCE, f"{ask.uuid} is of {ask.execution_id}, and begins with {runs.execution_id}"
+        )
 
 
 def _judge_control(chronicle: Chronicle, asked: Asked) -> None:

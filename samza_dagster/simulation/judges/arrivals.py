@@ -7,9 +7,10 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.index import Heap
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Ghost, Phase, Role
+from samza_dagster.placement.state import Ghost, Phase, Processor, Role
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.taken import Taken
+from samza_dagster.simulation.judges.tally import stalls_in_a_row
 from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
 
 
@@ -185,9 +186,24 @@ def _judge_stall(taken: Taken, event: ev.StandbyStalled) -> None:
             if p.role is Role.STANDBY and p.wanted and p.incarnation is not None
         ]
         if event.execution_id in ids and any(p.role is Role.ACTIVE for p in running):
-            due.append(event.execution_id)
+            due += [
+                event.execution_id
+                for p in running
+                if p.incarnation is not None
+                and p.incarnation.execution_id == event.execution_id
+                and not _is_left_alone(taken, p)
+            ]
     if stopped != due:
         raise taken.broken(WELL_FORMED, f"stopped are {stopped}, {due} should be")
+
+
+def _is_left_alone(taken: Taken, processor: Processor) -> bool:
+    """docs/placement.md: from the third restart in a row on, 5, 10, 20, 40, 60 min after the last."""
+    in_a_row = stalls_in_a_row(taken, processor)
+    if len(in_a_row) < 2:
+        return False
+    minutes = {2: 5, 3: 10, 4: 20, 5: 40}.get(len(in_a_row), 60)
+    return in_a_row[-1] <= taken.now_ms < in_a_row[-1] + minutes * 60_000
 
 
 def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:

@@ -30,7 +30,13 @@ BOUNDS: dict[str, Any] = {
 """Of a job without settings. A coordinator sets every one of them anew at its start, and
 memory, lease, time to start and host affinity to other values than a plain `Limits` has."""
 
-_NEVER = {"failures": 0, "attempts": 0, "failed_at_ms": (), "avoid_hosts": ()}
+_NEVER = {
+    "failures": 0,
+    "attempts": 0,
+    "failed_at_ms": (),
+    "avoid_hosts": (),
+    "stalled_at_ms": (),
+}
 _AT_NO_TIME = {"deadline_ms": None, "waiting_since_ms": 0, "not_before_ms": 0}
 _NOWHERE = {"incarnation": None, "last_seen_host": None, "request": None, "last_end": None}
 _JOB: dict[str, Any] = {
@@ -66,6 +72,7 @@ _ASK: dict[str, Any] = {
     "hold": False,
     "refers_to": "",
     "own": False,
+    "execution_id": "",
 }
 _ACTION: dict[str, Any] = {
     "reservation": None,

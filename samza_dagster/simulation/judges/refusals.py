@@ -26,6 +26,9 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     words = _of_kind(state, group, processor.role, ask) or _of_destination(state, ask)
     if words is not None:
         return words
+    runs = processor.incarnation
+    if ask.execution_id and runs is not None and runs.execution_id != ask.execution_id:
+        return ("same-incarnation", ask.execution_id, runs.execution_id)
     if event.no_start_because:
         return ("could not start again", event.no_start_because)
     return _by_rules(taken, group, ask)
@@ -85,6 +88,12 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
         return None
     if ask.kind is AskKind.FAIL_OVER or (ask.kind is AskKind.PLACE and host == naming.STANDBY):
         active = group.processors[pid]
+        if (
+            ask.execution_id
+            and active.incarnation is None
+            and not was_last(group, pid, ask.execution_id)
+        ):
+            return ("same-incarnation", ask.execution_id, "down")
         free = group.failover is None and any(
             may_give_way(state, group, active, standby) for standby in group.processors.values()
         )
@@ -98,6 +107,16 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
     if not broken or ("host-alive" in broken and broken <= {"host-alive", "same-fault-domain"}):
         return None
     return ("does not meet standby constraints", host)
+
+
+def was_last(group: Group, processor_id: str, execution_id: str) -> bool:
+    """Whether this is the newest incarnation of a processor that is down, by what is on record."""
+    known = [g.incarnation for g in group.ghosts if g.processor_id == processor_id]
+    ended = group.processors[processor_id].last_end
+    epochs = {one.execution_id: one.epoch for one in known}
+    if ended is not None:
+        epochs[ended.execution_id] = ended.epoch
+    return execution_id in epochs and epochs[execution_id] == max(epochs.values())
 
 
 def new_standby(group: Group) -> str:

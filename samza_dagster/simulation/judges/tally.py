@@ -9,6 +9,7 @@ from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
     is_forced_restart,
+    reasons,
     starts_by_action,
     subject_of,
 )
@@ -88,6 +89,15 @@ def _stalled(taken: Taken, both: Both) -> bool:
     return told and was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
 
 
+def stalls_in_a_row(taken: Taken, was: Processor) -> tuple[int, ...]:
+    """The restarts of a standby that stands still, unless it has applied for half an hour since."""
+    event = taken.event
+    if not isinstance(event, ev.StandbyStalled) or not was.stalled_at_ms:
+        return ()
+    applied_for_ms = taken.now_ms - event.for_ms - was.stalled_at_ms[-1]
+    return () if applied_for_ms >= 30 * 60_000 else was.stalled_at_ms
+
+
 def _no_place(taken: Taken, both: Both) -> bool:
     """Its request for any host has expired: it gives its turn up."""
     was, now, event = both.was, both.now, taken.event
@@ -115,6 +125,8 @@ def _judge_new(taken: Taken, both: Both, now: Processor) -> None:
         raise taken.broken(TALLIES, f"{now} is new, its ghost ended as {newest}")
     if (now.failures, now.attempts, now.failed_at_ms, now.avoid_hosts) != (0, 0, (), ()):
         raise taken.broken(TALLIES, f"{now} is new")
+    if now.stalled_at_ms:
+        raise taken.broken(TALLIES, f"{now} is new, and stood still")
     if (now.phase is Phase.WAITING) and (
         (now.waiting_since_ms, now.not_before_ms) != (taken.now_ms, taken.now_ms)
     ):
@@ -139,6 +151,15 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         avoid = [*(other for other in avoid if other != host), host]
     if _no_place(taken, both):
         attempts, avoid = attempts + 1, []
+    stalled_at = was.stalled_at_ms
+    if _stalled(taken, both) and was.incarnation is not None and both.old is not None:
+        in_a_row, host = stalls_in_a_row(taken, was), was.incarnation.host
+        stalled_at = (*in_a_row, now_ms)[-6:]
+        others = [name for name in taken.before.hosts if name != host]
+        if in_a_row and not all(
+            reasons(taken.before, both.old, now.processor_id, name) for name in others
+        ):
+            avoid = [*(other for other in avoid if other != host), host]
     event, incarnation = taken.event, was.incarnation
     ran = was.phase is Phase.STARTING and isinstance(event, ev.ContainerCheckedIn)
     if ran and isinstance(event, ev.ContainerCheckedIn) and incarnation is not None:
@@ -146,7 +167,7 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
     if ran or (now.phase is Phase.RUNNING and was.phase in _DOWN) or _is_back(both, now):
         attempts, avoid = 0, []
     if taken.redeployed:
-        attempts, avoid, failed_at = 0, [], ()
+        attempts, avoid, failed_at, stalled_at = 0, [], (), ()
         if now.extra:
             raise taken.broken(TALLIES, f"{now} was asked for in the deployment before")
     elif now.extra != was.extra:
@@ -155,6 +176,8 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         raise taken.broken(
             TALLIES, f"{now} by count has tried {attempts} times, and avoids {avoid}"
         )
+    if now.stalled_at_ms != stalled_at:
+        raise taken.broken(TALLIES, f"{now} by count stood still at {stalled_at}")
     if now.failed_at_ms != failed_at:
         raise taken.broken(TALLIES, f"{now} by count failed at {failed_at}")
 

@@ -27,7 +27,16 @@ SETTINGS = {
 }
 
 
-def report(job: Job, partition: int, standby: dict[str, Any], applied: int) -> bytes:
+QUIET = "quiet"
+IMPATIENT = {
+    **SETTINGS,
+    "metrics.reporter.snapshot.stream": f"kafka.{QUIET}-metrics",
+    "metrics.reporter.snapshot.interval": "1",
+    "samza.dagster.standby.stalled.ms": "2000",
+}
+
+
+def report(job: Job, partition: int, standby: dict[str, Any], applied: int | None) -> bytes:
     """A task's snapshot as Samza 1.8.0 writes it, but for the gauges that nobody reads here."""
     header = {
         "job-name": job.name,
@@ -41,7 +50,7 @@ def report(job: Job, partition: int, standby: dict[str, Any], applied: int) -> b
         "samza-version": "1.8.0",
         "reset-time": 1,
     }
-    gauges = {f"kafka-{job.name}-s-{partition}-offset": str(applied)}
+    gauges = {f"kafka-{job.name}-s-{partition}-offset": None if applied is None else str(applied)}
     group = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
     return json.dumps({"header": header, "metrics": group}).encode()
 
@@ -90,3 +99,52 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
     assert lag(99, lambda seen: seen["records"] == 0)["ready_in_ms"] == 0
     assert "lag" not in job.processors()["1-0"]
     assert missing() == 1
+
+
+def test_a_standby_that_never_tells_an_offset_is_restarted(
+    bootstrap_servers: str, job_of: Callable[..., Job]
+) -> None:
+    """Not while nobody of the job reports: the log says then that it isn't known."""
+    cluster = KafkaCluster(bootstrap_servers)
+    ensure_topic(cluster, f"{QUIET}-s", partitions=4)
+    ensure_topic(cluster, f"{QUIET}-metrics", config=retained(3_600_000))
+    job = job_of(QUIET, settings=IMPATIENT)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    before, written = job.processors(), 0
+
+    def go_on(reporting: str = "") -> None:
+        """Each changelog grows, and `reporting` tells that it has applied all of it."""
+        nonlocal written
+        written += 1
+        for partition in range(4):
+            producer.produce(f"{QUIET}-s", key=str(written), value=b"v", partition=partition)
+        assert producer.flush(10) == 0
+        for partition in (1, 3) if reporting else ():
+            standby = job.processors()[reporting]
+            producer.produce(f"{QUIET}-metrics", value=report(job, partition, standby, written - 1))
+        assert producer.flush(10) == 0
+
+    def said() -> bool:
+        go_on()
+        log = (job.directory / "coordinator.log").read_text()
+        return all(
+            f"whether {before[name]['execution_id']} applies anything isn't known" in log
+            for name in ("0-0", "1-0")
+        )
+
+    until("it says that it knows nothing", said, seconds=30)
+    assert job.processors() == before
+
+    def another() -> bool:
+        go_on("1-0")
+        return job.processors()["0-0"]["execution_id"] != before["0-0"]["execution_id"]
+
+    until("another incarnation of 0-0", another, seconds=30)
+    after = job.wait_until_running()
+    assert {
+        name for name in before if after[name]["execution_id"] == before[name]["execution_id"]
+    } == {
+        "0",
+        "1",
+        "1-0",
+    }

@@ -94,6 +94,33 @@ def test_what_a_rule_forbids_is_refused_before_it_is_written(
     assert job.mailbox.position == 0
 
 
+def test_a_fail_over_names_the_incarnation_that_somebody_looked_at(job: Any) -> None:
+    """It stands in the request; without one the record has no such field, as older ones."""
+    state = job.led_by_ours()
+    incarnation = state.groups["1"].processors["1"].incarnation
+    with job.client() as client:
+        asked = client.fail_over("1", uuid=UUID, execution_id=incarnation.execution_id)
+        assert asked.execution_id == incarnation.execution_id
+        assert client.fail_over("1", uuid=UUID, execution_id=incarnation.execution_id) == asked
+        plain = client.fail_over("1")
+    requests = job.mailbox.mail().requests
+    assert requests[UUID].to_wire()["executionId"] == incarnation.execution_id
+    assert "executionId" not in requests[plain.uuid].to_wire()
+
+
+def test_a_fail_over_of_an_incarnation_that_is_gone_is_refused_before_it_is_written(
+    job: Any,
+) -> None:
+    """With the one that runs by now."""
+    state = job.led_by_ours()
+    now = state.groups["1"].processors["1"].incarnation.execution_id
+    with job.client() as client, pytest.raises(Refused, match=now) as raised:
+        client.fail_over("1", execution_id="demo-1-000000")
+    assert "demo-1-000000" in raised.value.asked
+    assert "ask again" in raised.value.fix
+    assert job.mailbox.position == 0
+
+
 def test_no_more_standbys_than_the_limit(job: Any) -> None:
     """The coordinator's own limit, seen before it is asked."""
     job.led_by_ours(limits=Limits(max_standbys=1))

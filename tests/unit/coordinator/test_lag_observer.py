@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -77,6 +77,7 @@ class World:
     found: bool = True
     records: list[TopicRecord] = field(default_factory=list)
     end: int = 10
+    start: int = 0
     error: Exception | None = None
     now: int = 1_000
     state: JobState = RUNNING
@@ -84,16 +85,23 @@ class World:
     asked_ends: int = 0
     raised: int = 0
 
-    def report(self, applied: int, source: str = f"TaskName-{TASK}") -> None:
+    def report(
+        self,
+        applied: int | None,
+        source: str = f"TaskName-{TASK}",
+        *,
+        execution_id: str = "e1",
+        gauge: str = "kafka-log-0-offset",
+    ) -> None:
         header = {
             "job-name": "j",
             "job-id": "1",
             "source": source,
             "host": "host-3",
             "time": self.now,
-            "exec-env-container-id": "e1",
+            "exec-env-container-id": execution_id,
         }
-        group = {"org.apache.samza.container.TaskInstanceMetrics": {"kafka-log-0-offset": applied}}
+        group = {"org.apache.samza.container.TaskInstanceMetrics": {gauge: applied}}
         value = json.dumps({"header": header, "metrics": group}).encode()
         self.records.append(TopicRecord(None, value, self.now))
 
@@ -109,7 +117,7 @@ class World:
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         self.asked_ends += 1
-        return {(topic, 0): OffsetRange(0, self.end) for topic in topics}
+        return {(topic, 0): OffsetRange(self.start, self.end) for topic in topics}
 
     def observer(
         self, every_s: float = 5.0, settings: Mapping[str, str] | None = None
@@ -198,8 +206,10 @@ def test_its_thread_survives_what_nobody_thought_of() -> None:
 
 
 @pytest.mark.parametrize("missing", ["stores.s.changelog", "metrics.reporters"])
-def test_a_job_without_changelog_or_reporter_has_no_observer(missing: str) -> None:
-    """There is nothing to read."""
+def test_a_job_without_changelog_or_reporter_has_no_observer(
+    missing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is nothing to read; that nobody reports is said, with what is to be set."""
     connection = Connection("h:1", "j")
     config = {key: value for key, value in CONFIG.items() if key != missing}
     made = {
@@ -210,6 +220,10 @@ def test_a_job_without_changelog_or_reporter_has_no_observer(missing: str) -> No
         "wall_ms": lambda: 0,
     }
     assert LagObserver.over_kafka(connection, config, **made) is None
+    told = [record.message for record in caplog.records]
+    assert ["metrics.reporters" in line for line in told] == [True] * (
+        missing == "metrics.reporters"
+    )
     assert LagObserver.over_kafka(connection, CONFIG, **made) is not None
 
 
@@ -245,3 +259,138 @@ def test_stalls_are_left_alone_when_the_setting_says_so() -> None:
         world.now += 60_000
         world.end += 5
     assert {type(told) for told in world.told} == {LagObserved}
+
+
+def stalls_of(world: World) -> list[StandbyStalled]:
+    return [told for told in world.told if isinstance(told, StandbyStalled)]
+
+
+def minutes(world: World, observer: LagObserver, count: int, report: Callable[[], None]) -> None:
+    """Rounds a minute apart, in each of which somebody reports and the changelog grows."""
+    for _ in range(count):
+        report()
+        observer.observe()
+        world.now += 60_000
+        world.end += 5
+
+
+def test_a_standby_that_never_tells_an_offset_stands_still(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its reports go on with an empty gauge, as of a restore that died before its first record."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 6, lambda: world.report(None))
+    first, second, *_ = stalls_of(world)
+    assert (first.execution_id, first.for_ms, second.for_ms) == ("e1", 120_000, 180_000)
+    assert "has applied nothing of log-0 for 120 s: it reports no offset" in first.why
+    assert ["stands still" in record.message for record in caplog.records] == [True]
+
+
+def test_a_standby_that_reports_nothing_stands_still_where_others_report() -> None:
+    """Its reporter is dead, or it hangs: an active's reports say that the job has one."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 6, lambda: world.report(7, "TaskName-P 0"))
+    first, *_ = stalls_of(world)
+    assert "it reports nothing, as others do" in first.why
+    assert first.for_ms == 120_000
+
+
+def test_a_job_in_which_nobody_reports_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Its reporter may be turned off; it is said once, with where to look."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 60, lambda: None)
+    assert world.told == []
+    assert ["metrics.reporters" in record.message for record in caplog.records] == [True]
+
+
+def test_reports_without_such_a_gauge_prove_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """A reporter's blacklist may leave it out: of no task of the job is there one."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 60, lambda: world.report(3, gauge="commits"))
+    assert stalls_of(world) == []
+    assert ["blacklist" in record.message for record in caplog.records] == [True]
+
+
+def test_a_first_offset_in_time_is_no_stall() -> None:
+    """However long it took its process to begin."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 3, lambda: world.report(None))
+    minutes(world, observer, 1, lambda: world.report(0))
+    for _ in range(5):
+        minutes(world, observer, 1, lambda: world.report(world.end - 1))
+    assert stalls_of(world) == []
+
+
+def test_a_changelog_that_nobody_writes_to_proves_nothing() -> None:
+    """Neither an empty one nor one whose end stands: its last records may be no data."""
+    for start, end in ((0, 10), (10, 10)):
+        world = World(start=start, end=end)
+        observer = world.observer()
+        for _ in range(60):
+            world.report(None)
+            observer.observe()
+            world.now += 60_000
+        assert stalls_of(world) == []
+
+
+def test_the_patience_begins_when_the_changelog_grows() -> None:
+    """A record written a moment ago is no stall, also after an hour without any."""
+    world = World()
+    observer = world.observer()
+    for _ in range(60):
+        world.report(None)
+        observer.observe()
+        world.now += 60_000
+    minutes(world, observer, 3, lambda: world.report(None))
+    assert stalls_of(world) == []
+    minutes(world, observer, 1, lambda: world.report(None))
+    assert [stall.for_ms for stall in stalls_of(world)] == [120_000]
+
+
+def test_what_was_reported_while_the_brokers_were_away_isnt_known() -> None:
+    """A standby isn't restarted because nobody could hear it."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 3, lambda: world.report(7, "TaskName-P 0"))
+    world.error = Unreachable("read", seen="no answer", fix="start it")
+    minutes(world, observer, 10, lambda: None)
+    world.error = None
+    minutes(world, observer, 3, lambda: world.report(7, "TaskName-P 0"))
+    assert stalls_of(world) == []
+
+
+def test_another_incarnation_has_its_own_time() -> None:
+    """What the one before told or didn't tell is nothing to it; an older Samza names none."""
+    world = World()
+    observer = world.observer()
+    minutes(world, observer, 3, lambda: world.report(None, execution_id="e0"))
+    processor = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(2, "e2", "host-3", "r"))
+    world.state = JobState(job="j-1", groups=Map({"0": Group("0", {"0-0": processor})}))
+    minutes(world, observer, 3, lambda: world.report(3, execution_id="e1"))
+    assert stalls_of(world) == []
+    minutes(world, observer, 1, lambda: world.report(world.end - 1, execution_id=""))
+    minutes(world, observer, 9, lambda: None)
+    assert stalls_of(world) == []
+
+
+def test_the_changelogs_end_is_read_once_an_interval_for_who_is_late() -> None:
+    """Not in each round: there may be hundreds of them."""
+    world = World()
+    observer = world.observer()
+    for _ in range(20):
+        observer.observe()
+        world.now += 1_000
+    assert world.asked_ends == 4
+
+
+def test_a_standby_that_tells_nothing_is_left_alone_when_the_setting_says_so() -> None:
+    """0 turns it off, and reads no end for it."""
+    world = World()
+    observer = world.observer(settings={"samza.dagster.standby.stalled.ms": "0"})
+    minutes(world, observer, 9, lambda: world.report(7, "TaskName-P 0"))
+    assert (world.told, world.asked_ends) == ([], 0)

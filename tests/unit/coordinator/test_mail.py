@@ -89,6 +89,24 @@ def test_both_forms_are_understood() -> None:
     assert {kind.value for kind in RequestKind} == {kind.value for kind in AskKind}
 
 
+def test_a_fail_over_may_name_the_incarnation_that_it_is_about() -> None:
+    """Nothing else may, and one without it is of whichever runs."""
+    fail_over = {**OWN, "kind": "fail-over", "hold": False}
+    named, plain = own({**fail_over, "executionId": "demo-0-000007"}), own(fail_over)
+    assert isinstance(named, Arrived)
+    assert isinstance(plain, Arrived)
+    assert (named.ask.execution_id, plain.ask.execution_id) == ("demo-0-000007", "")
+    for wrong in ({**fail_over, "executionId": ""}, {**OWN, "executionId": "demo-0-000007"}):
+        mail = checked(own(wrong))
+        assert isinstance(mail, Malformed)
+        assert "executionId" in mail.why
+
+
+def test_a_field_of_a_later_release_is_ignored() -> None:
+    """So a client may be newer than its coordinator."""
+    assert own({**OWN, "ofALaterRelease": 1}) == own(OWN)
+
+
 @given(field=st.sampled_from(sorted(STREAM)), value=anything)
 def test_any_value_of_any_field_on_samzas_wire(field: str, value: Any) -> None:
     """Taken, or answered BAD_REQUEST with the field named."""
@@ -98,7 +116,7 @@ def test_any_value_of_any_field_on_samzas_wire(field: str, value: Any) -> None:
         assert field in mail.why
 
 
-@given(field=st.sampled_from(sorted({*OWN, "refersTo"})), value=anything)
+@given(field=st.sampled_from(sorted({*OWN, "refersTo", "executionId"})), value=anything)
 def test_any_value_of_any_field_of_our_own(field: str, value: Any) -> None:
     """Taken, or answered BAD_REQUEST with the field named."""
     mail = checked(own({**OWN, field: value}))

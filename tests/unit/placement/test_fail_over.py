@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
-from samza_dagster.placement.state import AskKind, Phase, Stage
+from samza_dagster.placement.state import AskKind, Phase, PlacementAsk, Stage
 from samza_dagster.simulation.hosts import Trouble
-from tests.unit.placement.scenes import QUICK, Scene, own, running
+from tests.unit.placement.scenes import QUICK, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
 
@@ -187,3 +189,119 @@ def test_while_the_active_starts_it_waits_and_is_told_so() -> None:
     world.calm("host-1")
     world.until_all_run()
     assert world.outcome() == ("SUCCEEDED", texts.started("host-2"))
+
+
+# -- of one incarnation --------------------------------------------------------------------
+
+
+def of(execution_id: str, *, uuid: str = "u1", at_ms: int = 10) -> PlacementAsk:
+    """A fail-over that names the incarnation of 0 that it is about."""
+    return replace(own(AskKind.FAIL_OVER, "0", uuid=uuid, at_ms=at_ms), execution_id=execution_id)
+
+
+def failed_over_by_itself() -> tuple[Scene, str]:
+    """The host of 0 is lost, and the coordinator fails over; and the incarnation that it was."""
+    world = running(limits=QUICK)
+    sick = world.execution("0")
+    world.lose("host-1")
+    assert world.group().failover is not None
+    return world, sick
+
+
+def test_of_the_incarnation_that_runs_it_is_carried_out() -> None:
+    """Nothing has happened since somebody looked."""
+    world = running()
+    world.submit(of(world.execution("0")))
+    world.until_all_run()
+    assert world.outcome() == ("SUCCEEDED", texts.started("host-2"))
+
+
+def test_of_an_incarnation_that_has_failed_over_meanwhile_it_moves_nobody() -> None:
+    """The healthy active isn't taken onto a standby that has only begun to follow it."""
+    world, sick = failed_over_by_itself()
+    world.submit(of(sick))
+    assert world.outcome() == ("ACCEPTED", texts.accepted("waits until 0 has failed over"))
+    world.until_all_run()
+    assert world.placed("0") == "host-2"
+    assert "0" not in world.stopped()
+    status, why = world.outcome()
+    assert (status, world.statuses()) == ("FAILED", ["ACCEPTED", "FAILED"])
+    assert why == texts.failed_over_already("0", "host-2")
+
+
+def test_of_any_incarnation_it_is_over_too_once_the_active_has_failed_over() -> None:
+    """Whoever asked for a fail-over of 0 has one; each of those who wait is told."""
+    world, _ = failed_over_by_itself()
+    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u1"))
+    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u2", at_ms=11))
+    world.submit(ask("0", "host-4", uuid="u3", at_ms=12))
+    world.until_all_run()
+    for uuid in ("u1", "u2"):
+        assert world.outcome(uuid) == ("FAILED", texts.failed_over_already("0", "host-2"))
+    assert world.outcome("u3") == ("SUCCEEDED", texts.started("host-4"))
+
+
+def test_an_active_that_didnt_fail_over_after_all_is_failed_over_on_request() -> None:
+    """Its host came back with it: it is the incarnation that looked sick, and there is a standby."""
+    world = running(
+        {"0": "host-1", "0-0": "host-2", "0-1": "host-3"},
+        groups={"0": ("0", "0-0", "0-1")},
+        limits=QUICK,
+    )
+    sick = world.execution("0")
+    world.lose("host-1")
+    world.submit(of(sick))
+    world.come_back("host-1")
+    assert world.execution("0") == sick
+    world.until_all_run()
+    assert world.outcome() == ("SUCCEEDED", texts.started("host-3"))
+
+
+def test_of_an_incarnation_that_has_a_successor_it_is_refused() -> None:
+    """With the rule, who runs by now and what to do; also while its group is busy."""
+    world = running()
+    sick = world.execution("0")
+    world.crash("0")
+    world.until_all_run()
+    world.submit(of(sick))
+    status, why = world.outcome()
+    assert status == "BAD_REQUEST"
+    for word in ("same-incarnation", sick, f"{world.execution('0')} on host-1", "ask again"):
+        assert word in why
+    world.submit(ask("0", "host-3", uuid="u2", hold=True))
+    world.submit(of(sick, uuid="u3"))
+    assert world.statuses("u3") == ["BAD_REQUEST"]
+    assert "0" not in world.stopped()
+
+
+def test_of_an_incarnation_that_is_replaced_while_it_waits_it_fails_at_its_turn() -> None:
+    """A move of the same active came first."""
+    world = running()
+    sick = world.execution("0")
+    world.submit(ask("0", "host-3", uuid="u0", at_ms=1))
+    world.submit(of(sick))
+    world.until_all_run()
+    assert world.placed("0") == "host-3"
+    assert world.statuses() == ["ACCEPTED", "FAILED"]
+    assert f"{world.execution('0')} on host-3" in world.outcome()[1]
+
+
+def test_of_an_incarnation_that_is_down_it_fails_over_at_once() -> None:
+    """Its standby's place is what it needs; not so if another one ran since."""
+    world = running(limits=QUICK)
+    sick = world.execution("0")
+    world.evict("0")
+    world.submit(of("demo-0-999999", uuid="u0"))
+    status, why = world.outcome("u0")
+    assert (status, f"down since {sick} on host-1" in why) == ("BAD_REQUEST", True)
+    world.submit(of(sick))
+    world.until_phase("0", Phase.RUNNING)
+    assert world.outcome() == ("SUCCEEDED", texts.started("host-2"))
+
+
+def test_a_queue_remembers_the_incarnation_over_a_take_over() -> None:
+    """The next leader is as careful."""
+    world, sick = failed_over_by_itself()
+    world.submit(of(sick))
+    world.restart_coordinator()
+    assert [queued.execution_id for queued in world.group().queue] == [sick]

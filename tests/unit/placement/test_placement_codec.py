@@ -86,6 +86,7 @@ def test_the_form_of_a_group_is_as_it_was() -> None:
         "processor_id",
         "request",
         "role",
+        "stalled_at_ms",
         "waiting_since_ms",
         "wanted",
     ]
@@ -102,7 +103,11 @@ def test_a_missing_field_with_a_default_is_taken() -> None:
     """A record of a release that didn't have it."""
     group = a_group()
     del group["processors"]["0"]["avoid_hosts"]
-    assert codec.group_from_json(group).processors["0"].avoid_hosts == ()
+    del group["processors"]["0"]["stalled_at_ms"]
+    del group["queue"][0]["execution_id"]
+    read = codec.group_from_json(group)
+    assert (read.processors["0"].avoid_hosts, read.processors["0"].stalled_at_ms) == ((), ())
+    assert read.queue[0].execution_id == ""
 
 
 @pytest.mark.parametrize(

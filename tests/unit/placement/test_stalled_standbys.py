@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Ended, Phase
-from tests.unit.placement.scenes import Scene, ask, running
+from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import AskKind, Ended, Phase
+from tests.unit.placement.scenes import GROUPS, PLACES, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
 
+NOTICED_MS = 120_000
+HALF_AN_HOUR_MS = 1_800_000
+HOUR_MS = 3_600_000
 
-def stall(world: Scene, processor_id: str, execution_id: str = "") -> None:
+
+def stall(
+    world: Scene, processor_id: str, execution_id: str = "", *, for_ms: int = NOTICED_MS
+) -> None:
     """It is told that the processor, or that incarnation, stands still."""
     named = execution_id or world.execution(processor_id)
     assert named is not None
-    world.handle(ev.StandbyStalled(world.now_ms, named, "it stands at offset 3, the end is 9"))
+    why = "it stands at offset 3, the end is 9"
+    world.handle(ev.StandbyStalled(world.now_ms, named, why, for_ms))
 
 
 def test_a_standby_that_stands_still_is_stopped_and_starts_on_its_own_host() -> None:
@@ -69,13 +82,107 @@ def test_an_action_of_its_group_comes_first() -> None:
     assert world.stopped() == []
 
 
-def test_one_that_stalls_again_and_again_pauses_longer() -> None:
-    """More than `retry_count` failures within the window: it is shown as flapping."""
-    world = running()
-    for _ in range(world.state.limits.retry_count + 1):
-        stall(world, "0-0")
+def stalls_for_ever(world: Scene, for_ms: int) -> list[tuple[int, str | None]]:
+    """It never applies anything: told every minute from 120 s after each start. When, and where."""
+    restarts: list[tuple[int, str | None]] = []
+    began = started = world.now_ms
+    while world.now_ms - began < for_ms:
+        stands_ms = world.now_ms - started
+        host, seen = world.placed("0-0"), len(world.stopped())
+        if stands_ms >= NOTICED_MS:
+            stall(world, "0-0", for_ms=stands_ms)
+        if len(world.stopped()) > seen:
+            restarts.append((world.now_ms - began, host))
+            world.until_all_run()
+            started = world.now_ms
+        world.wait(60_000)
         world.until_all_run()
-    stall(world, "0-0")
-    world.until_phase("0-0", Phase.WAITING)
-    processor = world.state.groups["0"].processors["0-0"]
-    assert processor.not_before_ms == world.now_ms + 30_000
+    return restarts
+
+
+def test_one_that_stalls_wherever_it_starts_isnt_restarted_for_ever() -> None:
+    """A stall takes two minutes to be seen: by the failures within a window it would never pause."""
+    world = running()
+    restarts = stalls_for_ever(world, 6 * HOUR_MS)
+    at_minutes = [at_ms // 60_000 for at_ms, _ in restarts]
+    waits = [later - sooner for sooner, later in pairwise(at_minutes)]
+    assert waits[:6] == [2, 5, 10, 20, 40, 60]
+    assert set(waits[6:]) == {60}
+    assert world.counted()["stalled-standbys"] == len(restarts) == len(world.stopped())
+
+
+def test_from_the_second_stall_in_a_row_it_starts_elsewhere() -> None:
+    """What kept it from applying may be the host's."""
+    world = running()
+    restarts = stalls_for_ever(world, HOUR_MS)
+    hosts = [host for _, host in restarts]
+    assert hosts[:2] == ["host-2", "host-2"]
+    assert all(one != next_ for one, next_ in pairwise(hosts[1:]))
+    assert "host-1" not in hosts
+
+
+def test_without_another_legal_host_it_starts_where_it_was() -> None:
+    """Nothing is asked for that can't be had: it isn't down a moment longer."""
+    world = running(
+        {"0": "host-1", "0-0": "host-2"}, groups={"0": ("0", "0-0")}, hosts=("host-1", "host-2")
+    )
+    assert {host for _, host in stalls_for_ever(world, HOUR_MS)} == {"host-2"}
+    assert set(world.asked_for("0-0")) == {"host-2"}
+
+
+def test_in_its_pause_it_runs_on_and_can_be_taken_over_from() -> None:
+    """What it has applied is more than nothing."""
+    world = running()
+    stalls_for_ever(world, 5 * 60_000)
+    stopped, place = world.stopped(), world.placed("0-0")
+    stall(world, "0-0", for_ms=NOTICED_MS)
+    assert world.stopped() == stopped
+    world.submit(own(AskKind.FAIL_OVER, "0"))
+    world.until_all_run()
+    assert world.placed("0") == place
+
+
+def test_after_it_applied_for_half_an_hour_a_stall_is_a_first_one() -> None:
+    """On its own host, at once. One that stands still for so long hasn't applied."""
+    for applied_ms, first in ((HALF_AN_HOUR_MS, True), (HALF_AN_HOUR_MS - 1, False)):
+        world = running()
+        stalls_for_ever(world, 5 * 60_000)
+        *_, last = world.processor("0-0").stalled_at_ms
+        while world.now_ms < last + HALF_AN_HOUR_MS + NOTICED_MS:
+            world.wait(min(60_000, last + HALF_AN_HOUR_MS + NOTICED_MS - world.now_ms))
+            world.until_all_run()
+        place = world.placed("0-0")
+        stall(world, "0-0", for_ms=world.now_ms - last - applied_ms)
+        world.until_all_run()
+        assert (world.placed("0-0") == place) is first
+        assert (len(world.processor("0-0").stalled_at_ms) == 1) is first
+
+
+def test_a_leader_whose_clock_is_behind_doesnt_wait_for_it() -> None:
+    """What another leader's clock said is no reason to leave it alone."""
+    world = running()
+    stalls_for_ever(world, 5 * 60_000)
+    processor = world.processor("0-0")
+    ahead = tuple(at_ms + 24 * HOUR_MS for at_ms in processor.stalled_at_ms)
+    group = world.group()
+    changed = replace(
+        group, processors={**group.processors, "0-0": replace(processor, stalled_at_ms=ahead)}
+    )
+    state = rebuilt(replace(world.state, groups=world.state.groups.set("0", changed)))
+    assert processor.incarnation is not None
+    told = ev.StandbyStalled(world.now_ms, processor.incarnation.execution_id, "", NOTICED_MS)
+    assert any(isinstance(c, cmd.StopContainer) for c in step(state, told).commands)
+
+
+def test_a_successor_knows_how_often_it_stood_still() -> None:
+    """And a new deployment doesn't: it may have brought the remedy."""
+    world = running()
+    stalls_for_ever(world, 5 * 60_000)
+    known = world.processor("0-0").stalled_at_ms
+    assert len(known) == 2
+    world.restart_coordinator()
+    assert world.processor("0-0").stalled_at_ms == known
+    world.until_all_run()
+    world.deploy(GROUPS, deployment_id="run-2", last_seen=PLACES)
+    world.until_all_run()
+    assert world.processor("0-0").stalled_at_ms == ()
