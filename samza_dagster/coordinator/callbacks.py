@@ -52,9 +52,7 @@ class ClusterEvents:
         ids = frozenset(container.execution_id for container in containers)
         domain = host.fault_domain if self._heed_fault_domains else ""
         now = self._now_ms()
-        self._emit(
-            events.HostRegistered(now, host.host, ids, domain, host.books, host.boot_id)
-        )
+        self._emit(events.HostRegistered(now, host.host, ids, domain, host.books, host.boot_id))
 
     def on_host_told(self, host: str) -> None:
         """Sees `ClusterCallbacks`."""

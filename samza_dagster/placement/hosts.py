@@ -36,7 +36,8 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
             continue
         _ask_for_what_is_held(draft, group, host)
         current |= ghosts.back(draft, group, host, event.execution_ids)
-        for processor in tuple(draft.group(group_id).processors.values()):
+        group = draft.find_group(group_id)  # the last of its ghosts may be gone, and it with it
+        for processor in () if group is None else tuple(group.processors.values()):
             incarnation = processor.incarnation
             if incarnation is None or incarnation.host != host:
                 continue
