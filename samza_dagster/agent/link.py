@@ -136,6 +136,7 @@ class CoordinatorLink:
                 "version": VERSION,
                 "host": self._supervisor.host,
                 "boot_id": self._supervisor.boot_id,
+                "books": self._supervisor.books,
                 "instance": self._instance,
                 "began_ms": self._began_ms,
                 "sequence": self._sequence,

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional
 
-from samza_dagster.agent import boot, grants, parking, procfs, vigil
+from samza_dagster.agent import books, boot, grants, parking, procfs, vigil
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
 from samza_dagster.agent.files import Unreadable, read_record, write_json
@@ -66,6 +66,7 @@ class Supervisor:
         self._place = Place(directory, state_dir, host)
         self.host = host
         self.boot_id = procfs.boot_id()
+        self.books = ""
         self.ledger = ledger
         self.grant: Optional[Grant] = None
         self.locality: Dict[str, str] = {}
@@ -94,6 +95,7 @@ class Supervisor:
         Raises `RecordError` for a record that isn't understood.
         """
         with self.changed:
+            self.books = books.identity(self.directory)
             self.grant = grants.read(self.grant_file, self.boot_id)
             listed = self._reservations()
             # Those of another boot were for processes that are gone, or never came.

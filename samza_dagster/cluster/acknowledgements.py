@@ -45,5 +45,6 @@ def _start_failed(execution_id: str, host: str, why: str) -> Notice:
 def _stop_refused(execution_id: str, host: str, why: str, *, is_there: bool) -> Notice:
     if is_there:
         return lambda to: to.on_stop_failed(execution_id, host, why)
-    # The agent's records are complete: what they don't have doesn't run there.
+    # The agent's records are complete: what they don't have doesn't run there. Whether they are
+    # those that it was started on is for the state to say, by the last registration.
     return lambda to: to.on_container_stopped(execution_id, host, None)

@@ -91,6 +91,7 @@ class Sync(_Message):
     highest_epoch: Annotated[int, Field(ge=0)] = 0
     losses: Annotated[int, Field(ge=0)] | None = None
     fault_domain: Annotated[str, Field(max_length=500)] = ""
+    books: Annotated[str, Field(max_length=500)] = ""
     resources: Resources
     reservations: Annotated[list[ReportedReservation], Field(max_length=10_000)] = []
     containers: Annotated[list[ReportedContainer], Field(max_length=10_000)] = []

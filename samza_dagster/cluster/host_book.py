@@ -25,6 +25,7 @@ class HostBook:
     dealt with its registration, so that a lease may end later than those before.
     `losses`: how often it was lost. Who has heard of that takes no older reply any more.
     `boot_id` and `began_ms` (of that boot's clock): when the agent of `instance` began.
+    `books` is the id of the records that this agent goes by; "" of an older release.
     """
 
     host: str
@@ -45,6 +46,7 @@ class HostBook:
     lost: bool = False
     losses: int = 0
     fault_domain: str = ""
+    books: str = ""
 
     @property
     def is_registered(self) -> bool:
@@ -67,21 +69,33 @@ class HostBook:
             return False
         return sync.began_ms < self.began_ms
 
+    def is_replaced_by(self, sync: Sync) -> bool:
+        """Whether its books or its boot are others: nothing is held or under way there.
+
+        The boot tells it of an agent of an older release.
+        """
+        if self.instance is None:
+            return False
+        return (sync.books, sync.boot_id) != (self.books, self.boot_id)
+
     def take(self, sync: Sync) -> list[Notice]:
         """Books a report; the callbacks that it gives cause to, in order.
 
         An agent that is new here or was lost registers: all that it has is told again.
-        Reports of one agent may overtake each other; an older one changes nothing.
+        Reports of one agent may overtake each other; an older one changes nothing. One
+        that takes another's place must not begin what that one may have begun.
         """
         registers = sync.instance != self.instance or self.lost
         if not registers and sync.sequence <= self.sequence:
             return []
         if self.instance is not None and sync.instance != self.instance:
             self.past_instances.add(self.instance)
+        if self.is_replaced_by(sync):
+            self._take_starts_back()
         before = self.containers
         self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
         self.boot_id, self.began_ms = sync.boot_id, sync.began_ms
-        self.fault_domain = sync.fault_domain
+        self.fault_domain, self.books = sync.fault_domain, sync.books
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
         self.containers = {c.execution_id: c for c in sync.containers}
@@ -115,6 +129,8 @@ class HostBook:
             self.resources.free_memory_mb,
             self.resources.free_cores,
             self.fault_domain,
+            self.books,
+            self.boot_id,
         )
 
     def view(self, now: float) -> HostView | None:
@@ -142,6 +158,9 @@ class HostBook:
         self.lost = True
         self.losses += 1
         self.admitted = False
+        self._take_starts_back()
+
+    def _take_starts_back(self) -> None:
         self.commands = {
             key: c for key, c in self.commands.items() if c["kind"] not in ("reserve", "start")
         }

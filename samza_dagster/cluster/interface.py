@@ -13,7 +13,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class HostResources:
-    """A host as its agent registered it; memory in MiB. `fault_domain` "" is unknown."""
+    """A host as its agent registered it; memory in MiB. `fault_domain` "" is unknown.
+
+    `books` is the id of the records that the agent goes by, `boot_id` of the machine's
+    boot. What those books lack says nothing of what was started on others; "" is unknown.
+    """
 
     host: str
     memory_mb: int
@@ -21,6 +25,8 @@ class HostResources:
     free_memory_mb: int
     free_cores: int
     fault_domain: str = ""
+    books: str = ""
+    boot_id: str = ""
 
 
 @dataclass(frozen=True)

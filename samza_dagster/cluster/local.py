@@ -276,6 +276,8 @@ class LocalCluster:
         return None
 
     def _book(self, book: HostBook, sync: Sync) -> None:
+        if book.is_replaced_by(sync):
+            self._requests.host_replaced(book.host)
         for notice in book.take(sync):
             self._notices.put(notice)
         for container in sync.containers:

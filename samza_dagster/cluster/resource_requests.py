@@ -180,6 +180,11 @@ class ResourceRequests:
             if pending.asked_of == host:
                 pending.asked_of = pending.ready_by = None
 
+    def host_replaced(self, host: str) -> None:
+        """What it held was on another's books, or of another boot: it must be held anew."""
+        self.host_lost(host)
+        self._held = {request_id: on for request_id, on in self._held.items() if on != host}
+
     def deadlines(self) -> Iterator[float]:
         """When `expire` or `place` is due."""
         now = self._clock()

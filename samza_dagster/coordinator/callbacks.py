@@ -51,7 +51,8 @@ class ClusterEvents:
         """Sees `ClusterCallbacks`."""
         ids = frozenset(container.execution_id for container in containers)
         domain = host.fault_domain if self._heed_fault_domains else ""
-        self._emit(events.HostRegistered(self._now_ms(), host.host, ids, domain))
+        now = self._now_ms()
+        self._emit(events.HostRegistered(now, host.host, ids, domain, host.books, host.boot_id))
 
     def on_host_told(self, host: str) -> None:
         """Sees `ClusterCallbacks`."""

@@ -64,7 +64,9 @@ LAST_RETRY_DELAY = Setting(
 START_TIMEOUT = Setting(f"{OWN_PREFIX}start.timeout.ms", 120_000, 1_000, _DAY_MS)
 HOST_TIMEOUT = Setting(f"{OWN_PREFIX}host.timeout.ms", 30_000, 1_000, _DAY_MS)
 LEASE = Setting(f"{OWN_PREFIX}lease.ms", 120_000, 3_000, _DAY_MS)
-LEASE_BOUND = Setting(f"{OWN_PREFIX}lease.bound.ms", 1_000, 0, _DAY_MS)
+# Where a warden hangs the agent is the killer: 2 s after the lease, at a look every 0.2 s, and
+# the kernel has to end the process. The least covers that, the rest is for clocks that run apart.
+LEASE_BOUND = Setting(f"{OWN_PREFIX}lease.bound.ms", 4_000, 3_000, _DAY_MS)
 CONCURRENT_STARTS = Setting(f"{OWN_PREFIX}max.concurrent.starts", 2, 1)
 CONCURRENT_ACTIONS = Setting(f"{OWN_PREFIX}max.concurrent.actions", 8, 1)
 ACTIONS_PER_HOST = Setting(f"{OWN_PREFIX}max.actions.per.host", 2, 1)

@@ -8,7 +8,7 @@ from functools import cache
 
 from immutables import Map
 
-from samza_dagster.placement import ownership, rules
+from samza_dagster.placement import books, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
 from samza_dagster.placement.index_draft import IndexDraft
@@ -203,7 +203,8 @@ class Draft:
         """The next incarnation; its epoch is above every earlier one of the job."""
         epoch = self._next_epoch
         self._next_epoch += 1
-        return Incarnation(epoch, self.execution_id(processor_id, request_id), host, request_id)
+        begun = Incarnation(epoch, self.execution_id(processor_id, request_id), host, request_id)
+        return books.entered(self.hosts, begun)
 
     def result(self) -> JobState:
         """The state as the step has made it."""

@@ -51,13 +51,16 @@ class HostRegistered:
     """An agent named every incarnation that it has on its books, dead ones included.
 
     It follows this coordinator from now on and refuses every earlier one. What it
-    knows of each incarnation is reported after this, one by one.
+    knows of each incarnation is reported after this, one by one. `books` is the id of
+    those books, `boot_id` of its machine's boot; "" is unknown.
     """
 
     at_ms: int
     host: str
     execution_ids: frozenset[str]
     fault_domain: str = ""
+    books: str = ""
+    boot_id: str = ""
 
 
 @record

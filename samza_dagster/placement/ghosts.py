@@ -1,5 +1,6 @@
 """Ghosts: incarnations on hosts that fell silent, alive or dead, nobody knows.
 
+Or on a machine that another one has replaced under its name, with other books.
 Their processors go on as after a death, but are released nowhere until the ghost was
 seen dead, is fenced, or is past its lease (invariant 3), and no member of the group
 starts on a ghost's host until it was seen dead (invariants 1 and 2).
@@ -7,7 +8,17 @@ starts on a ghost's host until it was seen dead (invariants 1 and 2).
 
 from __future__ import annotations
 
-from samza_dagster.placement import audit, containers, ends, failover, ownership, responses, texts
+from samza_dagster.placement import (
+    audit,
+    books,
+    containers,
+    ends,
+    failover,
+    leases,
+    ownership,
+    responses,
+    texts,
+)
 from samza_dagster.placement.commands import (
     FencePrincipal,
     ForgetContainer,
@@ -40,7 +51,10 @@ def haunt(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int)
 
 
 def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -> set[str]:
-    """The host's ghosts have leases again: each is taken back or stopped. Returns their ids."""
+    """The host's ghosts have leases again: each is taken back or stopped. Returns their ids.
+
+    Those of other books have none, and nobody there to stop them.
+    """
     back: set[str] = set()
     for ghost in group.ghosts:
         execution_id = ghost.incarnation.execution_id
@@ -48,6 +62,11 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
             continue
         back.add(execution_id)
         on_books = execution_id in execution_ids
+        if on_books:
+            ghost = _entered(draft, group.group_id, ghost)
+        elif not books.know(draft.hosts, ghost.incarnation):
+            _replaced(draft, group.group_id, ghost)
+            continue
         if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
             _take_back(draft, group.group_id, ghost)
             continue
@@ -103,6 +122,7 @@ def may_be_taken_back(draft: Draft, group: Group, ghost: Ghost) -> bool:
 
 def alive(draft: Draft, group: Group, ghost: Ghost, *, checked_in: bool) -> None:
     """Its host is back and says that it runs: taken back if it may be, else stopped."""
+    ghost = _entered(draft, group.group_id, ghost)
     host = ghost.incarnation.host
     known = draft.hosts.get(host)
     back = known is not None and known.alive and known.registered
@@ -114,8 +134,13 @@ def alive(draft: Draft, group: Group, ghost: Ghost, *, checked_in: bool) -> None
 
 
 def dead(draft: Draft, group: Group, ghost: Ghost, evidence: str) -> None:
-    """It was seen dead: its host is free for its group, its processor for any host."""
+    """It was seen dead: its host is free for its group, its processor for any host.
+
+    An agent that never knew it can't have seen that.
+    """
     incarnation = ghost.incarnation
+    if not books.know(draft.hosts, incarnation):
+        return
     if ghost.ended is None:
         end(draft, group.group_id, ghost, Ended.DEAD, evidence)
     else:
@@ -166,6 +191,48 @@ def end(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: str) ->
     if processor is not None:
         newest = ownership.newest_end(processor.last_end, last)
         draft.put_processor(group_id, processor.evolve(last_end=newest))
+    if how is not Ended.DEAD:
+        _free_replaced(draft, group_id, ghost.incarnation.execution_id)
+
+
+def _replaced(draft: Draft, group_id: str, ghost: Ghost) -> None:
+    """Its host registered with other books: it gets no lease from now on."""
+    if ghost.lease_ends_ms is None:
+        over_ms = leases.over_ms(draft.limits, draft.now_ms)
+        _put_ghost(draft, group_id, ghost.evolve(lease_ends_ms=over_ms))
+    _free_replaced(draft, group_id, ghost.incarnation.execution_id)
+
+
+def _free_replaced(draft: Draft, group_id: str, execution_id: str) -> None:
+    """It owns nothing any more, and can't be on the machine that bears its host's name now.
+
+    So its group may start there again. It may live on elsewhere, refused by the brokers or
+    past its lease: what it had at the brokers isn't called dead.
+    """
+    group = draft.group(group_id)
+    ghost = ghost_of(group, execution_id)
+    if ghost is None or ghost.ended is None:
+        return
+    incarnation = ghost.incarnation
+    host = draft.hosts.get(incarnation.host)
+    if host is None or not host.registered:
+        return
+    if not books.machine_is_another(draft.hosts, incarnation):
+        return
+    evidence = f"{host.host} was started anew since, or is another machine: boot {host.boot_id}"
+    audit.end(draft, group_id, ghost.processor_id, incarnation, Ended.DEAD, evidence)
+    draft.put_ghosts(group_id, _without(group, ghost))
+    draft.emit(ReleaseResource(incarnation.request_id))
+
+
+def _entered(draft: Draft, group_id: str, ghost: Ghost) -> Ghost:
+    """It stands in the books of its host as they are now."""
+    incarnation = books.entered(draft.hosts, ghost.incarnation)
+    if incarnation is ghost.incarnation:
+        return ghost
+    ghost = ghost.evolve(incarnation=incarnation)
+    _put_ghost(draft, group_id, ghost)
+    return ghost
 
 
 def fence_command(ghost: Ghost) -> FencePrincipal:

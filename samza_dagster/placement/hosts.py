@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from samza_dagster.placement import actions, containers, ghosts, leases, ownership, texts
+from samza_dagster.placement import actions, books, containers, ghosts, leases, ownership, texts
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
-from samza_dagster.placement.state import Group, Host, Phase, Stage
+from samza_dagster.placement.state import Group, Host, Incarnation, Phase, Stage
 
 Died = Callable[[Draft, str, str, str], None]
 
 
 def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
     """Compares a host's books with the state; `died` is told of what is dead by their silence.
+
+    Only the books that an incarnation was started on can prove it dead by that. An agent
+    with others, of another machine of that name or of another directory, makes it a ghost
+    as the loss of its host does. It gets no lease any more from when those registered.
 
     One that is starting and isn't on the books never arrived: it is started again. One
     that is stopping is stopped again, also when the books lack it: its start may still be
@@ -22,7 +26,9 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
     and so is what is nobody's.
     """
     host = event.host
-    draft.put_host(Host(host, fault_domain=event.fault_domain))
+    draft.put_host(
+        Host(host, fault_domain=event.fault_domain, books=event.books, boot_id=event.boot_id)
+    )
     current: set[str] = set()
     for group_id in draft.index.groups_on(host):
         group = draft.find_group(group_id)
@@ -30,11 +36,18 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
             continue
         _ask_for_what_is_held(draft, group, host)
         current |= ghosts.back(draft, group, host, event.execution_ids)
-        for processor in tuple(draft.group(group_id).processors.values()):
+        group = draft.find_group(group_id)  # the last of its ghosts may be gone, and it with it
+        for processor in () if group is None else tuple(group.processors.values()):
             incarnation = processor.incarnation
             if incarnation is None or incarnation.host != host:
                 continue
             current.add(incarnation.execution_id)
+            if incarnation.execution_id in event.execution_ids:
+                _enter(draft, group_id, processor.processor_id, incarnation)
+            elif not books.know(draft.hosts, incarnation):
+                over_ms = leases.over_ms(draft.limits, draft.now_ms)
+                ghosts.haunt(draft, group_id, processor, over_ms)
+                continue
             if processor.phase is Phase.STOPPING:
                 draft.emit(containers.stop_command(draft, incarnation.execution_id, host))
             elif incarnation.execution_id in event.execution_ids:
@@ -81,6 +94,14 @@ def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
             silent.append(known)
     for host in silent:
         lost(draft, host.host, host.silent_since_ms)
+
+
+def _enter(draft: Draft, group_id: str, processor_id: str, incarnation: Incarnation) -> None:
+    """It stands in the books that its host goes by now: they alone can tell its end."""
+    entered = books.entered(draft.hosts, incarnation)
+    if entered is not incarnation:
+        processor = draft.processor(group_id, processor_id)
+        draft.put_processor(group_id, processor.evolve(incarnation=entered))
 
 
 def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:

@@ -186,5 +186,6 @@ def _not_dead(ghost: Ghost) -> Violation:
         host,
         f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on {host} when its agent "
         "fell silent, and wasn't seen dead",
-        f"bring {host}'s agent back: it tells what became of {ghost.processor_id}",
+        f"bring {host}'s agent back, on the directory that it had: it tells what became of "
+        f"{ghost.processor_id}",
     )

@@ -38,7 +38,7 @@ class Role(StrEnum):
 class Ended(StrEnum):
     """How an incarnation lost its tasks (invariant 3): the only three ways there are."""
 
-    DEAD = "dead"  # its agent saw the process dead, or the host's books lack it
+    DEAD = "dead"  # its agent saw the process dead, or the books that it was started on lack it
     FENCED = "fenced"  # the brokers refuse its principal
     LEASE = "lease"  # its lease has run out, by the leader's clock
 
@@ -52,12 +52,18 @@ class Fencing(StrEnum):
 
 @record
 class Incarnation(Evolving):
-    """One start of a container. `epoch` grows over the job's whole life."""
+    """One start of a container. `epoch` grows over the job's whole life.
+
+    `books` are those of the agent that it was started by, `boot_id` the boot of its
+    machine (`Host`).
+    """
 
     epoch: int
     execution_id: str
     host: str
     request_id: str
+    books: str = ""
+    boot_id: str = ""
 
 
 @record
@@ -252,6 +258,8 @@ class Host(Evolving):
     `registered` is whether it has with this coordinator; until it has, `silent_since_ms`
     is when the wait for it began, and it is lost after the limit. `alive` is what was
     last known. Two hosts of the same `fault_domain` may fail together; "" is unknown.
+    `books` is the id of the records that its agent goes by, `boot_id` of its machine's
+    boot; "" is an agent, or a record, of an older release.
     """
 
     host: str
@@ -259,6 +267,8 @@ class Host(Evolving):
     registered: bool = True
     silent_since_ms: int = 0
     fault_domain: str = ""
+    books: str = ""
+    boot_id: str = ""
 
 
 @record

@@ -31,12 +31,16 @@ class Notice(StrEnum):
 
 @dataclass(slots=True)
 class Book:
-    """What a coordinator knows of a host. Times are its own clock."""
+    """What a coordinator knows of a host. Times are its own clock.
+
+    `agent` is the directory and the boot of the agent that registered last.
+    """
 
     registered: bool = False
     lost: bool = False
     heard_ms: int = 0
     granted_ms: int = 0
+    agent: tuple[str, str] | None = None
 
     @property
     def talks(self) -> bool:

@@ -91,6 +91,8 @@ _COLUMN_OF = {
     "late-grant": "late grant",
     "reboot": "reboot",
     "reimage": "reboot",
+    "other-machine": "reboot",
+    "other-directory": "agent restart",
     "agent-restart": "agent restart",
     "agent-down": "agent restart",
     "kill": "death",

@@ -26,6 +26,9 @@ def possible(world: World) -> list[Move]:
     leader = world.leader
     for name, host in world.hosts.items():
         _possible_at(world, name, host, found)
+    for name, shade in world.shades.items():
+        if shade.frozen is not None and not shade.shade_of:
+            found.append(Move("thaw", (name,)))
     if leader.standing is Standing.LEADING:
         found += [Move("crash", (count,)) for count in range(4)]
         found += [Move("pause", (count,)) for count in range(3)]
@@ -64,10 +67,12 @@ def _possible_at(world: World, name: str, host: VirtualHost, found: list[Move]) 
         found += [Move("kill", (name, entry.processor_id)) for entry in host.live()]
         found.append(Move("agent-restart" if host.agent_up else "agent-up", (name,)))
         found += [Move("agent-down", (name,)), Move("reboot", (name,)), Move("reimage", (name,))]
+        found.append(Move("other-directory", (name,)))
         found += [Move("clock", (name, ms)) for ms in CLOCK_STEPS_MS]
         found += [Move("rate", (name, ppm)) for ppm in RATES_PPM]
     else:
         found.append(Move("thaw", (name,)))
+    found.append(Move("other-machine", (name,)))
 
 
 def mend_all(world: World) -> None:
@@ -76,6 +81,13 @@ def mend_all(world: World) -> None:
         mend(world, name)
         host.memory_mb, host.cores = max(host.memory_mb, 64 * 384), max(host.cores, 64)
         host.clock.boot.set_rate(world.true_ms, 0)
+    for name, shade in world.shades.items():
+        thaw(world, name)
+        shade.troubles = frozenset()
+        shade.clock.boot.set_rate(world.true_ms, 0)
+    for name, host in world.hosts.items():
+        if host.bereft:  # nothing else proves dead what another directory has on record
+            HANDLERS["reboot"](world, name)
     world.leader.trap = None
     world.old = None
 
@@ -216,18 +228,20 @@ def freeze(world: World, name: str, how: str) -> bool:
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
         return False
-    passing.stir(world, host)
-    host.frozen = (world.true_ms, how)
+    for there in _on_machine(world, host):
+        passing.stir(world, there)
+        there.frozen = (world.true_ms, how)
     world.touched()
     return True
 
 
 def thaw(world: World, name: str) -> bool:
     """It can run again; whatever runs first, its wardens look at the clocks before it."""
-    host = world.hosts.get(name)
+    host = world.hosts.get(name) or world.shades.get(name)
     if host is None or host.frozen is None:
         return False
-    host.thaw(world.true_ms)
+    for there in _on_machine(world, host):
+        there.thaw(world.true_ms)
     world.touched()
     return True
 
@@ -282,6 +296,8 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
         host = world.hosts.get(name)
         if host is None:
             return False
+        for there in _on_machine(world, host)[1:]:
+            del world.shades[there.name]
         host.reboot(world.true_ms, keeps_disk=keeps_disk)
         world.touched()
         return True
@@ -289,14 +305,49 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
     return reboot
 
 
+def other_directory(world: World, name: str) -> bool:
+    """The agent ends, another begins in an empty directory; wardens and containers live on."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    passing.stir(world, host)
+    _goes_on(world, host.replaced(world.true_ms, by_a_machine=False))
+    return True
+
+
+def other_machine(world: World, name: str) -> bool:
+    """A new machine gets the name; the one that had it lives on, out of the leader's reach."""
+    host = world.hosts.get(name)
+    if host is None:
+        return False
+    shares = _on_machine(world, host)[1:]
+    shade = host.replaced(world.true_ms, by_a_machine=True)
+    for there in shares:
+        there.shade_of = shade.name
+    _goes_on(world, shade)
+    return True
+
+
+def _goes_on(world: World, shade: VirtualHost) -> None:
+    if any(shade.live()):
+        world.shades[shade.name] = shade
+    world.touched()
+
+
+def _on_machine(world: World, host: VirtualHost) -> list[VirtualHost]:
+    """The host, and what runs on its machine from its agents' earlier directories."""
+    return [host, *(s for s in world.shades.values() if s.shade_of == host.name)]
+
+
 def set_clock(world: World, name: str, ms: int) -> bool:
     """Its wall clock is set, back or forth."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
         return False
-    passing.stir(world, host)
-    host.clock.wall_offset += ms
-    host.wardens_look(world.true_ms)
+    for there in _on_machine(world, host):
+        passing.stir(world, there)
+        there.clock.wall_offset += ms
+        there.wardens_look(world.true_ms)
     world.touched()
     return True
 
@@ -306,7 +357,8 @@ def set_rate(world: World, name: str, ppm: int) -> bool:
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
         return False
-    host.clock.boot.set_rate(world.true_ms, ppm)
+    for there in _on_machine(world, host):
+        there.clock.boot.set_rate(world.true_ms, ppm)
     return True
 
 
@@ -354,6 +406,8 @@ HANDLERS: dict[str, Callable[..., bool]] = {
     "agent-up": agent_up,
     "reboot": _reboot(keeps_disk=True),
     "reimage": _reboot(keeps_disk=False),
+    "other-directory": other_directory,
+    "other-machine": other_machine,
     "clock": set_clock,
     "rate": set_rate,
     "crash": _trap(Standing.DEAD),

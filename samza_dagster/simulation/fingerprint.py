@@ -178,6 +178,8 @@ def canonical(world: World) -> Canonical:
                 host.cut_out,
                 host.cut_in,
                 host.epoch == leader.epoch,
+                of(f"{state.job}-directory-{host.directory}"),
+                of(f"{state.job}-boot-{host.boot}"),
                 host.lease_left(world.true_ms),
                 host.late_grant and host.clock.remaining(world.true_ms, host.late_grant),
                 tuple(sorted(host.troubles)),
@@ -192,8 +194,23 @@ def canonical(world: World) -> Canonical:
                 of(host.late),
                 None
                 if book is None
-                else (book.registered, book.lost, rename.now_ms - book.heard_ms),
+                else (book.registered, book.lost, rename.now_ms - book.heard_ms, of(book.agent)),
                 of(state.hosts.get(name)),
+            )
+        )
+    for shade in world.shades.values():
+        hosts.append(
+            (
+                shade.shade_of,
+                shade.agent_up,
+                shade.frozen is not None and (shade.frozen[1], world.true_ms - shade.frozen[0]),
+                shade.stale,
+                shade.lease_left(world.true_ms),
+                tuple(sorted(shade.troubles)),
+                tuple(
+                    (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
+                    for e in shade.books.values()
+                ),
             )
         )
     brokers, old = world.brokers, world.old

@@ -38,6 +38,8 @@ def due(world: World) -> list[Move]:
         found.append(Move("notice", (0,)))
     for host in world.hosts.values():
         _due_at(world, host, leads, found)
+    for shade in world.shades.values():
+        _due_in(world, shade, found)
     if world.brokers.calls:
         found.append(Move("fence", (0,)))
     if leads and leader.unread:
@@ -60,12 +62,16 @@ def _due_at(world: World, host: VirtualHost, leads: bool, found: list[Move]) -> 
         found.append(Move("grant", (name,)))
     if host.commands and may_obey(world, host):
         found.append(Move("obey", (name,)))
+    _due_in(world, host, found)
+
+
+def _due_in(world: World, host: VirtualHost, found: list[Move]) -> None:
     if host.frozen is not None:
         return
     for entry in host.books.values():
         kind = _next_of(world, host, entry)
         if kind:
-            found.append(Move(kind, (name, entry.processor_id)))
+            found.append(Move(kind, (host.name, entry.processor_id)))
 
 
 def _next_of(world: World, host: VirtualHost, entry: Entry) -> str:
@@ -113,11 +119,20 @@ def register(world: World, name: str) -> bool:
         host.epoch = leader.epoch
     host.commands = [sent for sent in host.commands if sent[0] >= leader.epoch]
     host.restarted = False
+    agent = (f"{world.job}-directory-{host.directory}", f"{world.job}-boot-{host.boot}")
+    if book.agent not in (None, agent):
+        leader.requests.host_replaced(name)
+        host.commands = [
+            (epoch, command)
+            for epoch, command in host.commands
+            if not isinstance(command, Reserve | cmd.StartContainer)
+        ]
+    book.agent = agent
     book.registered, book.lost, book.heard_ms, book.granted_ms = True, False, now, now
     grant_now(world, leader, host)
     host.tell_all()
     world.touched()
-    world.handle(ev.HostRegistered(now, name, frozenset(host.books), host.fault_domain))
+    world.handle(ev.HostRegistered(now, name, frozenset(host.books), host.fault_domain, *agent))
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
     return True
@@ -298,7 +313,7 @@ def grant(world: World, name: str) -> bool:
 
 def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callable[..., bool]:
     def move(world: World, name: str, processor_id: str) -> bool:
-        host = world.hosts.get(name)
+        host = world.hosts.get(name) or world.shades.get(name)
         if host is None or host.frozen is not None:
             return False
         stirred = stir(world, host)

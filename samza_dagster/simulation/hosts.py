@@ -109,7 +109,12 @@ class VirtualHost:
 
     `frozen` says since when, and how; `stale` that nothing ran since the thaw;
     `missed_until` up to when, by its boot time, it missed time that no clock of it tells.
-    `restarted` is an agent that has yet to say its first word.
+    `restarted` is an agent that has yet to say its first word. `directory` and `boot` count
+    the agent's directories and the machine's boots under this name; `bereft` is one whose
+    machine had another directory since its boot, so nobody can tell what became of that.
+
+    A shade is what goes on under the name of another: `shade_of` is that host while it
+    shares its machine, "" when it has one of its own.
     """
 
     name: str
@@ -125,6 +130,10 @@ class VirtualHost:
     cut_out: bool = False
     cut_in: bool = False
     epoch: int = 0
+    directory: int = 1
+    boot: int = 1
+    bereft: bool = False
+    shade_of: str = ""
     grant: Grant | None = None
     late_grant: Grant | None = None
     troubles: frozenset[Trouble] = frozenset()
@@ -314,12 +323,46 @@ class VirtualHost:
         for entry in list(self.live()):
             entry.life, entry.stopping = Life.DEAD, False
         self.ledger = {r: h for r, h in self.ledger.items() if h.user is None and keeps_disk}
+        self.boot += 1
+        self.bereft = False
         if not keeps_disk:
             self.books.clear()
+            self.directory += 1
         self.clock = HostClock(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
         self.grant = self.late_grant = None
         self.frozen, self.stale, self.missed_until, self.agent_up = None, False, None, True
         self.begin_anew()
+
+    def replaced(self, true_ms: int, *, by_a_machine: bool) -> VirtualHost:
+        """Another agent takes the name, with an empty directory; what was there goes on.
+
+        Returns it: wardens and containers, with the lease that they have, or that is on its
+        way to them. On a machine of its own (`by_a_machine`: the name went to another one) the
+        agent lives on, too, and no leader answers it any more.
+        """
+        shade = self.copy()
+        shade.name = f"{self.name} before {self.directory + 1}"
+        shade.shade_of = "" if by_a_machine else self.name
+        shade.agent_up = by_a_machine and self.agent_up
+        shade.fault_domain = ""
+        shade.cut_in = shade.cut_out = True
+        if shade.agent_up and self.late_grant is not None:
+            shade.take_grant(true_ms, self.late_grant)
+        shade.late_grant = None
+        for queue in (shade.commands, shade.unacknowledged, shade.reports, shade.late):
+            queue.clear()
+        self.books, self.ledger, self.grant, self.late_grant = {}, {}, None, None
+        self.directory += 1
+        self.bereft = not by_a_machine
+        self.epoch = 0
+        self.unacknowledged.clear()
+        self.cut_in = self.cut_out = False
+        if by_a_machine:
+            self.boot += 1
+            self.clock = HostClock(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
+            self.frozen, self.stale, self.missed_until = None, False, None
+        self.begin_anew()
+        return shade
 
     def begin_anew(self) -> None:
         """An agent starts: it does again what it can't know was acknowledged, and registers."""

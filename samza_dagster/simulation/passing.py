@@ -46,10 +46,11 @@ def advance(world: World, until_ms: int, *, busy: bool = False) -> None:
         ended = world.true_ms >= until_ms
         world.touched()
         renew(world)
-        for host in world.hosts.values():
+        for host in world.machines():
             stir(world, host)
             if host.lease_left(world.true_ms) <= 0:
                 host.wardens_look(world.true_ms)
+        world.shades = {n: s for n, s in world.shades.items() if any(s.live())}
         if world.leader.standing is Standing.LEADING and (ended or not busy):
             _look_at_deadlines(world)
         if ended:
@@ -86,7 +87,7 @@ def next_due_ms(world: World) -> int | None:
 def _due_times(world: World, *, busy: bool) -> Iterator[int]:
     leader = world.leader
     leads = leader.standing is Standing.LEADING
-    for host in world.hosts.values():
+    for host in world.machines():
         if host.frozen is not None or host.grant is None:
             continue
         if leads and host.converses and world.talks(host) and host.epoch == leader.epoch:

@@ -138,6 +138,11 @@ class Requests:
             if pending.asked_of == host:
                 pending.asked_of = None
 
+    def host_replaced(self, host: str) -> None:
+        """What it held was on another's books, or of another boot: it must be held anew."""
+        self.host_lost(host)
+        self.held = {request_id: on for request_id, on in self.held.items() if on != host}
+
     def next_due_ms(self, now_ms: int) -> int | None:
         """When `overdue` or `place` has something to do by time alone."""
         due: int | None = None

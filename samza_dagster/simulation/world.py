@@ -61,6 +61,7 @@ class World:
     ) -> None:
         self.true_ms = 1_000
         self.hosts = {host.name: host for host in hosts}
+        self.shades: dict[str, VirtualHost] = {}
         self.brokers = Brokers()
         self.committed = JobState(job)
         self.leader = Coordinator(1, self.committed, Clock(self.true_ms, _WALL_MS))
@@ -104,6 +105,7 @@ class World:
         twin = World.__new__(World)
         twin.true_ms = self.true_ms
         twin.hosts = {name: host.copy() for name, host in self.hosts.items()}
+        twin.shades = {name: shade.copy() for name, shade in self.shades.items()}
         twin.brokers = self.brokers.copy()
         twin.committed = self.committed
         twin.leader = self.leader.copy()
@@ -122,6 +124,15 @@ class World:
     def state(self) -> JobState:
         """What the leader goes by: always the committed state."""
         return self.committed
+
+    @property
+    def job(self) -> str:
+        """Its name."""
+        return self.committed.job
+
+    def machines(self) -> tuple[VirtualHost, ...]:
+        """All on which something may run: the hosts, and what others took the name of."""
+        return (*self.hosts.values(), *self.shades.values())
 
     @property
     def now_ms(self) -> int:
@@ -321,7 +332,7 @@ class World:
         if self._processes is None:
             self._processes = tuple(
                 _seen(host, entry, self.brokers, lease_over=over)
-                for host in self.hosts.values()
+                for host in self.machines()
                 for over in (host.lease_left(self.true_ms) <= 0,)
                 for entry in host.live()
             )
@@ -355,7 +366,7 @@ def _seen(host: VirtualHost, entry: Entry, brokers: Brokers, *, lease_over: bool
         processor_id=entry.processor_id,
         group_id=naming.group_of(entry.processor_id),
         epoch=brokers.epochs.get(entry.execution_id, 0),
-        host=host.name,
+        host=host.shade_of or host.name,
         fault_domain=host.fault_domain,
         released=entry.released and not entry.doomed,
         checked_in=entry.life is Life.RUNNING,

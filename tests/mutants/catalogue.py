@@ -104,6 +104,27 @@ CATALOGUE: tuple[Mutant, ...] = (
         ONE_OWNER,
     ),
     Mutant(
+        "what other books lack is dead",
+        "hosts.py",
+        "            elif not books.know(draft.hosts, incarnation):\n",
+        "            elif False:\n",
+        ONE_OWNER,
+    ),
+    Mutant(
+        "an agent that never knew a ghost can see it dead",
+        "ghosts.py",
+        "    if not books.know(draft.hosts, incarnation):\n        return\n",
+        "",
+        ONE_OWNER,
+    ),
+    Mutant(
+        "a machine that kept its boot is another one",
+        "books.py",
+        "        and incarnation.boot_id != known.boot_id\n",
+        "",
+        STANDBY_DEAD_FIRST,
+    ),
+    Mutant(
         "a ghost's tasks are given away at once",
         "rules.py",
         "    ghost = ownership.owning_ghost(group, processor_id)\n    if ghost is not None:\n",

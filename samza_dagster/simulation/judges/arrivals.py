@@ -7,7 +7,8 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.index import Heap
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Ghost, Phase, Processor, Role
+from samza_dagster.placement.state import Ghost, Incarnation, Phase, Processor, Role
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.tally import stalls_in_a_row
@@ -84,8 +85,9 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
     known = taken.after.hosts.get(host)
     if known is None or not (known.alive and known.registered):
         raise taken.broken(BOOKS_BALANCE, f"{host} has registered: {known}")
-    if known.fault_domain != event.fault_domain:
-        raise taken.broken(BOOKS_BALANCE, f"{host} is in {event.fault_domain!r}: {known}")
+    told = (event.fault_domain, event.books, event.boot_id)
+    if (known.fault_domain, known.books, known.boot_id) != told:
+        raise taken.broken(BOOKS_BALANCE, f"{host} told {told}: {known}")
     stopped = {c.execution_id for c in taken.every(cmd.StopContainer) if c.host == host}
     started = {c.execution_id for c in taken.every(cmd.StartContainer)}
     asked = {c.request_id for c in taken.every(cmd.RequestResource)}
@@ -99,7 +101,11 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
             name = incarnation.execution_id
             mine.add(name)
             after = None if now is None else now.processors.get(pid)
-            kept = after is not None and after.incarnation == incarnation
+            listed = origins.as_listed(event, incarnation)
+            kept = after is not None and after.incarnation == listed
+            if not origins.knows(event, incarnation):
+                _judge_stray(taken, incarnation, still_there=kept)
+                continue
             match processor.phase:
                 case Phase.STOPPING:
                     fine = name in stopped and kept
@@ -112,7 +118,10 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
         for ghost in group.ghosts:
             if ghost.incarnation.host == host:
                 mine.add(ghost.incarnation.execution_id)
-                _judge_ghost(taken, ghost, books, stopped)
+                if origins.knows(event, ghost.incarnation):
+                    _judge_ghost(taken, event, ghost, stopped)
+                else:
+                    _judge_stray(taken, ghost.incarnation, still_there=False)
         action = group.action
         held = None if action is None else action.reservation
         if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
@@ -131,14 +140,32 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
         )
 
 
-def _judge_ghost(taken: Taken, ghost: Ghost, books: frozenset[str], stopped: set[str]) -> None:
+def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
+    """Started on other books: a ghost whom nobody here is told of, until it has ended."""
+    name = incarnation.execution_id
+    told = {c.execution_id for c in taken.every(cmd.StopContainer)}
+    told |= {c.execution_id for c in taken.every(cmd.StartContainer)}
+    ghosts = [
+        ghost
+        for group in taken.after.groups.values()
+        for ghost in group.ghosts
+        if ghost.incarnation.execution_id == name
+    ]
+    if still_there or name in told or (ghosts and ghosts[0].incarnation != incarnation):
+        raise taken.broken(BOOKS_BALANCE, f"{incarnation} isn't on the books of {taken.event}")
+    freed = origins.all_freed(taken.every(cmd.RecordCertificate))
+    if not ghosts and name not in freed:
+        raise taken.broken(BOOKS_BALANCE, f"{incarnation} is forgotten, nobody saw it dead")
+
+
+def _judge_ghost(taken: Taken, event: ev.HostRegistered, ghost: Ghost, stopped: set[str]) -> None:
     """Taken back if it ran, still owns its tasks and nothing took its place; else stopped."""
     name = ghost.incarnation.execution_id
     before = taken.before.groups[ghost.processor_id.split("-")[0]]
     was = before.processors.get(ghost.processor_id)
     in_time = ghost.lease_ends_ms is None or taken.now_ms < ghost.lease_ends_ms
     may = (
-        name in books
+        name in event.execution_ids
         and ghost.ran
         and not ghost.fencing
         and ghost.ended is None
@@ -150,7 +177,7 @@ def _judge_ghost(taken: Taken, ghost: Ghost, books: frozenset[str], stopped: set
     )
     group = taken.after.groups.get(before.group_id)
     now = None if group is None else group.processors.get(ghost.processor_id)
-    back = now is not None and now.incarnation == ghost.incarnation
+    back = now is not None and now.incarnation == origins.as_listed(event, ghost.incarnation)
     if back != may and not (may and len(before.ghosts) > 1):
         raise taken.broken(BOOKS_BALANCE, f"{ghost} may be taken back: {may}, is: {back}")
     if not back and name not in stopped:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest, Stage
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import requests_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
@@ -266,13 +267,14 @@ def _judge_ends(taken: Taken) -> None:
     }
     gone = [both.ended for both in taken.both if both.ended is not None]
     gone += [was.incarnation for was, now in taken.ghosts if was is not None and now is None]
+    freed = origins.all_freed(taken.every(cmd.RecordCertificate))
     for incarnation in gone:
         execution_id = incarnation.execution_id
         if execution_id in ghosts or execution_id in alive:
             continue
         if execution_id not in dead:
             raise taken.broken(BOOKS_BALANCE, f"{execution_id} is gone, no record says how")
-        if (execution_id, incarnation.host) not in forgotten:
+        if ((execution_id, incarnation.host) in forgotten) == (execution_id in freed):
             raise taken.broken(BOOKS_BALANCE, f"{incarnation.host} still keeps {execution_id}")
         if incarnation.request_id not in released:
             raise taken.broken(BOOKS_BALANCE, f"{incarnation.request_id} isn't given back")
@@ -281,9 +283,20 @@ def _judge_ends(taken: Taken) -> None:
             raise taken.broken(BOOKS_BALANCE, f"{host} is to forget {execution_id}")
     event = taken.event
     if (isinstance(event, ev.ContainerStopped | ev.StartFailed)) and (
-        (event.execution_id, event.host) not in forgotten
+        ((event.execution_id, event.host) not in forgotten)
+        != _was_of_other_books(taken, event.execution_id)
     ):
         raise taken.broken(BOOKS_BALANCE, f"{event.host} still keeps {event.execution_id}")
+
+
+def _was_of_other_books(taken: Taken, execution_id: str) -> bool:
+    """A ghost of books that its host doesn't have: who says that it is dead never knew it."""
+    for group in taken.before.groups.values():
+        for ghost in group.ghosts:
+            host = taken.before.hosts.get(ghost.incarnation.host)
+            if ghost.incarnation.execution_id == execution_id and host is not None:
+                return not origins.are_its(host.books, host.boot_id, ghost.incarnation)
+    return False
 
 
 def _judge_fences(taken: Taken) -> None:

@@ -68,7 +68,8 @@ class Chronicle:
     host that fell silent, and haven't checked in since. `held` is what the cluster said it
     holds and nothing has used or released. `left` is the group that last lost a process on a
     host. `grants` is the last grant of each host lost in this
-    term. `falling_back` has the source host of each container that a failed action
+    term; `agents` the directory and boot of who registered last as a host, `strayed` until when
+    others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
@@ -92,6 +93,8 @@ class Chronicle:
     removed: set[str] = field(default_factory=set[str])
     registered: set[str] = field(default_factory=set[str])
     domains: dict[str, str] = field(default_factory=dict[str, str])
+    agents: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    strayed: dict[str, int] = field(default_factory=dict[str, int])
     grants: dict[str, int] = field(default_factory=dict[str, int])
     term_began_ms: int = 0
     epoch: int = 0
@@ -130,6 +133,8 @@ class Chronicle:
             removed=set(self.removed),
             registered=set(self.registered),
             domains=dict(self.domains),
+            agents=dict(self.agents),
+            strayed=dict(self.strayed),
             grants=dict(self.grants),
             trail=list(self.trail),
             last_ends=dict(self.last_ends),
@@ -138,13 +143,15 @@ class Chronicle:
             host_dues=set(self.host_dues),
         )
 
-    def lease_over_ms(self, host: str) -> int:
+    def lease_over_ms(self, execution_id: str) -> int:
         """From when this leader may count every lease of a lost host as over.
 
         The last grant of this term, or the term's begin for a host that never
         registered in it, and a whole lease and its bound after that.
         """
-        last = max(self.grants.get(host, 0), self.term_began_ms)
+        host = self.started[execution_id][1].host
+        given = self.strayed.get(execution_id, self.grants.get(host, 0))
+        last = max(given, self.term_began_ms)
         return last + self.limits.lease_ms + self.limits.lease_bound_ms
 
     def hear(self, event: ev.Event) -> None:
@@ -163,6 +170,17 @@ class Chronicle:
             case ev.StopFailed(execution_id=execution_id):
                 self.told_to_stop.discard(execution_id)
             case ev.HostRegistered(host=host, fault_domain=domain):
+                agent = (event.books, event.boot_id)
+                if self.agents.setdefault(host, agent) != agent:
+                    gone = {e for e, (_, it) in self.started.items() if it.host == host}
+                    gone -= event.execution_ids
+                    self.lost |= gone
+                    since_ms = event.at_ms if host in self.registered else 0
+                    last_ms = self.grants.get(host, since_ms)
+                    self.strayed.update((e, last_ms) for e in gone - self.strayed.keys())
+                for execution_id in event.execution_ids:
+                    self.strayed.pop(execution_id, None)
+                self.agents[host] = agent
                 self.registered.add(host)
                 self.domains[host] = domain
                 self.grants.pop(host, None)

@@ -7,6 +7,7 @@ from itertools import combinations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.state import Ended, Fencing, Group
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle, Started
 from samza_dagster.simulation.judges.truth import Process, Truth
 from samza_dagster.simulation.judges.violation import (
@@ -142,7 +143,10 @@ def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
     so_far = chronicle.ended.get(record.execution_id, frozenset())
     if record.how == Ended.LEASE:
         _judge_lease(chronicle, record)
-    _judge_how(record.execution_id, record.how, truth)
+    if origins.is_freed(record) and so_far:
+        _judge_elsewhere(record, truth)
+    else:
+        _judge_how(record.execution_id, record.how, truth)
     chronicle.ended[record.execution_id] = so_far | {record.how}
 
 
@@ -153,11 +157,14 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
         )
     chronicle.epoch = record.epoch
     for process in truth.processes():
-        neighbour = (process.processor_id, process.host)
+        # Under the name that its machine had: another one may have it by now.
+        started = chronicle.started.get(process.execution_id)
+        neighbour = (process.processor_id, process.host if started is None else started[1].host)
         if (
             process.group_id == record.group_id
             and process.processor_id != record.processor_id
             and chronicle.is_current(process.processor_id, process.execution_id)
+            and Ended.DEAD not in chronicle.ended.get(process.execution_id, ())
             and neighbour not in record.others
         ):
             raise InvariantViolated(
@@ -203,13 +210,22 @@ def _was_seen_dead(chronicle: Chronicle, started: Started) -> bool:
 
 def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:
     """By the leader's own arithmetic; a lease that was over stays so in later terms."""
-    over_ms = chronicle.lease_over_ms(chronicle.started[record.execution_id][1].host)
+    over_ms = chronicle.lease_over_ms(record.execution_id)
     if record.at_ms < over_ms:
         raise InvariantViolated(
             ONE_OWNER,
             f"the lease of {record.execution_id} is taken for over at {record.at_ms} ms, "
             f"the leader may count it as over from {over_ms} ms on",
         )
+
+
+def _judge_elsewhere(record: AuditRecord, truth: Truth) -> None:
+    """It had lost its tasks. It may live, but not on the machine that bears the name."""
+    for process in truth.processes():
+        if process.execution_id == record.execution_id and process.host == record.host:
+            raise InvariantViolated(
+                STANDBY_DEAD_FIRST, f"{record.execution_id} lives on {record.host}, which is freed"
+            )
 
 
 def _judge_how(execution_id: str, how: str, truth: Truth) -> None:

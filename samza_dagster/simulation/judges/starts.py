@@ -6,6 +6,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import Group, Processor, Role, Stage
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import gives_way_to, subject_of
 from samza_dagster.simulation.judges.taken import Both, Taken
@@ -56,6 +57,9 @@ def _judge_common(taken: Taken, record: AuditRecord, both: Both | None) -> None:
 
 def _judge_end(taken: Taken, record: AuditRecord) -> None:
     event = taken.event
+    if origins.is_freed(record):
+        _judge_freed(taken, record)
+        return
     if record.why or record.predecessor or record.others or record.lag_records is not None:
         raise taken.broken(TRUE_CERTIFICATES, f"an end says no more than how: {record}")
     match event:
@@ -77,6 +81,29 @@ def _judge_end(taken: Taken, record: AuditRecord) -> None:
         how = "lease"
     if (record.evidence, record.how) != (seen, how):
         raise taken.broken(TRUE_CERTIFICATES, f"{record} instead of {how}: {seen}")
+
+
+def _judge_freed(taken: Taken, record: AuditRecord) -> None:
+    """It had ended, and another machine, or another boot of it, has its host's name and books."""
+    host = taken.after.hosts.get(record.host)
+    was = [
+        ghost
+        for group in taken.before.groups.values()
+        for ghost in group.ghosts
+        if ghost.incarnation.execution_id == record.execution_id
+    ]
+    others = [
+        other.record.how
+        for other in taken.every(cmd.RecordCertificate)
+        if other.record.kind == "end" and other.record.execution_id == record.execution_id
+    ]
+    ended = [ghost.ended.value for ghost in was if ghost.ended is not None] + others[:-1]
+    if host is None or not host.registered or not was or not ended or record.how != "dead":
+        raise taken.broken(TRUE_CERTIFICATES, f"{record}, {was} on {host}")
+    if not origins.may_be_freed(host, was[0].incarnation):
+        raise taken.broken(TRUE_CERTIFICATES, f"{record} of {was[0].incarnation}, on {host}")
+    if record.evidence != origins.freed(record.host, host.boot_id):
+        raise taken.broken(TRUE_CERTIFICATES, f"{record}, {host}")
 
 
 def _lease_of(taken: Taken, record: AuditRecord) -> int | None:

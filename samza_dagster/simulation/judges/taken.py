@@ -18,6 +18,7 @@ from samza_dagster.placement.state import (
     JobState,
     Processor,
 )
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.legality import requests_of
 from samza_dagster.simulation.judges.violation import InvariantViolated
 
@@ -92,9 +93,16 @@ class Taken:
 
     @cached_property
     def lost_now(self) -> dict[str, int]:
-        """Hosts that this step takes for lost, each with its last grant."""
-        if isinstance(self.event, ev.HostLost):
-            return {self.event.host: self.event.last_grant_ms}
+        """Hosts that this step takes for lost, each with its last grant.
+
+        One that registers with other books is lost for what was started on those before.
+        """
+        event = self.event
+        if isinstance(event, ev.HostLost):
+            return {event.host: event.last_grant_ms}
+        if isinstance(event, ev.HostRegistered):
+            strays = self._strays(event)
+            return {event.host: event.at_ms} if strays else {}
         if self.before.hosts is self.after.hosts:
             return {}
         return {
@@ -102,6 +110,15 @@ class Taken:
             for name, host in self.before.hosts.items()
             if host.alive and not self.after.hosts[name].alive
         }
+
+    def _strays(self, event: ev.HostRegistered) -> bool:
+        return any(
+            processor.incarnation is not None
+            and processor.incarnation.host == event.host
+            and not origins.knows(event, processor.incarnation)
+            for group in self.before.groups.values()
+            for processor in group.processors.values()
+        )
 
     @cached_property
     def failovers_begun(self) -> list[tuple[Group | None, Group, Failover]]:

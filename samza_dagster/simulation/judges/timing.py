@@ -17,6 +17,7 @@ from samza_dagster.placement.state import (
     ResourceRequest,
     Stage,
 )
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
@@ -167,6 +168,11 @@ def _judge_ghosts(taken: Taken) -> None:
         if now is None:
             continue
         last = taken.lost_now.get(now.incarnation.host)
+        event = taken.event
+        comes_back = isinstance(event, ev.HostRegistered) and event.host == now.incarnation.host
+        if isinstance(event, ev.HostRegistered) and comes_back:
+            comes_back = origins.knows(event, now.incarnation)
+            last = last if comes_back else event.at_ms
         if was is None:
             if now.lost_at_ms != taken.now_ms:
                 raise taken.broken(ON_TIME, f"{now} was lost now")
@@ -180,8 +186,9 @@ def _judge_ghosts(taken: Taken) -> None:
         if taken.restarted:
             expected: int | None = taken.now_ms + lease
         elif isinstance(taken.event, ev.HostRegistered):
-            registered = taken.event.host == now.incarnation.host
-            expected = None if registered else was.lease_ends_ms
+            expected = None if comes_back else was.lease_ends_ms
+            if expected is None and last is not None:
+                expected = last + lease
         elif last is not None and was.lease_ends_ms is None:
             expected = last + lease
         else:
@@ -237,6 +244,7 @@ def _judge_hosts(taken: Taken) -> None:
         if isinstance(event, ev.HostRegistered):
             fine = name == event.host and host.alive and host.registered
             fine = fine and host.fault_domain == event.fault_domain
+            fine = fine and (host.books, host.boot_id) == (event.books, event.boot_id)
         elif isinstance(event, ev.HostLost):
             fine = name == event.host and not host.alive and not host.registered
             fine = fine and (was is None or was.fault_domain == host.fault_domain)
@@ -251,6 +259,8 @@ def _judge_hosts(taken: Taken) -> None:
             fine = fine and was is not None and not was.registered and not host.alive
             fine = fine and was is not None and was.silent_since_ms + timeout <= now_ms
             fine = fine and was is not None and was.fault_domain == host.fault_domain
+        if was is not None and not isinstance(event, ev.HostRegistered):
+            fine = fine and (was.books, was.boot_id) == (host.books, host.boot_id)
         if not fine:
             raise taken.broken(ON_TIME, f"{was} is {host} now")
     if len(after) < len(before):

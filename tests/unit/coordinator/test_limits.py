@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
 from samza_dagster.coordinator.deployment import fingerprint
 from samza_dagster.coordinator.limits import (
     FAIL_JOB,
     FAULT_DOMAINS,
     FENCING,
     HOST_AFFINITY,
+    LEASE_BOUND,
     PARKED_STARTS,
     SETTINGS,
     UNLIMITED,
@@ -30,6 +32,9 @@ pytestmark = pytest.mark.unit
 
 OUTAGE_MS = 60_000
 """For so long nobody may miss a coordinator, or the brokers, with the default settings."""
+
+KILL_S = 0.5
+"""Within which the kernel has ended a process group after SIGKILL, on a busy machine."""
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
@@ -127,3 +132,12 @@ def test_a_minute_without_a_coordinator_ends_no_container() -> None:
     for lease_ms, enough in ((102_000, True), (101_000, False)):
         limits = limits_of({"samza.dagster.lease.ms": str(lease_ms)})
         assert (shortest_left_ms(limits) >= OUTAGE_MS) is enough
+
+
+def test_no_successor_is_released_before_an_agent_has_killed_what_a_hung_warden_did_not() -> None:
+    """The warden alone is stopped, the host cut off: the agent kills a margin after the lease."""
+    second_killer_s = WARDEN_MARGIN_S + LOOK_AGAIN_S + KILL_S
+    assert LEASE_BOUND.least >= second_killer_s * 1000
+    assert LEASE_BOUND.default > LEASE_BOUND.least, "some is left for clocks that run apart"
+    with pytest.raises(InvalidInput, match=r"lease\.bound\.ms"):
+        limits_of({LEASE_BOUND.key: "1000"})

@@ -1,0 +1,84 @@
+"""Whose records an agent goes by, and what the coordinator is told when they are others."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from samza_dagster.agent.examination import WARDEN_MARGIN_S
+from samza_dagster.coordinator.limits import LEASE_BOUND
+from tests.contract.agent.rig import (
+    Rig,
+    Waiting,
+    boottime_s,
+    launch,
+    lease_end_s,
+    lives,
+    side_by_side,
+    start,
+    until,
+)
+from tests.rig.pace import PACE
+
+pytestmark = pytest.mark.contract
+
+
+def directory_is_another(job: Rig) -> None:
+    cluster, seen = job.cluster(lease_s=6.0 * PACE)
+    agent = job.agent("host-1")
+    pid = start(cluster, seen, "host-1", launch("e1"))
+    seen.wait("on_container_checked_in", "e1")
+    agent.kill_9()
+    agent.restart()
+    registered = until("again", lambda: seen.named("on_host_registered")[1:])
+    assert [c.execution_id for c in registered[0][1]] == ["e1"]
+    first = seen.named("on_host_registered")[0][0]
+    assert first.books
+    assert (registered[0][0].books, registered[0][0].boot_id) == (first.books, first.boot_id)
+    agent.kill_9()
+    ends = lease_end_s(agent)
+    agent.directory = job.root / "agents" / "elsewhere"
+    agent.restart()
+    other, containers = until("with others", lambda: seen.named("on_host_registered")[2:])[0]
+    assert other.books not in ("", first.books)
+    assert (other.boot_id, containers) == (first.boot_id, ())
+    assert lives(pid), "the books that lack it prove nothing"
+    until("its lease has ended", lambda: not lives(pid), seconds=15 * PACE)
+    assert boottime_s() > ends - 0.1
+
+
+def warden_hangs_and_the_host_is_cut_off(job: Rig) -> None:
+    cluster, seen = job.cluster(lease_s=3.0 * PACE)
+    agent = job.agent("host-1")
+    pid = start(cluster, seen, "host-1", launch("e1"))
+    seen.wait("on_container_checked_in", "e1")
+    os.kill(agent.warden_pid("e1"), signal.SIGSTOP)
+    cluster.close()
+    until("the second killer has acted", lambda: not lives(pid), seconds=15 * PACE)
+    late_s = boottime_s() - lease_end_s(agent)
+    assert WARDEN_MARGIN_S <= late_s < LEASE_BOUND.least / 1000
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
+    """Side by side: they mostly wait for leases to end."""
+    scenarios = (directory_is_another, warden_hangs_and_the_host_is_cut_off)
+    with side_by_side(tmp_path_factory.mktemp, scenarios) as running:
+        yield running
+
+
+def test_an_agent_with_another_directory_tells_other_books_while_the_container_lives(
+    waiting: Waiting,
+) -> None:
+    """The same directory keeps its id over a killed agent; another has its own."""
+    waiting[directory_is_another].result()
+
+
+def test_a_hung_warden_on_a_host_that_is_cut_off_keeps_its_container_no_longer_than_the_bound(
+    waiting: Waiting,
+) -> None:
+    """SIGSTOP on the warden alone: a successor may be released a lease and its bound later."""
+    waiting[warden_hangs_and_the_host_is_cut_off].result()

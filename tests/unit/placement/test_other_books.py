@@ -1,0 +1,205 @@
+"""An agent that registers with other books knows nothing of what was started on those before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement import rules
+from samza_dagster.placement.explain import explain
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import AskKind, Ended, Fencing, JobState, Limits, Phase
+from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.moves import Move
+from tests.unit.placement.scenes import QUICK, Scene, ask, own, running
+
+pytestmark = pytest.mark.unit
+
+FENCED = Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000)
+ANOTHER = ("other-machine", "other-directory")
+
+
+def replace(world: Scene, how: str, host: str = "host-1") -> None:
+    """Another agent takes the host's name, with empty books, and registers."""
+    assert world.do(Move(how, (host,)))
+    world.register(host)
+
+
+def alive(world: Scene, execution_id: str) -> bool:
+    return any(p.execution_id == execution_id for p in world.processes())
+
+
+@pytest.mark.parametrize("how", ANOTHER)
+def test_an_empty_book_of_another_machine_or_directory_proves_nobody_dead(how: str) -> None:
+    """The process lives on there: its successor waits for the lease that it may have."""
+    world = running(limits=QUICK)
+    before = world.execution("0")
+    replace(world, how)
+    began = world.now_ms
+    [ghost] = world.group().ghosts
+    assert (ghost.incarnation.execution_id, ghost.ended) == (before, None)
+    assert alive(world, before)
+    assert not [c for c in world.sent(cmd.ForgetContainer) if c.execution_id == before]
+    world.until_phase("0", Phase.RUNNING)
+    assert world.now_ms == began + QUICK.lease_ms + QUICK.lease_bound_ms
+    assert world.how_replaced("0") == Ended.LEASE
+    assert not alive(world, before)
+
+
+@pytest.mark.parametrize("how", ANOTHER)
+def test_with_a_fence_what_other_books_lack_is_shut_out_first(how: str) -> None:
+    """Then nobody waits for its lease, though it lives on."""
+    world = running(limits=FENCED)
+    before, began = world.execution("0"), world.now_ms
+    replace(world, how)
+    assert [c.execution_id for c in world.sent(cmd.FencePrincipal)] == [before]
+    world.until_phase("0", Phase.RUNNING)
+    assert (world.how_replaced("0"), world.now_ms) == (Ended.FENCED, began)
+    assert alive(world, before)
+    assert not [c for c in world.sent(cmd.ForgetContainer) if c.execution_id == before]
+
+
+def test_the_new_machine_is_free_for_the_group_once_the_old_ones_lease_is_over() -> None:
+    """It can't be on that one; who only lost its directory has it still, until it is seen dead."""
+    free, held = running(limits=QUICK), running(limits=QUICK)
+    replace(free, "other-machine")
+    replace(held, "other-directory")
+    for world in (free, held):
+        world.until_all_run()
+    assert free.group().ghosts == ()
+    assert explain(free.state, "0-0", "host-1").legal
+    [ghost] = held.group().ghosts
+    assert ghost.ended is Ended.LEASE
+    [candidate] = explain(held.state, "0-0", "host-1").candidates
+    assert candidate.rule == rules.NOT_DEAD
+    assert held.do(Move("reboot", ("host-1",)))
+    held.register("host-1")
+    assert held.group().ghosts == ()
+    assert explain(held.state, "0-0", "host-1").legal
+
+
+def test_a_reboot_with_the_same_directory_still_proves_death_at_once() -> None:
+    """Its records are of the boot before: the successor waits for nothing."""
+    world = running(limits=QUICK)
+    began = world.now_ms
+    assert world.do(Move("reboot", ("host-1",)))
+    world.register("host-1")
+    world.until_all_run()
+    assert (world.how_replaced("0"), world.now_ms) == (Ended.DEAD, began)
+
+
+def test_a_coordinator_that_takes_over_knows_the_books_of_the_one_before() -> None:
+    """They are in the records: the machine changes while nobody leads."""
+    world = running(limits=QUICK)
+    before = world.execution("0")
+    world.restart_coordinator()
+    replace(world, "other-machine")
+    assert [g.incarnation.execution_id for g in world.group().ghosts] == [before]
+    assert alive(world, before)
+    world.until_phase("0", Phase.RUNNING)
+    assert world.how_replaced("0") == Ended.LEASE
+
+
+def test_one_that_starts_isnt_told_to_a_second_agent_while_the_first_may_have_it() -> None:
+    """The same start on two machines would be two owners of one execution id."""
+    world = running(limits=QUICK)
+    world.submit(ask("0", "host-3"))
+    world.until_phase("0", Phase.STARTING)
+    sent = world.execution("0")
+    replace(world, "other-machine", "host-3")
+    starts = [c for c in world.sent(cmd.StartContainer) if c.execution_id == sent]
+    assert len(starts) == 1
+    assert [g.incarnation.execution_id for g in world.group().ghosts] == [sent]
+    world.settle()
+    assert world.phases()["0"] is Phase.RUNNING
+
+
+def test_an_agent_that_never_knew_it_cant_answer_its_stop() -> None:
+    """It was stopping when the machine changed, so the stop reaches the new one: no record."""
+    world = running(limits=QUICK)
+    before = world.execution("0")
+    world.trouble("host-1", Trouble.STUBBORN)
+    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u1"))
+    world.until_phase("0", Phase.STOPPING)
+    replace(world, "other-machine")
+    answer = ev.ContainerStopped(world.now_ms, before, "host-1", None)
+    taken = step(world.state, answer)
+    assert taken.state.groups == world.state.groups
+    assert taken.commands == ()
+
+
+def test_the_machine_that_comes_back_under_its_name_tells_what_became_of_its_own() -> None:
+    """Its books have it, so it is known there again; the other's is a ghost now."""
+    world = running(limits=QUICK)
+    before = world.execution("0")
+    replace(world, "other-machine")
+    first, [ghost] = world.state.hosts["host-1"], world.group().ghosts
+    left = ghost.incarnation
+    back = ev.HostRegistered(
+        world.now_ms, "host-1", frozenset({before}), "", left.books, left.boot_id
+    )
+    taken = step(world.state, back)
+    assert taken.state.groups["0"].ghosts == ()
+    assert taken.state.groups["0"].processors["0"].incarnation == left
+    assert taken.state.hosts["host-1"].books != first.books
+    dead = ev.ContainerStopped(world.now_ms, before, "host-1", 143)
+    assert cmd.ForgetContainer(before, "host-1") in step(taken.state, dead).commands
+
+
+# -- agents of the release before, which tell no id ---------------------------------------
+
+
+def with_books(state: JobState, books: str, boot_id: str) -> JobState:
+    """The state as an agent that told so much has left it."""
+    group = state.groups["0"]
+    active = group.processors["0"]
+    assert active.incarnation is not None
+    incarnation = active.incarnation.evolve(books=books, boot_id=boot_id)
+    processors = {**group.processors, "0": active.evolve(incarnation=incarnation)}
+    host = state.hosts["host-1"].evolve(books=books, boot_id=boot_id)
+    changed: dict[str, Any] = {
+        "groups": state.groups.set("0", group.evolve(processors=processors)),
+        "hosts": state.hosts.set("host-1", host),
+    }
+    return JobState(**{f: changed.get(f, getattr(state, f)) for f in JobState.__slots__})
+
+
+@pytest.mark.parametrize(
+    ("left", "comes", "is_dead"),
+    [
+        (("", ""), ("", "boot-1"), True),  # a record of an older release says nothing
+        (("", "boot-1"), ("", "boot-1"), True),
+        (("", "boot-1"), ("", "boot-2"), False),
+        (("", "boot-1"), ("books-1", "boot-1"), True),
+        (("", "boot-1"), ("books-1", "boot-2"), False),
+        (("books-1", "boot-1"), ("", "boot-1"), False),
+        (("books-1", "boot-1"), ("books-1", "boot-2"), True),
+        (("books-1", "boot-1"), ("books-2", "boot-1"), False),
+    ],
+)
+def test_an_agent_without_an_id_is_told_by_the_boot_of_its_machine(
+    left: tuple[str, str], comes: tuple[str, str], is_dead: bool
+) -> None:
+    """What it lacks is dead if nothing speaks against that; else it is a ghost."""
+    state = with_books(running(limits=QUICK).state, *left)
+    event = ev.HostRegistered(state.now_ms, "host-1", frozenset(), "", *comes)
+    group = step(state, event).state.groups["0"]
+    assert (group.ghosts == ()) == is_dead
+
+
+def test_an_agent_that_learns_to_tell_its_id_keeps_its_containers() -> None:
+    """The next release's agent on the same directory: what it lists stands on its books now."""
+    state = with_books(running(limits=QUICK).state, "", "boot-1")
+    active = state.groups["0"].processors["0"].incarnation
+    assert active is not None
+    listed = frozenset({active.execution_id})
+    for comes in (("books-1", "boot-1"), ("books-2", "boot-1")):
+        taken = step(state, ev.HostRegistered(state.now_ms, "host-1", listed, "", *comes))
+        after = taken.state.groups["0"].processors["0"]
+        assert after.phase is Phase.RUNNING
+        assert after.incarnation == active.evolve(books=comes[0], boot_id=comes[1])
+    again = step(taken.state, ev.HostRegistered(state.now_ms, "host-1", listed, "", *comes))
+    assert again.state.groups == taken.state.groups, "said again, it changes nothing"
