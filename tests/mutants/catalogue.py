@@ -248,6 +248,13 @@ CATALOGUE: tuple[Mutant, ...] = (
         FAILURE_LEAVES_RUNNING,
     ),
     Mutant(
+        "a fail-over takes down another incarnation than it names",
+        "requests.py",
+        "        if now.execution_id == ask.execution_id:\n            return None\n",
+        "        return None\n",
+        ACTED_ONCE,
+    ),
+    Mutant(
         "a request that is known is taken again",
         "requests.py",
         _STALE_OR_KNOWN,
