@@ -56,17 +56,16 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
     Those of other books have none, and nobody there to stop them.
     """
     back: set[str] = set()
-    for ghost in group.ghosts:
-        execution_id = ghost.incarnation.execution_id
-        if ghost.incarnation.host != host:
+    for before in group.ghosts:
+        execution_id = before.incarnation.execution_id
+        if before.incarnation.host != host:
             continue
         back.add(execution_id)
         on_books = execution_id in execution_ids
-        if on_books:
-            ghost = _entered(draft, group.group_id, ghost)
-        elif not books.know(draft.hosts, ghost.incarnation):
-            _replaced(draft, group.group_id, ghost)
+        if not on_books and not books.know(draft.hosts, before.incarnation):
+            _replaced(draft, group.group_id, before)
             continue
+        ghost = _entered(draft, group.group_id, before) if on_books else before
         if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
             _take_back(draft, group.group_id, ghost)
             continue

@@ -9,7 +9,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, Ended, Group, JobState, Phase, PlacementAsk
+from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Asked, Chronicle
 from samza_dagster.simulation.judges.truth import Truth
 from samza_dagster.simulation.judges.violation import (
@@ -103,7 +103,7 @@ def judge_success(chronicle: Chronicle, asked: Asked, after: JobState, truth: Tr
     live = [p for p in truth.processes() if p.processor_id == asked.subject]
     if ask.kind is AskKind.STOP_STANDBY:
         # Of a machine that has lost its name one may live on that has lost its tasks.
-        live = [p for p in live if Ended.DEAD not in chronicle.ended.get(p.execution_id, ())]
+        live = [p for p in live if p.execution_id not in chronicle.freed]
         if live or processor is not None:
             what = live[0].execution_id if live else "the state"
             raise InvariantViolated(

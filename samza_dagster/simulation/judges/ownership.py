@@ -145,8 +145,9 @@ def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
         _judge_lease(chronicle, record)
     if origins.is_freed(record) and so_far:
         _judge_elsewhere(record, truth)
-    else:
-        _judge_how(record.execution_id, record.how, truth)
+        chronicle.freed.add(record.execution_id)
+        return
+    _judge_how(record.execution_id, record.how, truth)
     chronicle.ended[record.execution_id] = so_far | {record.how}
 
 
@@ -164,7 +165,7 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
             process.group_id == record.group_id
             and process.processor_id != record.processor_id
             and chronicle.is_current(process.processor_id, process.execution_id)
-            and Ended.DEAD not in chronicle.ended.get(process.execution_id, ())
+            and process.execution_id not in chronicle.freed
             and neighbour not in record.others
         ):
             raise InvariantViolated(
@@ -205,7 +206,8 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
 
 
 def _was_seen_dead(chronicle: Chronicle, started: Started) -> bool:
-    return Ended.DEAD in chronicle.ended.get(started.execution_id, ())
+    dead = Ended.DEAD in chronicle.ended.get(started.execution_id, ())
+    return dead or started.execution_id in chronicle.freed
 
 
 def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:
