@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -14,14 +15,18 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput
+from samza_dagster.orchestration.run_launcher import Launch
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
 from samza_dagster.sandbox.process_group import is_group_alive
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.stack
 DEFINITIONS = """
+import os
 import dagster as dg
+from samza_dagster.agent.procfs import name_of
 
 class Greeting(dg.Config):
     processor: str
@@ -29,6 +34,7 @@ class Greeting(dg.Config):
 @dg.op
 def greet(context: dg.OpExecutionContext, config: Greeting) -> None:
     context.log.info(f"hello {config.processor}")
+    context.log.info(f"i am {name_of(os.getpid())!r}")
 
 @dg.job(executor_def=dg.in_process_executor, tags={"samza/job": "demo/1", "samza/action": "greet"})
 def greet_job():
@@ -70,6 +76,30 @@ def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
         run = instance.get_run_by_id(run_id)
     assert run is not None
     assert run.tags["samza/container-group"] == "demo/1/0"
+
+
+def test_a_run_s_process_is_known_by_when_the_kernel_started_it(stack: DagsterStack) -> None:
+    """The daemon keeps between which ticks, of which boot; the process itself says the one."""
+    seen: list[str] = []
+    run_id = stack.runs.launch("greet_job", {"ops": {"greet": {"config": {"processor": "1"}}}})
+    stack.runs.wait(
+        run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90 * PACE
+    )
+    said = re.search(r"start_ticks=(\d+), boot_id='(.+?)'", "\n".join(seen))
+    assert said is not None
+    kept: list[Launch] = []
+
+    def is_kept() -> bool:
+        with dg.DagsterInstance.from_config(str(stack.home)) as instance:
+            events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
+            told = [e.dagster_event.message or "" for e in events if e.dagster_event]
+        kept[:] = [launch for text in told if (launch := Launch.read(text))]
+        return bool(kept)
+
+    until("the daemon has kept the launch", is_kept, seconds=30)
+    (launch,) = kept
+    assert launch.boot_id == said[2]
+    assert launch.since_tick <= int(said[1]) <= launch.until_tick
 
 
 def test_a_config_that_dagster_refuses_is_told(stack: DagsterStack) -> None:
