@@ -94,6 +94,7 @@ class Supervisor:
         Raises `RecordError` for a record that isn't understood.
         """
         with self.changed:
+            grants.make_room(self.grant_file)
             self.grant = grants.read(self.grant_file, self.boot_id)
             listed = self._reservations()
             # Those of another boot were for processes that are gone, or never came.
