@@ -54,16 +54,18 @@ def write(path: Path, grant: Grant) -> None:
         if not _overwrite(path, value):
             raise
         LOG.warning("the lease is passed on in place, there is no room: %s", error)
-    else:
-        _make_room(_spare(path))
 
 
 def _spare(path: Path) -> Path:
     return path.with_suffix(".spare")
 
 
-def _make_room(spare: Path) -> None:
-    """Takes up the blocks of both slots, once."""
+def make_room(path: Path) -> None:
+    """Takes up the blocks of the spare, where it isn't there yet; logs when it can't.
+
+    To be called as an agent starts: it waits for the disk, which no lease may.
+    """
+    spare = _spare(path)
     try:
         if spare.exists() and spare.stat().st_size == _SLOT * _SLOTS:
             return
@@ -73,7 +75,7 @@ def _make_room(spare: Path) -> None:
             os.fsync(descriptor)  # some file systems take blocks no earlier
         finally:
             os.close(descriptor)
-    except OSError as error:  # made with a later grant
+    except OSError as error:
         LOG.warning("%s can't be made: %s", spare, error)
 
 

@@ -96,6 +96,7 @@ class Supervisor:
         """
         with self.changed:
             self.books = books.identity(self.directory)
+            grants.make_room(self.grant_file)
             self.grant = grants.read(self.grant_file, self.boot_id)
             listed = self._reservations()
             # Those of another boot were for processes that are gone, or never came.
