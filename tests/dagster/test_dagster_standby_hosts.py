@@ -119,7 +119,7 @@ def test_a_drain_with_destinations_keeps_standbys_to_the_component_s_hosts(
     """An active may go to any of them, a standby to the one that the component has too."""
     world.hosts["host-5"] = HostView("host-5", "alive", free_memory_mb=900)
     world.at = {"0": "host-1", "1-0": "host-1", "1": "host-2", "0-0": "host-3"}
-    ask = {"host": "host-1", "destinations": ["host-4", "host-5"], "cold": True}
+    ask: dict[str, Any] = {"host": "host-1", "destinations": ["host-4", "host-5"], "cold": True}
     assert bound(request, "drain_host", verify_timeout_s=0, **ask).success
     assert (world.at["0"], world.at["1-0"]) == ("host-5", "host-4")
     world.at["1-0"] = "host-1"

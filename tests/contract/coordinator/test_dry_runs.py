@@ -1,0 +1,144 @@
+"""Dry runs of the Dagster jobs on a real broker: no topic is longer after them, and none is new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.model.naming import state_topic
+from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
+from samza_dagster.orchestration.failover.audit import audit_job
+from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.waits.conditions import Wait
+from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
+from tests.rig.job import Job
+from tests.rig.pace import PACE
+
+pytestmark = pytest.mark.contract
+NAME = "dry"
+ACTIVE, STANDBY = {"processor": "0"}, {"processor": "0-0"}
+ASKS: dict[str, dict[str, Any]] = {
+    "move_with_standby": ACTIVE,
+    "fail_over": ACTIVE,
+    "move_container": {**ACTIVE, "destination": "ANY_HOST"},
+    "restart_container": ACTIVE,
+    "relocate_standby": STANDBY,
+    "spin_up_standby": ACTIVE,
+    "move_via_new_standby": ACTIVE,
+    "drain_host": {"cold": True},
+    "reconcile": {"standbys": 2},
+    "rolling_bounce": {},
+    "cancel_waiting": {},
+    "acknowledge_failover": {**ACTIVE, "reason": "looked at"},
+}
+
+
+def ends_of(connection: Connection) -> dict[tuple[str, int], int]:
+    """(topic, partition) → end offset of every topic of the broker, Kafka's own ones too."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    servers = {"bootstrap.servers": connection.bootstrap_servers, "group.id": "watch"}
+    watch = Consumer(servers)
+    try:
+        return {
+            (name, number): watch.get_watermark_offsets(TopicPartition(name, number), 10 * PACE)[1]
+            for name, topic in watch.list_topics(timeout=10 * PACE).topics.items()
+            for number in topic.partitions
+        }
+    finally:
+        watch.close()
+
+
+def own_topics(job: Job) -> tuple[str, str]:
+    """Where a request would be written: Samza's stream and ours."""
+    return job.connection.coordinator_stream_topic, state_topic(NAME, "1")
+
+
+def jobs() -> list[dg.JobDefinition]:
+    """All that a component has for a person to launch."""
+    return [*placement_jobs(f"{NAME}/1"), audit_job(f"{NAME}/1"), acknowledge_job(f"{NAME}/1")]
+
+
+def asking_op(job: dg.JobDefinition) -> str | None:
+    """The op whose config has `dry_run`."""
+    for op in job.graph.iterate_op_defs():
+        if "dry_run" in getattr(op.config_schema.config_type, "fields", {}):
+            return op.name
+    return None
+
+
+def leave_waiting(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
+    """A run that has ended with a wait."""
+    config = {"ops": {"plan_spin_up_standby": {"config": {**ACTIVE, "dry_run": True}}}}
+    ended = made.execute_in_process(run_config=config, instance=instance)
+    wait = Wait(("0-1",), 0, 0.0, 0, 1, ended.run_id)
+    tags = {ROOT: ended.run_id, WAITS_FOR: wait.to_text(), WAITING: YES}
+    instance.add_run_tags(ended.run_id, tags)
+
+
+@pytest.fixture(scope="module")
+def job(job_of: Callable[..., Job]) -> Job:
+    """Two actives with a standby each run; their coordinator has stopped, so nobody else writes."""
+    job = job_of(NAME, hosts=5)
+    assert job.coordinator is not None
+    job.coordinator.terminate()
+    job.coordinator.wait(timeout=20 * PACE)
+    return job
+
+
+@pytest.fixture(scope="module")
+def definitions(job: Job) -> dg.Definitions:
+    return dg.Definitions(
+        jobs=jobs(),
+        resources={
+            "samza": SamzaClientResource(
+                bootstrap_servers=job.bootstrap_servers, job_name=NAME, job_id="1"
+            ),
+            "samza_policies": PlacementPolicies(),
+        },
+    )
+
+
+def test_every_job_with_a_dry_run_is_among_them() -> None:
+    """A job that is added is watched as well."""
+    assert {job.name for job in jobs() if asking_op(job)} == set(ASKS)
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_dry_run_writes_nothing(job: Job, definitions: dg.Definitions, name: str) -> None:
+    """It shows its plan from what the coordinator has left in its topics."""
+    client = job.client()
+    hosts = {pid: str(p.host) for pid, p in client.view().processors.items()}
+    client.close()
+    ask = {**ASKS[name], "dry_run": True, **({"host": hosts["0"]} if name == "drain_host" else {})}
+    made = definitions.get_job_def(name)
+    with dg.DagsterInstance.ephemeral() as instance:
+        if name == "cancel_waiting":
+            leave_waiting(instance, definitions.get_job_def("spin_up_standby"))
+        before = ends_of(job.connection)
+        result = made.execute_in_process(
+            run_config={"ops": {str(asking_op(made)): {"config": ask}}}, instance=instance
+        )
+    assert result.success
+    assert len({topic for topic, _ in before} & {*own_topics(job)}) == 2
+    assert ends_of(job.connection) == before
+
+
+def test_a_run_that_isn_t_dry_is_seen_by_the_same_watch(
+    job: Job, definitions: dg.Definitions
+) -> None:
+    """Its request is written though nobody answers: the run's patience is a second."""
+    before = ends_of(job.connection)
+    ask = {"ops": {"plan_fail_over": {"config": {**ACTIVE, "timeout_s": 1}}}}
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = definitions.get_job_def("fail_over")
+        result = made.execute_in_process(run_config=ask, instance=instance, raise_on_error=False)
+    assert not result.success
+    assert ends_of(job.connection) != before
