@@ -296,7 +296,7 @@ class Limits(Evolving):
     start_timeout_ms: int = 60_000
     host_timeout_ms: int = 30_000
     lease_ms: int = 30_000
-    lease_bound_ms: int = 1_000
+    lease_bound_ms: int = 4_000
     fencing: Fencing = Fencing.LEASE
     retry_count: int = 8
     retry_window_ms: int = 300_000

@@ -17,7 +17,7 @@ BOUNDS: dict[str, Any] = {
     "container_cores": 1,
     "request_timeout_ms": 5_000,
     "host_timeout_ms": 30_000,
-    "lease_bound_ms": 1_000,
+    "lease_bound_ms": 4_000,
     "fencing": "lease",
     "retry_count": 8,
     "retry_window_ms": 300_000,
@@ -55,6 +55,8 @@ _HOST: dict[str, Any] = {
     "registered": True,
     "silent_since_ms": 0,
     "fault_domain": "",
+    "books": "",
+    "boot_id": "",
 }
 _PROCESSOR: dict[str, Any] = {**_NEVER, **_AT_NO_TIME, **_NOWHERE, "wanted": True, "extra": False}
 _REQUEST: dict[str, Any] = {"allocated_host": None, "confirmed": True}

@@ -77,7 +77,7 @@ def test_a_malformed_event_is_refused(value: dict[str, object]) -> None:
 
 
 def recorded(seed: int) -> tuple[JobState, list[str]]:
-    history = simulate(seed, 80)
+    history = simulate(seed, 80)  # one leader's: a log is of one term
     lines: list[str] = []
     world = history.script.setup.build()
     start = world.committed
@@ -89,7 +89,7 @@ def recorded(seed: int) -> tuple[JobState, list[str]]:
 
 def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
     """Each state is the recorded one."""
-    start, lines = recorded(11)
+    start, lines = recorded(12)
     assert len(lines) > 50
     path = tmp_path / "events.jsonl"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -100,7 +100,7 @@ def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
 
 def test_the_first_line_that_differs_is_named() -> None:
     """A heart that decides otherwise is found out."""
-    start, lines = recorded(11)
+    start, lines = recorded(12)
     line = json.loads(lines[20])
     line["state"] = "0" * 64
     lines[20] = json.dumps(line)

@@ -151,14 +151,14 @@ def test_a_lease_taken_for_over_too_early_is_found(history: History) -> None:
     lost_on_host_1(history, last_grant_ms=1_500)
     history.truth.live = [replace(p, frozen=True) for p in history.truth.live]
     with violated("one-owner", "lease"):
-        ends(history, "lease", at_ms=32_499)
+        ends(history, "lease", at_ms=35_499)
 
 
 def test_a_lease_that_is_over_frees_the_tasks_of_a_frozen_host(history: History) -> None:
     """The one overlap that fencing by lease can't exclude."""
     lost_on_host_1(history, last_grant_ms=1_500)
     history.truth.live = [replace(p, frozen=p.epoch == 1) for p in history.truth.live]
-    ends(history, "lease", at_ms=32_500)
+    ends(history, "lease", at_ms=35_500)
     history.start("0", 3, "host-3")
     history.run("0", 3, "host-3")
     assert history.judge.premises["one-owner"] > 0
@@ -171,7 +171,7 @@ def test_a_new_term_counts_leases_from_its_own_begin(history: History) -> None:
     restarted = step(history.state, ev.CoordinatorRestarted(9_000))
     history.take_state(ev.CoordinatorRestarted(9_000), restarted.state, *restarted.commands)
     with violated("one-owner", "lease"):
-        ends(history, "lease", at_ms=39_999)
+        ends(history, "lease", at_ms=42_999)
 
 
 def test_two_owners_on_hosts_that_both_run_are_found(history: History) -> None:
