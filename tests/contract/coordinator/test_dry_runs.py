@@ -10,6 +10,7 @@ import pytest
 
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import state_topic
+from samza_dagster.orchestration.bounce.runs import BOUNCE, PAUSED
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.follow import ROOT
@@ -35,6 +36,7 @@ ASKS: dict[str, dict[str, Any]] = {
     "drain_host": {"cold": True},
     "reconcile": {"standbys": 2},
     "rolling_bounce": {},
+    "control_bounce": {"action": "abort"},
     "cancel_waiting": {},
     "acknowledge_failover": {**ACTIVE, "reason": "looked at"},
 }
@@ -83,6 +85,13 @@ def leave_waiting(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
     instance.add_run_tags(ended.run_id, tags)
 
 
+def leave_paused(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
+    """A bounce that is paused."""
+    config = {"ops": {"plan_bounce": {"config": {"dry_run": True}}}}
+    ended = made.execute_in_process(run_config=config, instance=instance)
+    instance.add_run_tags(ended.run_id, {BOUNCE: PAUSED})
+
+
 @pytest.fixture(scope="module")
 def job(job_of: Callable[..., Job]) -> Job:
     """Two actives with a standby each run; their coordinator has stopped, so nobody else writes."""
@@ -122,6 +131,8 @@ def test_a_dry_run_writes_nothing(job: Job, definitions: dg.Definitions, name: s
     with dg.DagsterInstance.ephemeral() as instance:
         if name == "cancel_waiting":
             leave_waiting(instance, definitions.get_job_def("spin_up_standby"))
+        if name == "control_bounce":
+            leave_paused(instance, definitions.get_job_def("rolling_bounce"))
         before = ends_of(job.connection)
         result = made.execute_in_process(
             run_config={"ops": {str(asking_op(made)): {"config": ask}}}, instance=instance
