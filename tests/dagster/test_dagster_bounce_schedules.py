@@ -182,6 +182,7 @@ def test_a_tick_s_run_that_the_queue_held_into_a_blackout_restarts_nobody(
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("by_hand", ["re-execute", "resume"])
 def test_a_person_who_goes_on_with_a_skipped_bounce_begins_it(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, by_hand: str
@@ -200,6 +201,7 @@ def test_a_person_who_goes_on_with_a_skipped_bounce_begins_it(
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(("kill_at", "goes_on"), [(1, False), (40, True)])
 def test_a_retry_in_a_blackout_goes_on_with_what_had_begun_alone(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, kill_at: int, goes_on: bool

@@ -78,6 +78,7 @@ def test_a_new_expiry_holds_for_what_is_asked_anew(
     assert [r.request_expiry for r in world.requests.values()] == [5_000, 50_000]
 
 
+@pytest.mark.longdagster
 def test_new_bounds_of_a_standby_s_lag_hold(world: World, instance: dg.DagsterInstance) -> None:
     """It is as far behind as the first run wouldn't have, and the second one will."""
     world.lag_now = {"0-1": [90_000]}
@@ -102,6 +103,7 @@ def test_a_standby_that_is_to_be_kept_now_is_kept(
     assert list(world.kinds.values()) == ["start-standby", "place", "hold"]
 
 
+@pytest.mark.longdagster
 def test_what_becomes_of_a_standby_is_as_the_re_execution_says(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -116,6 +118,7 @@ def test_what_becomes_of_a_standby_is_as_the_re_execution_says(
     assert "0-1" not in world.at
 
 
+@pytest.mark.longdagster
 def test_after_the_standby_gave_its_place_the_verification_can_be_waived(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_standby_that_was_removed_cannot_be_kept_any_more(
     assert world.asked == asked
 
 
+@pytest.mark.longdagster
 def test_a_standby_that_was_relocated_can_still_be_removed(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -173,6 +177,7 @@ def test_another_destination_is_asked_for(
     assert len(world.requests) == 2, "the same work is never asked twice"
 
 
+@pytest.mark.longdagster
 def test_a_destination_may_change_there_and_back(
     world: World, instance: dg.DagsterInstance
 ) -> None:

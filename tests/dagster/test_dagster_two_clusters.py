@@ -159,6 +159,7 @@ def test_bounces_of_two_clusters_may_go_on_side_by_side(
     bounce_runs.check_alone(instance, run)
 
 
+@pytest.mark.longdagster
 def test_a_run_that_waits_is_continued_on_its_own_cluster(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_run_that_waits_is_continued_on_its_own_cluster(
     assert (asked.job_name, asked.tags[ROOT]) == (f"west_{VIA}", first.run_id)
 
 
+@pytest.mark.longdagster
 def test_a_waiting_run_is_cancelled_by_its_own_cluster_s_job(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
