@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from samza_dagster.client.asked import Asked
 from samza_dagster.model import LocalityModel
 from samza_dagster.orchestration import ports
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
+    from samza_dagster.client.asked import Asked
 
 
 class ProcessorView(ports.ProcessorView, Protocol):
