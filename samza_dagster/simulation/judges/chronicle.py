@@ -64,7 +64,8 @@ class Chronicle:
 
     `ended` has every way in which records say that an incarnation ended. `overlapping` are those
     whose lease was over while their host was frozen, so that a successor owned their tasks too.
-    `told_to_stop` doesn't have those whose stop failed, `ever_told` does. `lost` were on a
+    `told_to_stop` doesn't have those whose stop failed, nor those that had ended before (their host
+    listed them still), `ever_told` does. `lost` were on a
     host that fell silent, and haven't checked in since. `held` is what the cluster said it
     holds and nothing has used or released. `left` is the group that last lost a process on a
     host. `grants` is the last grant of each host lost in this
@@ -216,7 +217,8 @@ class Chronicle:
             case cmd.StartContainer(request_id=request_id):
                 self.held.pop(request_id, None)
             case cmd.StopContainer(execution_id=execution_id):
-                self.told_to_stop.add(execution_id)
+                if execution_id not in self.ended:
+                    self.told_to_stop.add(execution_id)
                 self.ever_told.add(execution_id)
             case _:
                 pass

@@ -184,6 +184,7 @@ class Judge:
             for command in commands
             if isinstance(command, cmd.StopContainer)
             and command.execution_id not in self._chronicle.told_to_stop
+            and command.execution_id not in self._chronicle.ended
         )
 
     def _judge_progress(

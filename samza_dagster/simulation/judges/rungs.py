@@ -182,15 +182,41 @@ def _tried_home(taken: Taken, both: Both) -> bool:
 
 
 def qualified(taken: Taken, both: Both) -> list[str]:
-    """Standbys whose place the active could take after this step, the soonest ready first."""
+    """Standbys whose place the active could take as it asked, the soonest ready first."""
     group, state = both.group, taken.after
     if group is None or both.now is None:
         return []
+    group = _before_later_stops(taken, both, group)
     found: list[str] = []
     for pid, standby in group.processors.items():
         if may_give_way(state, group, both.now, standby):
             found.append(pid)
     return sorted(found, key=lambda pid: rank(state, pid))
+
+
+def _before_later_stops(taken: Taken, both: Both, group: Group) -> Group:
+    """The group with what was stopped after the processor's request, in the same step, as it ran.
+
+    A turn that was due comes before the request that arrives, which may stop the standby.
+    """
+    request = None if both.now is None else both.now.request
+    if request is None or both.old is None:
+        return group
+    later: set[str] | None = None
+    for command in taken.commands:
+        if isinstance(command, cmd.RequestResource) and command.request_id == request.request_id:
+            later = set()
+        elif later is not None and isinstance(command, cmd.StopContainer):
+            later.add(command.execution_id)
+    ran = {
+        pid: was
+        for pid, was in both.old.processors.items()
+        if pid in group.processors
+        and was.phase is Phase.RUNNING
+        and was.incarnation is not None
+        and was.incarnation.execution_id in (later or ())
+    }
+    return replace(group, processors={**group.processors, **ran}) if ran else group
 
 
 def may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:

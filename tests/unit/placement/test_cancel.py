@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import AskKind, Phase, Stage
 from samza_dagster.simulation.moves import Move
@@ -94,6 +95,22 @@ def test_one_that_died_meanwhile_is_not_said_to_run_when_its_move_is_let_go() ->
     world.submit(ask("0", "host-3"))
     world.crash("0")
     world.until_phase("0", Phase.WAITING)
+    assert world.control(CANCEL)[0] == "SUCCEEDED"
+    assert world.outcome() == ("FAILED", texts.given_up_while_down("cancelled", "0"))
+    world.until_all_run()
+    assert world.placed("0") == "host-1"
+
+
+def test_a_stop_of_what_had_died_by_itself_makes_a_cancel_no_later() -> None:
+    """Its host registered before it had forgotten it: that stop was no action's."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    died = world.execution("0")
+    world.crash("0")
+    world.until_phase("0", Phase.WAITING)
+    world.register("host-1")
+    assert cmd.StopContainer("0", died, "host-1") in world.log
+    assert world.stage("0") is Stage.RESERVING
     assert world.control(CANCEL)[0] == "SUCCEEDED"
     assert world.outcome() == ("FAILED", texts.given_up_while_down("cancelled", "0"))
     world.until_all_run()

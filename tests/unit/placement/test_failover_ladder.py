@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement import failover
-from samza_dagster.placement.state import Ended, Limits, Phase
+from samza_dagster.placement import failover, failures
+from samza_dagster.placement.state import AskKind, Ended, Limits, Phase
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
-from tests.unit.placement.scenes import HOSTS, running
+from tests.unit.placement.scenes import HOSTS, own, running
 
 pytestmark = pytest.mark.unit
 
@@ -55,6 +55,24 @@ def test_without_a_standby_room_is_waited_for_within_the_time() -> None:
     world.until_all_run()
     assert world.placed("0") == "host-1"
     assert world.stopped() == []
+
+
+def test_its_own_host_is_asked_once_when_its_standby_is_stopped_by_the_next_request() -> None:
+    """Its turn came first, in the same step: then the standby could still have taken over."""
+    world = running(limits=Limits(retry_count=0, host_timeout_ms=60_000))
+    world.crash("0")
+    world.until_phase("0", Phase.WAITING)
+    world.until(lambda: not world.moves())
+    assert world.do(Move("kill-leader"))
+    world.wait(failures.LONGEST_PAUSE_MS)
+    assert world.do(Move("take-over"))
+    world.log.clear()
+    world.submit(own(AskKind.STOP_STANDBY, "0-0"))
+    asked, stopped = world.sent(cmd.RequestResource), world.sent(cmd.StopContainer)
+    assert [(r.processor_id, r.host, r.urgent) for r in asked] == [("0", "host-1", True)]
+    assert [s.processor_id for s in stopped] == ["0-0"]
+    world.until_all_run()
+    assert world.placed("0") == "host-1"
 
 
 # -- the second rung: a standby's place ----------------------------------------------------

@@ -477,6 +477,41 @@ def test_a_standby_that_is_said_to_be_gone_and_lives_is_found(history: History) 
         )
 
 
+def cancelled(history: History, ask: PlacementAsk) -> None:
+    """A cancel of the request that says it was in time."""
+    cancel = history.asks("u-9", "", kind=AskKind.CANCEL, refers_to=ask.uuid)
+    history.take(
+        ev.RequestArrived(history.now_ms, cancel),
+        cmd.DeleteRequest("u-9"),
+        respond(ask, "FAILED", "cancelled"),
+        respond(cancel, "SUCCEEDED", "is cancelled"),
+        action=None,
+    )
+
+
+def test_a_cancel_once_the_container_was_stopped_for_the_move_is_found(history: History) -> None:
+    """Too late, also when it is dead by now."""
+    ask = history.asks("u-1", "host-3")
+    history.begin(ask)
+    stop_for_the_move(history)
+    history.dies("0", 1, "host-1")
+    with violated("acted-once", "too late"):
+        cancelled(history, ask)
+
+
+def test_a_cancel_is_in_time_when_only_a_dead_container_was_stopped(history: History) -> None:
+    """Its host registered before it had forgotten it, and is told again."""
+    ask = history.asks("u-1", "host-3")
+    history.begin(ask)
+    history.dies("0", 1, "host-1")
+    history.take(
+        ev.HostRegistered(history.now_ms, "host-1", frozenset({execution("0", 1)})),
+        cmd.StopContainer("0", execution("0", 1), "host-1"),
+    )
+    cancelled(history, ask)
+    assert history.judge.premises["acted-once"] == 2  # both have their outcome
+
+
 def test_a_second_outcome_is_found(history: History) -> None:
     """The first stands."""
     ask = history.asks("u-1", "host-3")

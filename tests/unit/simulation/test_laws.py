@@ -28,6 +28,7 @@ from samza_dagster.placement.state import (
     PlacementAsk,
     Processor,
     ResourceRequest,
+    Role,
     Stage,
 )
 from samza_dagster.simulation.driver import simulate
@@ -111,6 +112,18 @@ def _unlikely(processor: Processor) -> Processor:
     return replace(processor, last_seen_host="host-9")
 
 
+def _urgent(urgent: bool) -> Callable[[Processor], Processor]:
+    """Every active's own host is asked once, or none is."""
+
+    def change(processor: Processor) -> Processor:
+        request = processor.request
+        if request is None or request.host is None or processor.role is not Role.ACTIVE:
+            return processor
+        return replace(processor, request=replace(request, urgent=urgent))
+
+    return change
+
+
 DOCTORS: list[tuple[str, str, Doctor]] = [
     ("a resource isn't given back", "books-balance", without(cmd.ReleaseResource)),
     ("a dead one is kept by its host", "books-balance", without(cmd.ForgetContainer)),
@@ -119,6 +132,8 @@ DOCTORS: list[tuple[str, str, Doctor]] = [
     ("a failure isn't counted", "tallies", without(cmd.CountMetric)),
     ("a start has longer", "on-time", processors(_late)),
     ("it was last seen elsewhere", "well-formed", processors(_unlikely)),
+    ("its own host is waited for", "right-place", processors(_urgent(False))),
+    ("nobody else could take over", "right-place", processors(_urgent(True))),
     ("a turn that nobody takes", "fair-turns", _one_turn),
     ("words that aren't so", "true-words", said(cmd.WriteResponse, message="done")),
     ("an answer of no time", "true-words", said(cmd.WriteResponse, timestamp_ms=1)),
