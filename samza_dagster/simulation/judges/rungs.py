@@ -55,7 +55,7 @@ def _judge_excluded(
         return
     state = taken.after
     may = _given_back(old, group) if taken.lost_now else set[str]()
-    group = _before_younger(group, request)
+    group = _before_given_back(taken, old, _before_younger(group, request), request)
     processor = group.processors.get(processor_id)
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
     expected |= _held_elsewhere(group, processor_id)
@@ -107,6 +107,23 @@ def _before_younger(group: Group, request: ResourceRequest) -> Group:
             standby_reservation=older(action.standby_reservation),
         )
     return replace(group, processors=processors, action=action)
+
+
+def _before_given_back(
+    taken: Taken, old: Group | None, group: Group, request: ResourceRequest
+) -> Group:
+    """The group with what it gave back after this request, in the same step.
+
+    A standby's turn may come before its active's, which takes an action's place from it.
+    """
+    since = taken.since_asked(request)
+    later = {c.request_id for c in since if isinstance(c, cmd.ReleaseResource)}
+    kept = {
+        pid: replace(group.processors[pid], request=held)
+        for pid, held in (requests_of(old) if old is not None and later else ())
+        if held.request_id in later and pid in group.processors
+    }
+    return replace(group, processors={**group.processors, **kept}) if kept else group
 
 
 def _held_elsewhere(group: Group, processor_id: str) -> set[str]:
@@ -202,19 +219,15 @@ def _before_later_stops(taken: Taken, both: Both, group: Group) -> Group:
     request = None if both.now is None else both.now.request
     if request is None or both.old is None:
         return group
-    later: set[str] | None = None
-    for command in taken.commands:
-        if isinstance(command, cmd.RequestResource) and command.request_id == request.request_id:
-            later = set()
-        elif later is not None and isinstance(command, cmd.StopContainer):
-            later.add(command.execution_id)
+    since = taken.since_asked(request)
+    later = {c.execution_id for c in since if isinstance(c, cmd.StopContainer)}
     ran = {
         pid: was
         for pid, was in both.old.processors.items()
         if pid in group.processors
         and was.phase is Phase.RUNNING
         and was.incarnation is not None
-        and was.incarnation.execution_id in (later or ())
+        and was.incarnation.execution_id in later
     }
     return replace(group, processors={**group.processors, **ran}) if ran else group
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import AuditRecord
@@ -170,9 +172,19 @@ def _judge_why(taken: Taken, record: AuditRecord, both: Both) -> None:
     group, now = both.group, both.now
     if group is None or now is None:
         return
-    expected = _why(group, now, record.host)
+    expected = _why(_with_whom_it_began(taken, both, group, record), now, record.host)
     if record.why != expected:
         raise taken.broken(TRUE_CERTIFICATES, f"{record.why!r} instead of {expected!r}")
+
+
+def _with_whom_it_began(taken: Taken, both: Both, group: Group, record: AuditRecord) -> Group:
+    """The group with the standbys that were removed after this start, in the same step."""
+    if both.old is None or both.old.processors.keys() <= group.processors.keys():
+        return group
+    since = taken.since(lambda c: isinstance(c, cmd.RecordCertificate) and c.record == record)
+    later = {c.processor_id for c in since if isinstance(c, cmd.DeleteLocality)}
+    gone = {pid: was for pid, was in both.old.processors.items() if pid in later}
+    return replace(group, processors={**gone, **group.processors})
 
 
 def _why(group: Group, processor: Processor, host: str) -> str:

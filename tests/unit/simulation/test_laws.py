@@ -21,6 +21,8 @@ from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import (
     Action,
+    AskKind,
+    Ghost,
     Group,
     Host,
     JobState,
@@ -35,11 +37,13 @@ from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.judges import audit_trail, durability, explaining
 from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
 from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.rungs import judge_places
 from samza_dagster.simulation.judges.starts import judge_certificates
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import JUDGES, LAWS, InvariantViolated
 from samza_dagster.simulation.script import play
 from samza_dagster.simulation.setup import Setup
+from tests.unit.simulation.histories import incarnation, running
 
 pytestmark = pytest.mark.unit
 
@@ -251,6 +255,67 @@ def test_a_reservation_that_stays_confirmed_while_its_host_begins_anew_is_found(
     judge_arrivals(Chronicle(), taken(replace(request, confirmed=False)))
     with pytest.raises(InvariantViolated, match="is confirmed, and host-1 began anew"):
         judge_arrivals(Chronicle(), taken(request))
+
+
+def test_a_place_that_was_held_when_it_was_excluded_is_no_fault() -> None:
+    """The standby's turn came first; the active's, in the same step, took that from an action."""
+    ask = PlacementAsk("u1", "run-1", "0-1", "host-3", 1)
+    request = ResourceRequest("r-1", "host-3", (), 9_000)
+    active = Processor("0", Role.ACTIVE, Phase.WAITING, last_seen_host="host-2", attempts=1)
+    first = Processor("0-0", Role.STANDBY, Phase.WAITING)
+    group = Group(
+        "0",
+        {"0": active, "0-0": first, "0-1": running("0-1", 1, "host-2")},
+        Action(ask, Stage.RESERVING, "host-2", request),
+    )
+    hosts = Map({name: Host(name) for name in ("host-1", "host-2", "host-3")})
+    state = rebuilt(JobState("demo", "run-1", Map({"0": group}), hosts))
+    event = ev.TimePassed(5)
+    result = step(state, event)
+    after = result.state.groups["0"]
+    assert after.failover is not None
+    assert after.action is None
+
+    def judged(excluded: tuple[str, ...]) -> None:
+        asked = after.processors["0-0"]
+        assert asked.request is not None
+        changed = replace(asked, request=replace(asked.request, excluded_hosts=excluded))
+        now = replace(after, processors={**after.processors, "0-0": changed})
+        state_now = replace(result.state, groups=Map({"0": now}))
+        judge_places(Chronicle(), Taken(state, event, state_now, result.commands, [(group, now)]))
+
+    judged(("host-2", "host-3"))
+    for wrong in (("host-2",), ("host-1", "host-2", "host-3")):
+        with pytest.raises(InvariantViolated, match="by the rules"):
+            judged(wrong)
+
+
+def test_a_start_names_the_standbys_that_were_there_when_it_began() -> None:
+    """The last of them was removed after it, in the same step."""
+    ask = PlacementAsk("u1", "run-1", "0-0", "", 1, kind=AskKind.STOP_STANDBY, own=True)
+    held = ResourceRequest("r-1", None, (), 9_000, allocated_host="host-3")
+    ghost = Ghost("0", incarnation("0", 1, "host-1"), 0, 5, ran=True)
+    active = Processor("0", Role.ACTIVE, Phase.RESERVED, request=held, last_seen_host="host-1")
+    standby = Processor("0-0", Role.STANDBY, Phase.WAITING, not_before_ms=9_000)
+    group = Group("0", {"0": active, "0-0": standby}, queue=(ask,), ghosts=(ghost,))
+    hosts = Map({"host-1": Host("host-1", alive=False), "host-3": Host("host-3")})
+    state = rebuilt(JobState("demo", "run-1", Map({"0": group}), hosts, next_epoch=2))
+    event = ev.TimePassed(5)
+    result = step(state, event)
+    after = result.state.groups["0"]
+    assert "0-0" not in after.processors
+    starts = [c for c in result.commands if isinstance(c, cmd.StartContainer)]
+    assert [start.processor_id for start in starts] == ["0"]
+
+    def judged(commands: tuple[cmd.Command, ...]) -> None:
+        judge_certificates(
+            Chronicle(), Taken(state, event, result.state, commands, [(group, after)])
+        )
+
+    judged(result.commands)
+    removal = cmd.DeleteLocality("0-0")
+    with pytest.raises(InvariantViolated, match="instead of 'it should run'"):
+        judged((removal, *(c for c in result.commands if c != removal)))
 
 
 def test_a_heap_that_leans_to_the_right_is_found() -> None:
