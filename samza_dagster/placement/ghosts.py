@@ -65,7 +65,7 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
         if not on_books and not books.know(draft.hosts, before.incarnation):
             _replaced(draft, group.group_id, before)
             continue
-        ghost = _entered(draft, group.group_id, before) if on_books else before
+        ghost = _entered(draft, group.group_id, before)
         if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
             _take_back(draft, group.group_id, ghost)
             continue

@@ -101,8 +101,8 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
             name = incarnation.execution_id
             mine.add(name)
             after = None if now is None else now.processors.get(pid)
-            listed = origins.as_listed(event, incarnation)
-            kept = after is not None and after.incarnation == listed
+            known_now = origins.as_known(event, incarnation)
+            kept = after is not None and after.incarnation == known_now
             if not origins.knows(event, incarnation):
                 _judge_stray(taken, incarnation, still_there=kept)
                 continue
@@ -177,7 +177,7 @@ def _judge_ghost(taken: Taken, event: ev.HostRegistered, ghost: Ghost, stopped: 
     )
     group = taken.after.groups.get(before.group_id)
     now = None if group is None else group.processors.get(ghost.processor_id)
-    back = now is not None and now.incarnation == origins.as_listed(event, ghost.incarnation)
+    back = now is not None and now.incarnation == origins.as_known(event, ghost.incarnation)
     if back != may and not (may and len(before.ghosts) > 1):
         raise taken.broken(BOOKS_BALANCE, f"{ghost} may be taken back: {may}, is: {back}")
     if not back and name not in stopped:

@@ -26,9 +26,9 @@ def knows(event: ev.HostRegistered, incarnation: Incarnation) -> bool:
     return listed or are_its(event.books, event.boot_id, incarnation)
 
 
-def as_listed(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
-    """As the state has it from now on: on these books, if they list it."""
-    if incarnation.execution_id not in event.execution_ids:
+def as_known(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
+    """As the state has it from now on: on these books and this boot, if they know of it."""
+    if not knows(event, incarnation):
         return incarnation
     return incarnation.evolve(books=event.books, boot_id=event.boot_id)
 

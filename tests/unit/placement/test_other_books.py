@@ -149,6 +149,46 @@ def test_the_machine_that_comes_back_under_its_name_tells_what_became_of_its_own
     assert cmd.ForgetContainer(before, "host-1") in step(taken.state, dead).commands
 
 
+def test_a_start_told_again_after_a_reboot_is_of_that_boot() -> None:
+    """Its process lives where only the directory was lost since: on the machine of that name."""
+    world = running(limits=FENCED)
+    world.submit(ask("0", "host-3"))
+    world.until_phase("0", Phase.STARTING)
+    sent = world.execution("0")
+    now_ms, known = world.now_ms, world.state.hosts["host-3"]
+    state = step(
+        world.state,
+        ev.HostRegistered(now_ms, "host-3", frozenset(), "", known.books, "boot-after"),
+    )
+    assert [c for c in state.commands if isinstance(c, cmd.StartContainer)]
+    emptied = ev.HostRegistered(now_ms, "host-3", frozenset(), "", "books-after", "boot-after")
+    state = step(state.state, emptied)
+    fenced = step(state.state, ev.PrincipalFenced(now_ms, sent)).state
+    [ghost] = fenced.groups["0"].ghosts
+    assert (ghost.incarnation.execution_id, ghost.ended) == (sent, Ended.FENCED)
+    [candidate] = explain(fenced, "0-0", "host-3").candidates
+    assert candidate.rule == rules.NOT_DEAD
+
+
+def test_a_start_told_again_stands_in_the_books_that_it_was_told_to() -> None:
+    """One that was begun before its host said whose records it goes by."""
+    world = running(limits=FENCED)
+    world.submit(ask("0", "host-3"))
+    world.until_phase("0", Phase.STARTING)
+    sent, now_ms = world.execution("0"), world.now_ms
+    active = world.group().processors["0"]
+    assert active.incarnation is not None
+    nameless = active.evolve(incarnation=active.incarnation.evolve(books="", boot_id=""))
+    group = world.group().evolve(processors={**world.group().processors, "0": nameless})
+    fields = {name: getattr(world.state, name) for name in JobState.__slots__}
+    state = JobState(**{**fields, "groups": world.state.groups.set("0", group)})
+    for comes in (("books-1", "boot-1"), ("books-2", "boot-2")):
+        taken = step(state, ev.HostRegistered(now_ms, "host-3", frozenset(), "", *comes))
+        state = taken.state
+    assert not [c for c in taken.commands if isinstance(c, cmd.StartContainer)]
+    assert [g.incarnation.execution_id for g in state.groups["0"].ghosts] == [sent]
+
+
 # -- agents of the release before, which tell no id ---------------------------------------
 
 
