@@ -54,8 +54,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a ghost holds no host",
         "rules.py",
-        "    for ghost in group.ghosts:\n        host = ghost.incarnation.host\n",
-        "    for ghost in ():\n        host = ghost.incarnation.host\n",
+        "    for ghost in group.ghosts:\n        if not ghost.left_behind:\n",
+        "    for ghost in ():\n        if not ghost.left_behind:\n",
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
@@ -123,6 +123,42 @@ CATALOGUE: tuple[Mutant, ...] = (
         "        and incarnation.boot_id != known.boot_id\n",
         "",
         STANDBY_DEAD_FIRST,
+    ),
+    Mutant(
+        "a start that is told again keeps the boot before",
+        "hosts.py",
+        "            incarnation = _enter(draft, group_id, processor.processor_id, incarnation)\n",
+        "            if listed:\n"
+        "                incarnation = "
+        "_enter(draft, group_id, processor.processor_id, incarnation)\n",
+        BOOKS_BALANCE,
+        STANDBY_DEAD_FIRST,
+    ),
+    Mutant(
+        "the name of another machine is free although the ghost may own its tasks",
+        "state.py",
+        "        return self.elsewhere and self.ended is not None\n",
+        "        return self.elsewhere\n",
+        SAME_HOST,
+        STANDBY_DEAD_FIRST,
+        TRUE_CERTIFICATES,
+        RIGHT_PLACE,
+    ),
+    Mutant(
+        "a ghost that has ended holds no host",
+        "state.py",
+        "        return self.elsewhere and self.ended is not None\n",
+        "        return self.ended is not None\n",
+        STANDBY_DEAD_FIRST,
+        TRUE_CERTIFICATES,
+        RIGHT_PLACE,
+    ),
+    Mutant(
+        "the machine that was left isn't known again once it is back",
+        "ghosts.py",
+        "    ghost = ghost.evolve(incarnation=incarnation, elsewhere=False)\n",
+        "    ghost = ghost.evolve(incarnation=incarnation)\n",
+        WELL_FORMED,
     ),
     Mutant(
         "a ghost's tasks are given away at once",

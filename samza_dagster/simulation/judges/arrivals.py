@@ -141,7 +141,7 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
 
 
 def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
-    """Started on other books: a ghost whom nobody here is told of, until it has ended."""
+    """Started on other books: a ghost whom nobody here is told of, ended or not."""
     name = incarnation.execution_id
     told = {c.execution_id for c in taken.every(cmd.StopContainer)}
     told |= {c.execution_id for c in taken.every(cmd.StartContainer)}
@@ -153,8 +153,7 @@ def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -
     ]
     if still_there or name in told or (ghosts and ghosts[0].incarnation != incarnation):
         raise taken.broken(BOOKS_BALANCE, f"{incarnation} isn't on the books of {taken.event}")
-    freed = origins.all_freed(taken.every(cmd.RecordCertificate))
-    if not ghosts and name not in freed:
+    if not ghosts:
         raise taken.broken(BOOKS_BALANCE, f"{incarnation} is forgotten, nobody saw it dead")
 
 
