@@ -32,6 +32,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
             why=_why(group, processor, incarnation.host),
             predecessor=None if end is None else _predecessor(end),
             others=_others(group, processor_id),
+            left_behind=_left_behind(group, incarnation.host),
             lag_records=None if lag is None else lag.records,
             ready_in_ms=None if lag is None else lag.ready_in_ms,
         )
@@ -103,3 +104,13 @@ def _others(group: Group, processor_id: str) -> tuple[tuple[str, str], ...]:
     }
     others |= {(ghost.processor_id, ghost.incarnation.host) for ghost in group.ghosts}
     return tuple(sorted(others))
+
+
+def _left_behind(group: Group, host: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        sorted(
+            (ghost.processor_id, ghost.incarnation.execution_id)
+            for ghost in group.ghosts
+            if ghost.left_behind and ghost.incarnation.host == host
+        )
+    )

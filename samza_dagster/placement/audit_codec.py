@@ -16,12 +16,16 @@ from samza_dagster.placement.certificates import AuditRecord, Predecessor
 VERSION = 1
 _KINDS: dict[str, Any] = get_type_hints(AuditRecord)
 _PREDECESSOR_KINDS: dict[str, Any] = get_type_hints(Predecessor)
+_PAIRS = {"others": "[processor, host]", "left_behind": "[processor, execution id]"}
 _A_FORM_OF = {str: "no text", int: "no whole number", int | None: "no whole number"}
 
 
 def audit_to_json(record: AuditRecord) -> dict[str, Any]:
-    """The record as a JSON object with `"version": 1`."""
-    return {"version": VERSION, **asdict(record)}
+    """The record as a JSON object with `"version": 1`; `left_behind` only if there are any."""
+    given = {"version": VERSION, **asdict(record)}
+    if not record.left_behind:
+        del given["left_behind"]
+    return given
 
 
 def audit_from_json(value: object, where: str) -> AuditRecord:
@@ -36,12 +40,13 @@ def audit_from_json(value: object, where: str) -> AuditRecord:
     version = given.pop("version", None)
     if type(version) is not int or version != VERSION:
         raise _malformed(where, "version", f"{version!r:.40} instead of {VERSION}")
+    given.setdefault("left_behind", ())
     _require_names(given, _KINDS, where, "")
     for name, field in given.items():
         if name == "predecessor":
             given[name] = None if field is None else _predecessor(field, where)
-        elif name == "others":
-            given[name] = _pairs(field, where)
+        elif name in _PAIRS:
+            given[name] = _pairs(field, where, name)
         else:
             _require_plain(_KINDS[name], field, where, name)
     return AuditRecord(**given)
@@ -57,12 +62,12 @@ def _predecessor(value: object, where: str) -> Predecessor:
     return Predecessor(**given)
 
 
-def _pairs(value: object, where: str) -> tuple[tuple[str, str], ...]:
+def _pairs(value: object, where: str, name: str) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     for entry in cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]:
         pair = tuple(cast("list[object]", entry)) if isinstance(entry, (list, tuple)) else ()
         if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-            raise _malformed(where, "others", f"{entry!r:.40}, no [processor, host]")
+            raise _malformed(where, name, f"{entry!r:.40}, no {_PAIRS[name]}")
         pairs.append(cast("tuple[str, str]", pair))
     return tuple(pairs)
 

@@ -27,7 +27,7 @@ class Rule(StrEnum):
     EXECUTION = "execution"  # every incarnation starts once
     PREDECESSOR = "predecessor"  # the processor's incarnation before, as its end was recorded
     ONE_OWNER = "one-owner"  # none starts before the one before has ended
-    SAME_HOST = "same-host"  # no member of a group where another isn't known dead
+    SAME_HOST = "same-host"  # no member of a group where another isn't known dead, or left behind
     OTHERS = "others"  # the group's other members, as the history has them
     ENDS = "ends"  # of a known start, and once dead
     HEAD = "head"  # the last record is the one that the coordinator's state names
@@ -118,15 +118,35 @@ class History:
             )
 
     def _check_same_host(self, record: AuditRecord) -> None:
-        for life in self._undead.get(record.group_id, ()):
-            if life.start.host == record.host:
+        left = set(record.left_behind)
+        here = {
+            (life.start.processor_id, life.start.execution_id): life
+            for life in self._undead.get(record.group_id, ())
+            if life.start.host == record.host
+        }
+        for who, life in here.items():
+            if who not in left:
                 raise Broken(
                     Rule.SAME_HOST,
                     f"{record.execution_id} starts on {record.host}, where "
                     f"{life.start.execution_id} of its group isn't known dead",
                 )
+            if not life.ends:
+                raise Broken(
+                    Rule.SAME_HOST,
+                    f"{record.execution_id} starts on {record.host}, and {life} hasn't ended "
+                    "on the machine that was left",
+                )
+        for _, execution_id in sorted(left - here.keys()):
+            if self.complete or execution_id in self._lives:
+                raise Broken(
+                    Rule.SAME_HOST,
+                    f"{record.execution_id} names {execution_id} as left behind on another "
+                    f"machine of {record.host}, and it wasn't there",
+                )
+        others_left = {processor_id for processor_id, _ in left}
         for processor_id, host in record.others:
-            if host == record.host:
+            if host == record.host and processor_id not in others_left:
                 raise Broken(
                     Rule.SAME_HOST,
                     f"{record.execution_id} starts on {host}, and names {processor_id} of its "
@@ -186,6 +206,7 @@ def _check_form(record: AuditRecord) -> None:
         "role": record.role in _ROLES,
         "how": record.how in ways,
         "predecessor": record.kind == START or record.predecessor is None,
+        "left_behind": record.kind == START or not record.left_behind,
         "epoch": record.epoch > 0,
         "execution_id": bool(record.execution_id),
         "host": bool(record.host),

@@ -33,7 +33,9 @@ class AuditRecord(Evolving):
 
     Of a start: `why` names what caused it, `predecessor` what it replaces (None for a
     processor's first), `others` the group's other members as processor → host (processes
-    not known dead, ghosts included), and the lag known of the standby whose place it takes.
+    not known dead, ghosts included), and the lag known of the standby whose place it takes;
+    `left_behind` those of the group that were started on this host, have ended, and are on
+    another machine than the one that bears its name now, as processor → execution id.
     Of an end: `how` is a value of `state.Ended`, `evidence` what was seen.
     `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them.
     """
@@ -59,12 +61,14 @@ class AuditRecord(Evolving):
     lag_records: int | None = None
     ready_in_ms: int | None = None
     rules_version: int = RULES_VERSION
+    left_behind: tuple[tuple[str, str], ...] = ()
 
 
 def digest_of(record: AuditRecord) -> str:
     """SHA-256 of the record in canonical JSON, `digest` itself left out.
 
-    Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII.
+    Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII;
+    `left_behind` only if there are any.
     """
     return hashlib.sha256(_canonical(record).encode()).hexdigest()
 
@@ -82,20 +86,24 @@ def _canonical(record: AuditRecord) -> str:
             f'"execution_id":{_text(before.execution_id)},"host":{_text(before.host)},'
             f'"how":{_text(before.how)}}}'
         )
-    others = ",".join([f"[{_text(other)},{_text(host)}]" for other, host in record.others])
+    left = f'"left_behind":[{_pairs(record.left_behind)}],' if record.left_behind else ""
     return (
         f'{{"at_ms":{record.at_ms},"deployment_id":{_text(record.deployment_id)},'
         f'"epoch":{record.epoch},"evidence":{_text(record.evidence)},'
         f'"execution_id":{_text(record.execution_id)},"fencing":{_text(record.fencing)},'
         f'"group_id":{_text(record.group_id)},"host":{_text(record.host)},'
         f'"how":{_text(record.how)},"kind":{_text(record.kind)},'
-        f'"lag_records":{_number(record.lag_records)},"number":{record.number},'
-        f'"others":[{others}],"predecessor":{predecessor},'
+        f'"lag_records":{_number(record.lag_records)},{left}"number":{record.number},'
+        f'"others":[{_pairs(record.others)}],"predecessor":{predecessor},'
         f'"previous_hash":{_text(record.previous_hash)},'
         f'"processor_id":{_text(record.processor_id)},'
         f'"ready_in_ms":{_number(record.ready_in_ms)},"role":{_text(record.role)},'
         f'"rules_version":{record.rules_version},"why":{_text(record.why)}}}'
     )
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return ",".join([f"[{_text(one)},{_text(other)}]" for one, other in pairs])
 
 
 def _number(value: int | None) -> str:

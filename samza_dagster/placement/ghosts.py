@@ -3,7 +3,8 @@
 Or on a machine that another one has replaced under its name, with other books.
 Their processors go on as after a death, but are released nowhere until the ghost was
 seen dead, is fenced, or is past its lease (invariant 3), and no member of the group
-starts on a ghost's host until it was seen dead (invariants 1 and 2).
+starts on a ghost's host until it was seen dead (invariants 1 and 2), or has ended and is on
+another machine than the one of that name. It stays a ghost then, as nobody saw it dead.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def haunt(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int)
         lease_ends_ms,
         ran=processor.phase is Phase.RUNNING,
         fencing=fencing,
+        elsewhere=books.machine_is_another(draft.hosts, incarnation),
     )
     if fencing:
         draft.emit(fence_command(ghost))
@@ -65,7 +67,7 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
         if not on_books and not books.know(draft.hosts, before.incarnation):
             _replaced(draft, group.group_id, before)
             continue
-        ghost = _entered(draft, group.group_id, before) if on_books else before
+        ghost = _entered(draft, group.group_id, before)
         if on_books and may_be_taken_back(draft, draft.group(group.group_id), ghost):
             _take_back(draft, group.group_id, ghost)
             continue
@@ -190,46 +192,24 @@ def end(draft: Draft, group_id: str, ghost: Ghost, how: Ended, evidence: str) ->
     if processor is not None:
         newest = ownership.newest_end(processor.last_end, last)
         draft.put_processor(group_id, processor.evolve(last_end=newest))
-    if how is not Ended.DEAD:
-        _free_replaced(draft, group_id, ghost.incarnation.execution_id)
 
 
 def _replaced(draft: Draft, group_id: str, ghost: Ghost) -> None:
     """Its host registered with other books: it gets no lease from now on."""
-    if ghost.lease_ends_ms is None:
-        over_ms = leases.over_ms(draft.limits, draft.now_ms)
-        _put_ghost(draft, group_id, ghost.evolve(lease_ends_ms=over_ms))
-    _free_replaced(draft, group_id, ghost.incarnation.execution_id)
-
-
-def _free_replaced(draft: Draft, group_id: str, execution_id: str) -> None:
-    """It owns nothing any more, and can't be on the machine that bears its host's name now.
-
-    So its group may start there again. It may live on elsewhere, refused by the brokers or
-    past its lease: what it had at the brokers isn't called dead.
-    """
-    group = draft.group(group_id)
-    ghost = ghost_of(group, execution_id)
-    if ghost is None or ghost.ended is None:
-        return
-    incarnation = ghost.incarnation
-    host = draft.hosts.get(incarnation.host)
-    if host is None or not host.registered:
-        return
-    if not books.machine_is_another(draft.hosts, incarnation):
-        return
-    evidence = f"{host.host} was started anew since, or is another machine: boot {host.boot_id}"
-    audit.end(draft, group_id, ghost.processor_id, incarnation, Ended.DEAD, evidence)
-    draft.put_ghosts(group_id, _without(group, ghost))
-    draft.emit(ReleaseResource(incarnation.request_id))
+    ends_ms = ghost.lease_ends_ms
+    if ends_ms is None:
+        ends_ms = leases.over_ms(draft.limits, draft.now_ms)
+    elsewhere = books.machine_is_another(draft.hosts, ghost.incarnation)
+    if (ends_ms, elsewhere) != (ghost.lease_ends_ms, ghost.elsewhere):
+        _put_ghost(draft, group_id, ghost.evolve(lease_ends_ms=ends_ms, elsewhere=elsewhere))
 
 
 def _entered(draft: Draft, group_id: str, ghost: Ghost) -> Ghost:
     """It stands in the books of its host as they are now."""
     incarnation = books.entered(draft.hosts, ghost.incarnation)
-    if incarnation is ghost.incarnation:
+    if incarnation is ghost.incarnation and not ghost.elsewhere:
         return ghost
-    ghost = ghost.evolve(incarnation=incarnation)
+    ghost = ghost.evolve(incarnation=incarnation, elsewhere=False)
     _put_ghost(draft, group_id, ghost)
     return ghost
 

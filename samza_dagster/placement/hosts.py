@@ -42,15 +42,15 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
             if incarnation is None or incarnation.host != host:
                 continue
             current.add(incarnation.execution_id)
-            if incarnation.execution_id in event.execution_ids:
-                _enter(draft, group_id, processor.processor_id, incarnation)
-            elif not books.know(draft.hosts, incarnation):
+            listed = incarnation.execution_id in event.execution_ids
+            if not listed and not books.know(draft.hosts, incarnation):
                 over_ms = leases.over_ms(draft.limits, draft.now_ms)
                 ghosts.haunt(draft, group_id, processor, over_ms)
                 continue
+            incarnation = _enter(draft, group_id, processor.processor_id, incarnation)
             if processor.phase is Phase.STOPPING:
                 draft.emit(containers.stop_command(draft, incarnation.execution_id, host))
-            elif incarnation.execution_id in event.execution_ids:
+            elif listed:
                 continue
             elif processor.phase is Phase.STARTING:
                 draft.emit(containers.start_command(processor.processor_id, incarnation))
@@ -96,12 +96,16 @@ def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
         lost(draft, host.host, host.silent_since_ms)
 
 
-def _enter(draft: Draft, group_id: str, processor_id: str, incarnation: Incarnation) -> None:
-    """It stands in the books that its host goes by now: they alone can tell its end."""
+def _enter(draft: Draft, group_id: str, processor_id: str, incarnation: Incarnation) -> Incarnation:
+    """As it stands in the books that its host goes by now: they alone can tell its end.
+
+    One that they lack as well: whatever is started of it from now on is of this boot.
+    """
     entered = books.entered(draft.hosts, incarnation)
     if entered is not incarnation:
         processor = draft.processor(group_id, processor_id)
         draft.put_processor(group_id, processor.evolve(incarnation=entered))
+    return entered
 
 
 def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:

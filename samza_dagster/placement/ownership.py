@@ -116,7 +116,8 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
         # It was removed meanwhile: the request begins in order to be refused.
         return True
     if ask.kind is AskKind.STOP_STANDBY:
-        return all(ghost.processor_id != ask.processor_id for ghost in group.ghosts)
+        held = (ghost for ghost in group.ghosts if not ghost.left_behind)
+        return all(ghost.processor_id != ask.processor_id for ghost in held)
     if ask.kind is AskKind.FAIL_OVER:
         return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
     return processor.phase is Phase.RUNNING

@@ -3,7 +3,8 @@
 Same host: a member of a group may not be where another member has a process, a ghost,
 a reservation, or a pending request for that host by name; nor in the same fault domain,
 where domains are known. A process counts until it was seen dead, also on a host that is
-lost. (Hot standby SEP, invariant 1.)
+lost; but not against the machine that has got its host's name since, once it owns nothing
+any more. (Hot standby SEP, invariant 1.)
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
             host = other.incarnation.host
             taken[host] = partial(_there, other, host)
     for ghost in group.ghosts:
-        host = ghost.incarnation.host
-        taken[host] = partial(_not_dead, ghost)
+        if not ghost.left_behind:
+            taken[ghost.incarnation.host] = partial(_not_dead, ghost)
     return taken
 
 
@@ -181,6 +182,14 @@ def _there(other: Processor, host: str) -> Violation:
 
 def _not_dead(ghost: Ghost) -> Violation:
     host = ghost.incarnation.host
+    if ghost.elsewhere:
+        return Violation(
+            NOT_DEAD,
+            host,
+            f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on the machine that "
+            f"was {host} before, wasn't seen dead, and may still own its tasks",
+            f"wait until its fence or its lease has ended {ghost.processor_id}",
+        )
     return Violation(
         NOT_DEAD,
         host,

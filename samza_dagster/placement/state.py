@@ -138,7 +138,8 @@ class Ghost(Evolving):
     host registers again it has leases anew, so `lease_ends_ms` is None. `ran` is whether
     it had checked in; `fencing` that its fence was commanded, after which it can't be taken
     back. `end` is how its processor's newest incarnation ended, as far as it is known, for
-    a start that comes after the processor was removed.
+    a start that comes after the processor was removed. `elsewhere` is whether another machine
+    bears its host's name, as that registered last.
     """
 
     processor_id: str
@@ -149,6 +150,15 @@ class Ghost(Evolving):
     fencing: bool = False
     ended: Ended | None = None
     end: End | None = None
+    elsewhere: bool = False
+
+    @property
+    def left_behind(self) -> bool:
+        """It owns nothing any more, and isn't on the machine that bears its host's name now.
+
+        It may live on where it is, and stays fenced if it was. Its group is free of it.
+        """
+        return self.elsewhere and self.ended is not None
 
 
 class AskKind(StrEnum):

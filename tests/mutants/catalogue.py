@@ -54,8 +54,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a ghost holds no host",
         "rules.py",
-        "    for ghost in group.ghosts:\n        host = ghost.incarnation.host\n",
-        "    for ghost in ():\n        host = ghost.incarnation.host\n",
+        "    for ghost in group.ghosts:\n        if not ghost.left_behind:\n",
+        "    for ghost in ():\n        if not ghost.left_behind:\n",
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
@@ -106,8 +106,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "what other books lack is dead",
         "hosts.py",
-        "            elif not books.know(draft.hosts, incarnation):\n",
-        "            elif False:\n",
+        "            if not listed and not books.know(draft.hosts, incarnation):\n",
+        "            if False:\n",
         ONE_OWNER,
     ),
     Mutant(
@@ -122,6 +122,20 @@ CATALOGUE: tuple[Mutant, ...] = (
         "books.py",
         "        and incarnation.boot_id != known.boot_id\n",
         "",
+        STANDBY_DEAD_FIRST,
+    ),
+    Mutant(
+        "the name of another machine is free although the ghost may own its tasks",
+        "state.py",
+        "        return self.elsewhere and self.ended is not None\n",
+        "        return self.elsewhere\n",
+        SAME_HOST,
+    ),
+    Mutant(
+        "a ghost that has ended holds no host",
+        "state.py",
+        "        return self.elsewhere and self.ended is not None\n",
+        "        return self.ended is not None\n",
         STANDBY_DEAD_FIRST,
     ),
     Mutant(

@@ -103,7 +103,7 @@ def judge_success(chronicle: Chronicle, asked: Asked, after: JobState, truth: Tr
     live = [p for p in truth.processes() if p.processor_id == asked.subject]
     if ask.kind is AskKind.STOP_STANDBY:
         # Of a machine that has lost its name one may live on that has lost its tasks.
-        live = [p for p in live if p.execution_id not in chronicle.freed]
+        live = [p for p in live if not chronicle.is_left_behind(p.execution_id, p.host)]
         if live or processor is not None:
             what = live[0].execution_id if live else "the state"
             raise InvariantViolated(

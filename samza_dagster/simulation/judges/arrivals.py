@@ -101,8 +101,8 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
             name = incarnation.execution_id
             mine.add(name)
             after = None if now is None else now.processors.get(pid)
-            listed = origins.as_listed(event, incarnation)
-            kept = after is not None and after.incarnation == listed
+            known_now = origins.as_known(event, incarnation)
+            kept = after is not None and after.incarnation == known_now
             if not origins.knows(event, incarnation):
                 _judge_stray(taken, incarnation, still_there=kept)
                 continue
@@ -141,7 +141,7 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
 
 
 def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
-    """Started on other books: a ghost whom nobody here is told of, until it has ended."""
+    """Started on other books: a ghost whom nobody here is told of, ended or not."""
     name = incarnation.execution_id
     told = {c.execution_id for c in taken.every(cmd.StopContainer)}
     told |= {c.execution_id for c in taken.every(cmd.StartContainer)}
@@ -153,8 +153,7 @@ def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -
     ]
     if still_there or name in told or (ghosts and ghosts[0].incarnation != incarnation):
         raise taken.broken(BOOKS_BALANCE, f"{incarnation} isn't on the books of {taken.event}")
-    freed = origins.all_freed(taken.every(cmd.RecordCertificate))
-    if not ghosts and name not in freed:
+    if not ghosts:
         raise taken.broken(BOOKS_BALANCE, f"{incarnation} is forgotten, nobody saw it dead")
 
 
@@ -177,7 +176,7 @@ def _judge_ghost(taken: Taken, event: ev.HostRegistered, ghost: Ghost, stopped: 
     )
     group = taken.after.groups.get(before.group_id)
     now = None if group is None else group.processors.get(ghost.processor_id)
-    back = now is not None and now.incarnation == origins.as_listed(event, ghost.incarnation)
+    back = now is not None and now.incarnation == origins.as_known(event, ghost.incarnation)
     if back != may and not (may and len(before.ghosts) > 1):
         raise taken.broken(BOOKS_BALANCE, f"{ghost} may be taken back: {may}, is: {back}")
     if not back and name not in stopped:

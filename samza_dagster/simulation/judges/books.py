@@ -267,14 +267,13 @@ def _judge_ends(taken: Taken) -> None:
     }
     gone = [both.ended for both in taken.both if both.ended is not None]
     gone += [was.incarnation for was, now in taken.ghosts if was is not None and now is None]
-    freed = origins.all_freed(taken.every(cmd.RecordCertificate))
     for incarnation in gone:
         execution_id = incarnation.execution_id
         if execution_id in ghosts or execution_id in alive:
             continue
         if execution_id not in dead:
             raise taken.broken(BOOKS_BALANCE, f"{execution_id} is gone, no record says how")
-        if ((execution_id, incarnation.host) in forgotten) == (execution_id in freed):
+        if (execution_id, incarnation.host) not in forgotten:
             raise taken.broken(BOOKS_BALANCE, f"{incarnation.host} still keeps {execution_id}")
         if incarnation.request_id not in released:
             raise taken.broken(BOOKS_BALANCE, f"{incarnation.request_id} isn't given back")

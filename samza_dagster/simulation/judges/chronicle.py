@@ -70,8 +70,7 @@ class Chronicle:
     holds and nothing has used or released. `left` is the group that last lost a process on a
     host. `grants` is the last grant of each host lost in this
     term; `agents` the directory and boot of who registered last as a host, `strayed` until when
-    others could renew the lease of what these don't list, `freed` what has ended, and may live on
-    a machine that has lost its name. `falling_back` has the source host of each container that a failed action
+    others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
@@ -97,7 +96,6 @@ class Chronicle:
     domains: dict[str, str] = field(default_factory=dict[str, str])
     agents: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     strayed: dict[str, int] = field(default_factory=dict[str, int])
-    freed: set[str] = field(default_factory=set[str])
     grants: dict[str, int] = field(default_factory=dict[str, int])
     term_began_ms: int = 0
     epoch: int = 0
@@ -138,7 +136,6 @@ class Chronicle:
             domains=dict(self.domains),
             agents=dict(self.agents),
             strayed=dict(self.strayed),
-            freed=set(self.freed),
             grants=dict(self.grants),
             trail=list(self.trail),
             last_ends=dict(self.last_ends),
@@ -262,6 +259,11 @@ class Chronicle:
         )
         self.asked[uuid] = asked
         return asked
+
+    def is_left_behind(self, execution_id: str, host: str) -> bool:
+        """Whether it has ended, and `host`, where it lives, isn't called as when it started."""
+        known = self.started.get(execution_id)
+        return known is not None and known[1].host != host and execution_id in self.ended
 
     def is_current(self, processor_id: str, execution_id: str) -> bool:
         """Whether this is the newest incarnation and nothing has ended it."""

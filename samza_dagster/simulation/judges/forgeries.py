@@ -49,6 +49,8 @@ def hash_of(record: AuditRecord) -> str:
     """The digest as docs/audit.md has it."""
     content = asdict(record)
     del content["digest"]
+    if not record.left_behind:
+        del content["left_behind"]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -179,10 +181,18 @@ def _false_start(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery
         left = tuple(o for o in record.others if o != (other_id, other))
         forged = _with(records, place, others=left)
         yield Forgery("one unnamed", forged, at, _rules("others"), (other_id, other))
+        if other == host:
+            continue  # it was left behind there
         neighbour = replace(record, host=other)
         forged = _chained([*records[:place], neighbour, *records[place + 1 :]], place)
         names = (other, record.execution_id)
         yield Forgery("two on a host", forged, at, _rules("same-host"), names)
+    for left_id, execution_id in record.left_behind:
+        rest = tuple(pair for pair in record.left_behind if pair != (left_id, execution_id))
+        forged = _with(records, place, left_behind=rest)
+        yield Forgery("one isn't left", forged, at, _rules("same-host"), (execution_id, host))
+    forged = _with(records, place, left_behind=(*record.left_behind, ("9-9", "demo-x-9")))
+    yield Forgery("one left, never there", forged, at, _rules("same-host"), ("demo-x-9", host))
     # Named after the others it sorts behind them.
     forged = _with(records, place, others=(*record.others, ("9-9", "host-99")))
     yield Forgery("one invented", forged, at, _rules("others"), ("9-9", "host-99"))
@@ -236,7 +246,13 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
             names = ("demo-0-000000", str(value))
             yield Forgery(f"older {name}", forged, place + 1, _rules("predecessor"), names)
         unknown = replace(
-            record, kind="end", how="dead", execution_id="demo-x-9", predecessor=None, others=()
+            record,
+            kind="end",
+            how="dead",
+            execution_id="demo-x-9",
+            predecessor=None,
+            others=(),
+            left_behind=(),
         )
         for epoch in (record.epoch, record.epoch + 1):
             forged = _chained([*left[: place + 1], replace(unknown, epoch=epoch)], place + 1)
@@ -255,19 +271,21 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
             yield Forgery("ends again", forged, place + 3, _rules("ends"), ("demo-x-9",))
 
 
+_ODD_PAIRS: tuple[Any, ...] = (
+    None,
+    "ab",
+    7,
+    {},
+    [["one"]],
+    [["a", "b", "c"]],
+    [[1, "b"]],
+    [["a", 2]],
+    [7],
+    ["ab"],
+)
 _ODD: dict[str, tuple[Any, ...]] = {
-    "others": (
-        None,
-        "ab",
-        7,
-        {},
-        [["one"]],
-        [["a", "b", "c"]],
-        [[1, "b"]],
-        [["a", 2]],
-        [7],
-        ["ab"],
-    ),
+    "others": _ODD_PAIRS,
+    "left_behind": _ODD_PAIRS,
     "predecessor": (7, "none", [], True, {}),
     "lag_records": ("1", True, 2.5, []),
     "ready_in_ms": ("1", True, 2.5, []),
@@ -302,7 +320,8 @@ def forged_records(value: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     for name, kept in value.items():
         if name == "version":
             continue
-        yield {k: v for k, v in value.items() if k != name}, name
+        if name != "left_behind":  # without it there are none
+            yield {k: v for k, v in value.items() if k != name}, name
         odd_ones = _ODD.get(name) or (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
         for odd in odd_ones:
             yield {**value, name: odd}, name

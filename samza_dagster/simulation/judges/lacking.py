@@ -60,7 +60,7 @@ _HOST: dict[str, Any] = {
 }
 _PROCESSOR: dict[str, Any] = {**_NEVER, **_AT_NO_TIME, **_NOWHERE, "wanted": True, "extra": False}
 _REQUEST: dict[str, Any] = {"allocated_host": None, "confirmed": True}
-_GHOST: dict[str, Any] = {"fencing": False, "ended": None, "end": None}
+_GHOST: dict[str, Any] = {"fencing": False, "ended": None, "end": None, "elsewhere": False}
 _GROUP: dict[str, Any] = {
     "action": None,
     "queue": (),

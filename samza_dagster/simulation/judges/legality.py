@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from samza_dagster.placement.state import Action, AskKind, Group, JobState, ResourceRequest
+from samza_dagster.simulation.judges.origins import is_left_behind
 
 
 class Reason(NamedTuple):
@@ -58,7 +59,7 @@ def requests_of(group: Group) -> Iterator[tuple[str, ResourceRequest]]:
         yield action.standby_id, action.standby_reservation
 
 
-def holders(group: Group, processor_id: str) -> list[Reason]:
+def holders(state: JobState, group: Group, processor_id: str) -> list[Reason]:
     """What of the group holds a host against this processor."""
     found: list[Reason] = []
     for pid, request in requests_of(group):
@@ -75,6 +76,8 @@ def holders(group: Group, processor_id: str) -> list[Reason]:
             found.append(Reason("same-host", pid, host, f"is {processor.phase.value} on"))
     for ghost in group.ghosts:
         host = ghost.incarnation.host
+        if is_left_behind(state.hosts, ghost):
+            continue
         found.append(Reason("not-known-dead", ghost.processor_id, host, "wasn't seen dead"))
     return found
 
@@ -87,7 +90,7 @@ def reasons(state: JobState, group: Group, processor_id: str, host: str) -> list
     gone -= {
         g.incarnation.host for g in group.ghosts if not g.ended and g.processor_id != processor_id
     }
-    for reason in holders(group, processor_id):
+    for reason in holders(state, group, processor_id):
         other = state.hosts.get(reason.host)
         if reason.host == host:
             found.append(reason)

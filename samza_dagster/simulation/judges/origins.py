@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from samza_dagster.placement import commands as cmd
-from samza_dagster.placement import events as ev
-from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.state import Host, Incarnation
+from collections.abc import Mapping
 
-_FREED = "{} was started anew since, or is another machine: boot {}"
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.state import Ghost, Host, Incarnation
 
 
 def are_its(books: str, boot_id: str, incarnation: Incarnation) -> bool:
@@ -26,29 +24,26 @@ def knows(event: ev.HostRegistered, incarnation: Incarnation) -> bool:
     return listed or are_its(event.books, event.boot_id, incarnation)
 
 
-def as_listed(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
-    """As the state has it from now on: on these books, if they list it."""
-    if incarnation.execution_id not in event.execution_ids:
+def as_known(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
+    """As the state has it from now on: on these books and this boot, if they know of it."""
+    if not knows(event, incarnation):
         return incarnation
     return incarnation.evolve(books=event.books, boot_id=event.boot_id)
 
 
-def freed(host: str, boot_id: str) -> str:
-    """The evidence that an incarnation which has ended isn't on its host's machine."""
-    return _FREED.format(host, boot_id)
+def is_elsewhere(host: Host | None, left: Incarnation) -> bool:
+    """Whether its machine has lost its host's name: neither boot nor books are those."""
+    if host is None or "" in (left.boot_id, host.boot_id) or left.boot_id == host.boot_id:
+        return False
+    return not are_its(host.books, host.boot_id, left)
 
 
-def is_freed(record: AuditRecord) -> bool:
-    """Whether it says that: nobody saw it dead."""
-    return record.kind == "end" and record.evidence.startswith(freed(record.host, ""))
+def is_left_behind(hosts: Mapping[str, Host], ghost: Ghost) -> bool:
+    """Whether its group may start on the machine that has its host's name now.
 
-
-def all_freed(records: list[cmd.RecordCertificate]) -> frozenset[str]:
-    """Execution ids of which it is said."""
-    return frozenset(c.record.execution_id for c in records if is_freed(c.record))
-
-
-def may_be_freed(host: Host, left: Incarnation) -> bool:
-    """Its machine was started since, or has lost its name to another one."""
-    other_boot = "" not in (left.boot_id, host.boot_id) and left.boot_id != host.boot_id
-    return host.registered and other_boot and not are_its(host.books, host.boot_id, left)
+    What a host said last counts until it has registered with this leader.
+    """
+    known = hosts.get(ghost.incarnation.host)
+    if known is None or known.boot_id == "":
+        return ghost.ended is not None and ghost.elsewhere
+    return ghost.ended is not None and is_elsewhere(known, ghost.incarnation)

@@ -7,7 +7,6 @@ from itertools import combinations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.state import Ended, Fencing, Group
-from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle, Started
 from samza_dagster.simulation.judges.truth import Process, Truth
 from samza_dagster.simulation.judges.violation import (
@@ -74,7 +73,8 @@ def judge_order(chronicle: Chronicle, group: Group) -> None:
 def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth) -> None:
     """No process of the group is alive where another one of it is told to start.
 
-    A start that is said again is judged as well: only its own process may be there.
+    A start that is said again is judged as well: only its own process may be there. One that
+    lives on a machine which had this host's name must have ended.
     """
     mine = [p for p in truth.processes() if p.host == command.host]
     group_id = chronicle.groups.get(command.processor_id)
@@ -82,6 +82,19 @@ def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth)
     for process in mine:
         if process.group_id == group_id and process.execution_id != command.execution_id:
             _refuse_neighbour(chronicle, process, command.processor_id, command.execution_id)
+    for process in truth.processes():
+        known = chronicle.started.get(process.execution_id)
+        itself = process.execution_id == command.execution_id
+        if itself or process.group_id != group_id or known is None:
+            continue
+        if known[1].host != command.host:
+            continue
+        if process.host != command.host and process.execution_id not in chronicle.ended:
+            raise InvariantViolated(
+                SAME_HOST,
+                f"{command.execution_id} of {command.processor_id} is to start on {command.host}, "
+                f"whose name {process.execution_id} had, which hasn't ended on {process.host}",
+            )
     left = chronicle.left.get(command.host)
     if left is not None and left == group_id:
         chronicle.premises[STANDBY_DEAD_FIRST] += 1
@@ -143,10 +156,6 @@ def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
     so_far = chronicle.ended.get(record.execution_id, frozenset())
     if record.how == Ended.LEASE:
         _judge_lease(chronicle, record)
-    if origins.is_freed(record) and so_far:
-        _judge_elsewhere(record, truth)
-        chronicle.freed.add(record.execution_id)
-        return
     _judge_how(record.execution_id, record.how, truth)
     chronicle.ended[record.execution_id] = so_far | {record.how}
 
@@ -165,7 +174,6 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
             process.group_id == record.group_id
             and process.processor_id != record.processor_id
             and chronicle.is_current(process.processor_id, process.execution_id)
-            and process.execution_id not in chronicle.freed
             and neighbour not in record.others
         ):
             raise InvariantViolated(
@@ -176,7 +184,7 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
     before = chronicle.newest.get(record.processor_id)
     predecessor = record.predecessor
     added_anew = predecessor is None and record.processor_id in chronicle.removed
-    if added_anew and before is not None and _was_seen_dead(chronicle, before):
+    if added_anew and before is not None and _is_dead(chronicle, before):
         before = None  # its past is forgotten, and it was seen dead
     chronicle.removed.discard(record.processor_id)
     if before is not None:
@@ -205,9 +213,8 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
     chronicle.started[record.execution_id] = (record.processor_id, started)
 
 
-def _was_seen_dead(chronicle: Chronicle, started: Started) -> bool:
-    dead = Ended.DEAD in chronicle.ended.get(started.execution_id, ())
-    return dead or started.execution_id in chronicle.freed
+def _is_dead(chronicle: Chronicle, started: Started) -> bool:
+    return Ended.DEAD in chronicle.ended.get(started.execution_id, ())
 
 
 def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:
@@ -219,15 +226,6 @@ def _judge_lease(chronicle: Chronicle, record: AuditRecord) -> None:
             f"the lease of {record.execution_id} is taken for over at {record.at_ms} ms, "
             f"the leader may count it as over from {over_ms} ms on",
         )
-
-
-def _judge_elsewhere(record: AuditRecord, truth: Truth) -> None:
-    """It had lost its tasks. It may live, but not on the machine that bears the name."""
-    for process in truth.processes():
-        if process.execution_id == record.execution_id and process.host == record.host:
-            raise InvariantViolated(
-                STANDBY_DEAD_FIRST, f"{record.execution_id} lives on {record.host}, which is freed"
-            )
 
 
 def _judge_how(execution_id: str, how: str, truth: Truth) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Stage
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.truth import Process, Truth
 from samza_dagster.simulation.judges.turns import is_ready
@@ -94,7 +95,11 @@ def _possible_host(
     if any(g.processor_id == processor.processor_id and g.ended is None for g in group.ghosts):
         return None
     taken = {p.host for p in live if p.group_id == group.group_id}
-    taken |= {ghost.incarnation.host for ghost in group.ghosts}
+    taken |= {
+        ghost.incarnation.host
+        for ghost in group.ghosts
+        if not origins.is_left_behind(state.hosts, ghost)
+    }
     domains = {
         p.fault_domain
         for p in live
@@ -133,6 +138,8 @@ def _judge_leftovers(
         for ghost in group.ghosts:
             known.add(ghost.incarnation.execution_id)
             host = state.hosts.get(ghost.incarnation.host)
+            if origins.is_left_behind(state.hosts, ghost):
+                continue
             if host is not None and host.alive and host.registered:
                 raise InvariantViolated(
                     NOTHING_FORGOTTEN, f"{ghost} is remembered, and its host answers"

@@ -58,7 +58,7 @@ def _judge_excluded(
     group = _before_given_back(taken, old, _before_younger(group, request), request)
     processor = group.processors.get(processor_id)
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
-    expected |= _held_elsewhere(group, processor_id)
+    expected |= _held_elsewhere(state, group, processor_id)
     action = group.action
     reserves = action is not None and request in (action.reservation, action.standby_reservation)
     if reserves and action is not None:
@@ -126,9 +126,9 @@ def _before_given_back(
     return replace(group, processors={**group.processors, **kept}) if kept else group
 
 
-def _held_elsewhere(group: Group, processor_id: str) -> set[str]:
+def _held_elsewhere(state: JobState, group: Group, processor_id: str) -> set[str]:
     """Hosts that the job doesn't know (yet), and that the group holds."""
-    return {reason.host for reason in holders(group, processor_id)}
+    return {reason.host for reason in holders(state, group, processor_id)}
 
 
 def _judge_rung(taken: Taken, both: Both) -> None:

@@ -15,6 +15,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import WELL_FORMED, InvariantViolated
@@ -74,6 +75,10 @@ def judge_group_shape(group: Group, state: JobState) -> None:
     for ghost in group.ghosts:
         if ghost.ended is not None and (ghost.end is None or ghost.ended.value == "dead"):
             raise _wrong(name, f"{ghost} has ended, and how isn't known")
+        known = state.hosts.get(ghost.incarnation.host)
+        told = known is not None and known.registered
+        if told and ghost.elsewhere != origins.is_elsewhere(known, ghost.incarnation):
+            raise _wrong(name, f"{ghost} is elsewhere: {ghost.elsewhere}, its host is {known}")
         if ghost.ended is None and ghost.lease_ends_ms is None:
             host = state.hosts.get(ghost.incarnation.host)
             if host is None or not host.alive:

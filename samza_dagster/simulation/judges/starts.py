@@ -59,10 +59,8 @@ def _judge_common(taken: Taken, record: AuditRecord, both: Both | None) -> None:
 
 def _judge_end(taken: Taken, record: AuditRecord) -> None:
     event = taken.event
-    if origins.is_freed(record):
-        _judge_freed(taken, record)
-        return
-    if record.why or record.predecessor or record.others or record.lag_records is not None:
+    about_others = record.others or record.left_behind
+    if record.why or record.predecessor or about_others or record.lag_records is not None:
         raise taken.broken(TRUE_CERTIFICATES, f"an end says no more than how: {record}")
     match event:
         case ev.ContainerStopped(exit_status=status):
@@ -83,29 +81,6 @@ def _judge_end(taken: Taken, record: AuditRecord) -> None:
         how = "lease"
     if (record.evidence, record.how) != (seen, how):
         raise taken.broken(TRUE_CERTIFICATES, f"{record} instead of {how}: {seen}")
-
-
-def _judge_freed(taken: Taken, record: AuditRecord) -> None:
-    """It had ended, and another machine, or another boot of it, has its host's name and books."""
-    host = taken.after.hosts.get(record.host)
-    was = [
-        ghost
-        for group in taken.before.groups.values()
-        for ghost in group.ghosts
-        if ghost.incarnation.execution_id == record.execution_id
-    ]
-    others = [
-        other.record.how
-        for other in taken.every(cmd.RecordCertificate)
-        if other.record.kind == "end" and other.record.execution_id == record.execution_id
-    ]
-    ended = [ghost.ended.value for ghost in was if ghost.ended is not None] + others[:-1]
-    if host is None or not host.registered or not was or not ended or record.how != "dead":
-        raise taken.broken(TRUE_CERTIFICATES, f"{record}, {was} on {host}")
-    if not origins.may_be_freed(host, was[0].incarnation):
-        raise taken.broken(TRUE_CERTIFICATES, f"{record} of {was[0].incarnation}, on {host}")
-    if record.evidence != origins.freed(record.host, host.boot_id):
-        raise taken.broken(TRUE_CERTIFICATES, f"{record}, {host}")
 
 
 def _lease_of(taken: Taken, record: AuditRecord) -> int | None:
@@ -137,6 +112,7 @@ def _judge_start(taken: Taken, record: AuditRecord, both: Both | None) -> None:
         ):
             raise taken.broken(TRUE_CERTIFICATES, f"{named}, it had ended as {last}")
     _judge_others(taken, record, both)
+    _judge_left_behind(taken, record, both)
     _judge_lag(taken, record, both)
     _judge_why(taken, record, both)
 
@@ -148,6 +124,18 @@ def _judge_others(taken: Taken, record: AuditRecord, both: Both) -> None:
     kept = must & _processes(both.old, both.processor_id)
     if not kept <= set(record.others) <= may or list(record.others) != sorted(set(record.others)):
         raise taken.broken(TRUE_CERTIFICATES, f"{record.others} instead of {sorted(may)}")
+
+
+def _judge_left_behind(taken: Taken, record: AuditRecord, both: Both) -> None:
+    """Ghosts of its host that have ended, and whose machine isn't the one of that name."""
+    expected = {
+        (ghost.processor_id, ghost.incarnation.execution_id)
+        for ghost in (() if both.group is None else both.group.ghosts)
+        if ghost.incarnation.host == record.host
+        and origins.is_left_behind(taken.after.hosts, ghost)
+    }
+    if record.left_behind != tuple(sorted(expected)):
+        raise taken.broken(TRUE_CERTIFICATES, f"{record.left_behind}, left are {sorted(expected)}")
 
 
 def _processes(group: Group | None, processor_id: str) -> set[tuple[str, str]]:

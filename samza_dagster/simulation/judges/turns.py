@@ -141,7 +141,8 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
         return True
     match ask.kind:
         case AskKind.STOP_STANDBY:
-            return ask.processor_id not in {ghost.processor_id for ghost in group.ghosts}
+            holding = (g for g in group.ghosts if not (g.elsewhere and g.ended))
+            return ask.processor_id not in {ghost.processor_id for ghost in holding}
         case AskKind.FAIL_OVER:
             return processor.phase not in (Phase.STARTING, Phase.STOPPING)
         case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
+from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Asked, Chronicle
 from samza_dagster.simulation.judges.violation import (
     FAILURE_LEAVES_RUNNING,
@@ -171,7 +172,9 @@ def judge_turns(after: JobState, due_ms: int | None) -> None:
         return
     waiting: Processor | None = None
     for group in after.groups.values():
-        if group.action is not None or group.ghosts:
+        if group.action is not None:
+            return
+        if not all(origins.is_left_behind(after.hosts, ghost) for ghost in group.ghosts):
             return
         for processor in group.processors.values():
             if processor.phase in _STARTING:
@@ -246,7 +249,11 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 def _taken(group: Group, processor_id: str, after: JobState, source: Host) -> frozenset[str]:
     """Hosts that the group's other members hold or share a fault domain with; ghosts' hosts."""
-    taken = {ghost.incarnation.host for ghost in group.ghosts}
+    taken = {
+        ghost.incarnation.host
+        for ghost in group.ghosts
+        if not origins.is_left_behind(after.hosts, ghost)
+    }
     for other in group.processors.values():
         if other.processor_id == processor_id:
             continue

@@ -98,7 +98,9 @@ def test_a_host_that_comes_back_with_empty_books_is_waited_for_as_a_lost_one() -
     world.until_all_run()
     for processor_id in ("0", "1-0", "2"):
         assert world.how_replaced(processor_id) == Ended.LEASE
-    assert all(group.ghosts == () for group in world.state.groups.values())
+    ghosts = [ghost for group in world.state.groups.values() for ghost in group.ghosts]
+    assert ghosts
+    assert all(ghost.left_behind for ghost in ghosts), "nobody saw them dead"
 
 
 def test_a_host_that_restarts_its_agent_alone_loses_nothing() -> None:

@@ -9,9 +9,12 @@ import pytest
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import rules
+from samza_dagster.placement.audit_rules import Rule
+from samza_dagster.placement.certificates import digest_of
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, Ended, Fencing, JobState, Limits, Phase
+from samza_dagster.placement.verification import verify
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
 from tests.unit.placement.scenes import QUICK, Scene, ask, own, running
@@ -69,7 +72,8 @@ def test_the_new_machine_is_free_for_the_group_once_the_old_ones_lease_is_over()
     replace(held, "other-directory")
     for world in (free, held):
         world.until_all_run()
-    assert free.group().ghosts == ()
+    [ghost] = free.group().ghosts
+    assert (ghost.ended, ghost.left_behind) == (Ended.LEASE, True)
     assert explain(free.state, "0-0", "host-1").legal
     [ghost] = held.group().ghosts
     assert ghost.ended is Ended.LEASE
@@ -77,7 +81,8 @@ def test_the_new_machine_is_free_for_the_group_once_the_old_ones_lease_is_over()
     assert candidate.rule == rules.NOT_DEAD
     assert held.do(Move("reboot", ("host-1",)))
     held.register("host-1")
-    assert held.group().ghosts == ()
+    [ghost] = held.group().ghosts
+    assert ghost.left_behind, "neither boot nor directory is what it was started on"
     assert explain(held.state, "0-0", "host-1").legal
 
 
@@ -147,6 +152,135 @@ def test_the_machine_that_comes_back_under_its_name_tells_what_became_of_its_own
     assert taken.state.hosts["host-1"].books != first.books
     dead = ev.ContainerStopped(world.now_ms, before, "host-1", 143)
     assert cmd.ForgetContainer(before, "host-1") in step(taken.state, dead).commands
+
+
+def test_a_start_told_again_after_a_reboot_is_of_that_boot() -> None:
+    """Its process lives where only the directory was lost since: on the machine of that name."""
+    world = running(limits=FENCED)
+    world.submit(ask("0", "host-3"))
+    world.until_phase("0", Phase.STARTING)
+    sent = world.execution("0")
+    now_ms, known = world.now_ms, world.state.hosts["host-3"]
+    state = step(
+        world.state,
+        ev.HostRegistered(now_ms, "host-3", frozenset(), "", known.books, "boot-after"),
+    )
+    assert [c for c in state.commands if isinstance(c, cmd.StartContainer)]
+    emptied = ev.HostRegistered(now_ms, "host-3", frozenset(), "", "books-after", "boot-after")
+    state = step(state.state, emptied)
+    fenced = step(state.state, ev.PrincipalFenced(now_ms, sent)).state
+    [ghost] = fenced.groups["0"].ghosts
+    assert (ghost.incarnation.execution_id, ghost.ended) == (sent, Ended.FENCED)
+    [candidate] = explain(fenced, "0-0", "host-3").candidates
+    assert candidate.rule == rules.NOT_DEAD
+
+
+def test_a_start_told_again_stands_in_the_books_that_it_was_told_to() -> None:
+    """One that was begun before its host said whose records it goes by."""
+    world = running(limits=FENCED)
+    world.submit(ask("0", "host-3"))
+    world.until_phase("0", Phase.STARTING)
+    sent, now_ms = world.execution("0"), world.now_ms
+    active = world.group().processors["0"]
+    assert active.incarnation is not None
+    nameless = active.evolve(incarnation=active.incarnation.evolve(books="", boot_id=""))
+    group = world.group().evolve(processors={**world.group().processors, "0": nameless})
+    fields = {name: getattr(world.state, name) for name in JobState.__slots__}
+    state = JobState(**{**fields, "groups": world.state.groups.set("0", group)})
+    for comes in (("books-1", "boot-1"), ("books-2", "boot-2")):
+        taken = step(state, ev.HostRegistered(now_ms, "host-3", frozenset(), "", *comes))
+        state = taken.state
+    assert not [c for c in taken.commands if isinstance(c, cmd.StartContainer)]
+    assert [g.incarnation.execution_id for g in state.groups["0"].ghosts] == [sent]
+
+
+def is_left(world: Scene, execution_id: str) -> bool:
+    return any(
+        g.left_behind and g.incarnation.execution_id == execution_id for g in world.group().ghosts
+    )
+
+
+@pytest.mark.parametrize("limits", [QUICK, FENCED])
+def test_what_nobody_saw_dead_is_never_recorded_as_dead(limits: Limits) -> None:
+    """Its ghost stays, and so does its fence: the machine may only be frozen."""
+    world = running(limits=limits)
+    before = world.execution("0")
+    replace(world, "other-machine")
+    world.until_all_run()
+    assert is_left(world, before)
+    ends = [
+        c.record.how
+        for c in world.sent(cmd.RecordCertificate)
+        if c.record.kind == "end" and c.record.execution_id == before
+    ]
+    assert ends == [Ended.FENCED if limits is FENCED else Ended.LEASE]
+    assert not [c for c in world.sent(cmd.ForgetContainer) if c.execution_id == before]
+    world.restart_coordinator()
+    assert is_left(world, before), "the next leader's clean-up spares its fence"
+
+
+def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind() -> None:
+    """The history passes with it, and without it is one of two on a host."""
+    world = running(limits=FENCED)
+    before = world.execution("0")
+    replace(world, "other-machine")
+    world.until_all_run()
+    records = [c.record for c in world.sent(cmd.RecordCertificate)]
+    place = next(n for n, r in enumerate(records) if r.left_behind)
+    started = records[place]
+    assert (started.kind, started.host, started.left_behind) == (
+        "start",
+        "host-1",
+        (("0", before),),
+    )
+    assert verify(records).violation is None
+    hidden = started.evolve(left_behind=(), digest="")
+    told = verify([*records[:place], hidden.evolve(digest=digest_of(hidden))]).violation
+    assert told is not None
+    assert told.rule is Rule.SAME_HOST
+
+
+def test_a_standby_that_was_left_behind_can_be_stopped() -> None:
+    """It owns nothing, and isn't where it was started: its removal waits for nobody."""
+    world = running(limits=FENCED)
+    standby, host = world.execution("0-0"), world.placed("0-0")
+    assert host is not None
+    replace(world, "other-machine", host)
+    world.until_all_run()
+    world.submit(own(AskKind.STOP_STANDBY, "0-0", uuid="u1"))
+    world.settle()
+    assert "0-0" not in world.phases()
+    assert is_left(world, standby)
+
+
+def test_the_machine_that_was_left_holds_its_name_again_once_it_is_back() -> None:
+    """Its books know the ghost: it is stopped there, and its death ends it."""
+    world = running(limits=FENCED)
+    before = world.execution("0")
+    replace(world, "other-machine")
+    world.until_all_run()
+    [ghost] = world.group().ghosts
+    was = ghost.incarnation
+    back = ev.HostRegistered(
+        world.now_ms, "host-1", frozenset({before}), "", was.books, was.boot_id
+    )
+    taken = step(world.state, back)
+    assert [c.execution_id for c in taken.commands if isinstance(c, cmd.StopContainer)] == [before]
+    [candidate] = explain(taken.state, "0-0", "host-1").candidates
+    assert candidate.rule == rules.NOT_DEAD
+    seen = step(taken.state, ev.ContainerStopped(world.now_ms, before, "host-1", 143))
+    assert cmd.ForgetContainer(before, "host-1") in seen.commands
+    left = {g.incarnation.execution_id for g in seen.state.groups["0"].ghosts}
+    assert before not in left
+
+
+def test_until_it_has_ended_it_holds_the_name_and_says_what_ends_it() -> None:
+    """It may own its tasks until then, whatever machine it is on."""
+    world = running(limits=QUICK)
+    replace(world, "other-machine")
+    [candidate] = explain(world.state, "0-0", "host-1").candidates
+    assert candidate.rule == rules.NOT_DEAD
+    assert candidate.change == "wait until its fence or its lease has ended 0"
 
 
 # -- agents of the release before, which tell no id ---------------------------------------
