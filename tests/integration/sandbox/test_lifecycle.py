@@ -55,7 +55,8 @@ def _up_until(home: Path, phase: str) -> subprocess.Popen[str]:
 
 def _end(child: subprocess.Popen[str], number: signal.Signals) -> int:
     child.send_signal(number)
-    child.communicate(timeout=60 * PACE)
+    _, told = child.communicate(timeout=60 * PACE)
+    print(told)  # pytest shows it beside a status that is another one
     return child.returncode
 
 
