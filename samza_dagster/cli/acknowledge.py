@@ -49,7 +49,8 @@ def acknowledge(
 
     \b
     Examples:
-      samza-dagster acknowledge 0 --reason "agent on host-1 restarted"
+      samza-dagster acknowledge 0 --reason "agent on host-1 restarted" --job-name orders
+      samza-dagster acknowledge 0 --reason "looked at" --config job.properties --dry-run
     """
     from samza_dagster.orchestration.failover.log import acknowledgement
     from samza_dagster.orchestration.history.events import HISTORY

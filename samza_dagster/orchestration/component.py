@@ -71,8 +71,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. `prefix` goes before the names of jobs, sensors and schedules
     and is the first part of asset keys: of several jobs in one code location, all but one
-    need a prefix of their own. `hosts`, when given, are the only hosts that a standby is
-    sent to. `bounces` are rolling bounces by the clock. `build_defs` puts together what
+    need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
+    standby to; where the coordinator chooses by itself it isn't bound. `bounces` are rolling bounces by the clock. `build_defs` puts together what
     the `build_*` methods give; override any of them.
     """
 

@@ -24,7 +24,7 @@ attributes:
   # librdkafka settings; for each secret the environment variable that holds it:
   client_config: {{}}  # {{security.protocol: SASL_SSL, sasl.mechanism: SCRAM-SHA-512, sasl.username: dagster}}
   client_config_env: {{}}  # {{sasl.password: KAFKA_PASSWORD}}
-  # The only hosts that a standby is sent to; any without it:
+  # The only hosts that a job sends a standby to; any without it:
   # hosts: [host-1, host-2]
   auto_failover:
     mode: advise  # shadow records, advise says what to run, act asks itself
