@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
 from fake_placement import WORLDS, World
+
+from samza_dagster.orchestration.instance import write_instance
 
 
 @pytest.fixture
@@ -29,6 +33,29 @@ def own_instance() -> Iterator[dg.DagsterInstance]:
     """An instance in memory of this test's own."""
     with dg.DagsterInstance.ephemeral() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DAGSTER_HOME whose databases have their tables: Dagster takes 0.2 s to make them."""
+    home = tmp_path_factory.mktemp("migrated")
+    write_instance(home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        assert not instance.get_run_ids()
+        assert not list(instance.all_instigator_state())
+    return home
+
+
+@pytest.fixture(scope="session")
+def dagster_home(migrated: Path) -> Callable[[Path], Path]:
+    """Makes of an empty directory a DAGSTER_HOME on SQLite, without a run or a tick."""
+
+    def made(home: Path) -> Path:
+        shutil.copytree(migrated, home, dirs_exist_ok=True, ignore=lambda *_: {"dagster.yaml"})
+        write_instance(home)
+        return home
+
+    return made
 
 
 @pytest.fixture

@@ -145,6 +145,7 @@ def test_a_canary_s_failure_ends_it_whatever_the_budget(
     assert world.order() == ["0-0"]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("passed", [True, False])
 def test_an_asset_check_judges_the_canary(
     world: BounceWorld, instance: dg.DagsterInstance, passed: bool
@@ -245,6 +246,7 @@ def test_under_samza_s_am_as_well(
     assert len(world.requests) == 4
 
 
+@pytest.mark.longdagster
 def test_a_whole_re_execution_of_a_finished_bounce_asks_nothing(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:

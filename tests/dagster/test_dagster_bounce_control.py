@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,9 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(dagster_home: Callable[[Path], Path], tmp_path: Path) -> Path:
     """A DAGSTER_HOME."""
-    write_instance(tmp_path)
-    return tmp_path
+    return dagster_home(tmp_path)
 
 
 @pytest.fixture
@@ -110,6 +109,7 @@ def test_a_pause_ends_the_run_as_a_success_and_the_sensor_goes_on_with_it(
         bounce_runs.steer(instance, BounceAction.resume)
 
 
+@pytest.mark.longdagster
 def test_a_re_execution_resumes_as_well_and_copied_tags_are_no_orders(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -124,6 +124,7 @@ def test_a_re_execution_resumes_as_well_and_copied_tags_are_no_orders(
     assert len(world.requests) == 4
 
 
+@pytest.mark.longdagster
 def test_a_retry_that_dagster_made_still_hears_the_order(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -165,6 +166,7 @@ def cancelled(instance: dg.DagsterInstance, tags: dict[str, str]) -> str:
     ).run_id
 
 
+@pytest.mark.longdagster
 def test_a_run_that_never_began_is_resumed_and_keeps_no_other_from_it(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -180,6 +182,7 @@ def test_a_run_that_never_began_is_resumed_and_keeps_no_other_from_it(
     assert [request.run_key for request in resumed(instance)] == [f"resume/{paused.run_id}"]
 
 
+@pytest.mark.longdagster
 def test_a_newer_bounce_that_did_nothing_does_not_end_a_pause(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_newer_bounce_that_did_nothing_does_not_end_a_pause(
     assert bounce_runs.hindrance(instance, "demo/1") == ""
 
 
+@pytest.mark.longdagster
 def test_a_resumption_that_fails_before_it_bounces_leaves_the_bounce_paused(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -218,6 +222,7 @@ def test_a_resumption_that_fails_before_it_bounces_leaves_the_bounce_paused(
     assert bounce_runs.hindrance(instance, "demo/1") == ""
 
 
+@pytest.mark.longdagster
 def test_an_abort_between_the_pause_and_the_run_s_end_gives_the_bounce_up(
     world: BounceWorld, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +302,7 @@ def begun(instance: dg.DagsterInstance, job: str, state: str, status: str = "STA
     return run.run_id
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("action", ["pause", "abort"])
 def test_without_a_job_an_action_that_fits_bounces_of_several_is_refused(
     on_disk: dg.DagsterInstance, home: Path, action: str
@@ -311,6 +317,7 @@ def test_without_a_job_an_action_that_fits_bounces_of_several_is_refused(
     assert command(home, action, theirs[:8])["bounce"]["run_id"] == theirs
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("action", "state", "status"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from samza_dagster.orchestration.bounce.schedules import (
     ScheduledBounce,
     bounce_schedules,
 )
-from samza_dagster.orchestration.instance import write_instance
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -49,10 +48,11 @@ def component(tmp_path: Path, text: str = YAML) -> SamzaJobComponent:
 
 
 @pytest.fixture(scope="module")
-def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+def instance(
+    dagster_home: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dg.DagsterInstance]:
     """On SQLite: a schedule's context opens it anew."""
-    home = tmp_path_factory.mktemp("home")
-    write_instance(home)
+    home = dagster_home(tmp_path_factory.mktemp("home"))
     with dg.DagsterInstance.from_config(str(home)) as made:
         yield made
 
@@ -162,6 +162,7 @@ ALWAYS = "2000-01-01..9999-12-30"
 NEVER = "2000-01-01"
 
 
+@pytest.mark.longdagster
 def test_a_tick_s_run_that_the_queue_held_into_a_blackout_restarts_nobody(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +223,7 @@ def test_a_retry_in_a_blackout_goes_on_with_what_had_begun_alone(
     assert bool(world.requests) is goes_on
 
 
+@pytest.mark.longdagster
 def test_a_dry_run_of_a_bounce_in_a_blackout_says_so_and_plans(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +236,7 @@ def test_a_dry_run_of_a_bounce_in_a_blackout_says_so_and_plans(
     assert "is in a blackout" in told
 
 
+@pytest.mark.longdagster
 def test_a_tick_while_a_bounce_runs_or_is_paused_is_skipped(
     schedule: dg.ScheduleDefinition,
     instance: dg.DagsterInstance,

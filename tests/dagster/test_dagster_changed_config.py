@@ -68,6 +68,7 @@ def test_the_fix_that_a_failed_verification_names_is_heeded(
     assert world.asked == [("0", "host-2")]
 
 
+@pytest.mark.longdagster
 def test_a_new_expiry_holds_for_what_is_asked_anew(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -132,6 +133,7 @@ def test_after_the_standby_gave_its_place_the_verification_can_be_waived(
     assert world.asked == asked
 
 
+@pytest.mark.longdagster
 def test_a_standby_that_was_removed_cannot_be_kept_any_more(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_standby_that_was_relocated_can_still_be_removed(
     assert list(world.kinds.values()) == ["start-standby", "place", "hold", "stop-standby", "hold"]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("other", ["host-4", "ANY_HOST", "LAST_SEEN"])
 def test_another_destination_is_asked_for(
     world: World, instance: dg.DagsterInstance, other: str
@@ -191,6 +194,7 @@ def test_a_destination_may_change_there_and_back(
     assert world.asked == [("0", "host-2"), ("0", "host-4"), ("0", "host-2")]
 
 
+@pytest.mark.longdagster
 def test_another_destination_that_failed_leaves_the_former_one_done(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -203,6 +207,7 @@ def test_another_destination_that_failed_leaves_the_former_one_done(
     assert len(world.requests) == 2
 
 
+@pytest.mark.longdagster
 def test_another_destination_waits_for_the_end_of_what_is_under_way(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -221,6 +226,7 @@ def test_another_destination_waits_for_the_end_of_what_is_under_way(
     assert world.at["0"] == "host-4"
 
 
+@pytest.mark.longdagster
 def test_a_swap_back_makes_room_anew(world: World, instance: dg.DagsterInstance) -> None:
     """The standby's first place is the active's second destination: it leaves that as well."""
     world.coordinator = "samza"
@@ -234,6 +240,7 @@ def test_a_swap_back_makes_room_anew(world: World, instance: dg.DagsterInstance)
     assert world.at["0-0"] not in ("host-2", "host-3")
 
 
+@pytest.mark.longdagster
 def test_one_more_standby_elsewhere_is_asked_for(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -246,6 +253,7 @@ def test_one_more_standby_elsewhere_is_asked_for(
     assert (world.at["0-1"], world.at["0-2"]) == ("host-4", "host-2")
 
 
+@pytest.mark.longdagster
 def test_a_move_by_way_of_a_standby_elsewhere_leaves_none_behind_unsaid(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -265,6 +273,7 @@ def test_a_move_by_way_of_a_standby_elsewhere_leaves_none_behind_unsaid(
     assert world.at == {"0": "host-2", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
 
 
+@pytest.mark.longdagster
 def test_a_move_by_way_of_a_standby_can_go_on_to_another_host(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -290,6 +299,7 @@ def test_a_whole_re_execution_with_the_same_words_asks_nothing(
     assert len(world.requests) == 1
 
 
+@pytest.mark.longdagster
 def test_a_drain_to_other_hosts_makes_room_on_them(
     world: World, instance: dg.DagsterInstance
 ) -> None:

@@ -243,6 +243,7 @@ def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> Non
     assert {"move_with_standby", "snapshot_assets"} <= names
 
 
+@pytest.mark.longdagster
 def test_a_defs_folder_holds_several_jobs(tmp_path: Path) -> None:
     """A folder for each job, in Dagster's own project layout."""
     package = tmp_path / "two_jobs"

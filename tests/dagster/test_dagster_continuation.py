@@ -101,6 +101,7 @@ def test_a_double_tick_asks_for_the_same_run_key(
     assert "no run waits" in str(tick(instance).skip_reason)
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("lost", [None, "", "{}", "no json", '{"version":1,"job":"other/1"}'])
 def test_a_new_cursor_launches_nothing_twice(
     world: World, instance: dg.DagsterInstance, lost: str | None
@@ -135,6 +136,7 @@ def test_steady_takes_looks_without_a_gap(
     assert world.at["0"] == "host-4"
 
 
+@pytest.mark.longdagster
 def test_a_standby_that_fell_behind_again_is_waited_for_again(
     world: World, instance: dg.DagsterInstance
 ) -> None:

@@ -35,6 +35,7 @@ def expected(
     return str(text).rpartition("\n\n")[2]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("job", "config"),
     [
@@ -90,6 +91,7 @@ def test_the_same_action_comes_before_a_newer_one(
     assert last_downtime(own_instance, "demo/2", "move_container") is None
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("job", "config"),
     [

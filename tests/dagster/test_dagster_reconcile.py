@@ -108,6 +108,7 @@ def test_a_standby_that_a_failed_run_left_over_is_removed(
     assert "0-1" not in world.at
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("anew", ["a run that waits", "spin_up_standby"])
 def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
     world: World, instance: dg.DagsterInstance, anew: str
@@ -128,6 +129,7 @@ def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
     assert "0-1" in world.at
 
 
+@pytest.mark.longdagster
 def test_a_standby_of_a_chain_that_goes_on_or_ended_well_is_not_left_over(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -230,6 +232,7 @@ def test_a_waiting_run_is_given_up_and_its_standby_removed(
     assert run.tags["samza/cancelled"] == result.run_id
 
 
+@pytest.mark.longdagster
 def test_giving_up_that_failed_half_way_goes_on_with_the_run_that_it_gave_up(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -248,6 +251,7 @@ def test_giving_up_that_failed_half_way_goes_on_with_the_run_that_it_gave_up(
     assert "1-1 90,000" in str(tick(instance).skip_reason)
 
 
+@pytest.mark.longdagster
 def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(
     world: World, instance: dg.DagsterInstance
 ) -> None:

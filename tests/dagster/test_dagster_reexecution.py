@@ -176,6 +176,7 @@ def test_a_cancelled_run_re_executed_reserves_anew(
     assert world.starts == {"0": 1}
 
 
+@pytest.mark.longdagster
 def test_each_failure_that_was_read_is_one_more_attempt(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_new_run_asks_anew(world: World, instance: dg.DagsterInstance) -> None
     assert world.asked == [("0", "host-2"), ("0", "host-2")]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("where", ["held", texts.STOP_IN_PROGRESS])
 def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(
     world: World, instance: dg.DagsterInstance, where: str

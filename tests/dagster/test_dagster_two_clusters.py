@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.component import Policies
 from samza_dagster.orchestration.follow import ROOT
-from samza_dagster.orchestration.instance import write_instance
 from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
@@ -60,10 +59,9 @@ def both() -> Iterator[dg.RepositoryDefinition]:
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+def instance(dagster_home: Callable[[Path], Path], tmp_path: Path) -> Iterator[dg.DagsterInstance]:
     """On SQLite: a schedule's context and the command line open it anew."""
-    write_instance(tmp_path)
-    with dg.DagsterInstance.from_config(str(tmp_path)) as made:
+    with dg.DagsterInstance.from_config(str(dagster_home(tmp_path))) as made:
         yield made
 
 
@@ -118,6 +116,7 @@ def test_a_resume_is_of_its_own_cluster_s_bounce(
     assert tick(instance, both, "west_bounce_resume").run_requests == []
 
 
+@pytest.mark.longdagster
 def test_an_abort_is_of_its_own_cluster_s_bounce(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
@@ -130,6 +129,7 @@ def test_an_abort_is_of_its_own_cluster_s_bounce(
     assert told(instance, west) == "abort"
 
 
+@pytest.mark.longdagster
 def test_a_pause_of_one_cluster_s_bounce_skips_no_tick_of_the_other_s(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
@@ -194,6 +194,7 @@ def test_a_waiting_run_is_cancelled_by_its_own_cluster_s_job(
         assert result.success is done
 
 
+@pytest.mark.longdagster
 def test_an_expected_downtime_is_the_cluster_s_own(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
@@ -211,6 +212,7 @@ def test_an_expected_downtime_is_the_cluster_s_own(
         assert ("not measured yet" not in text) is measured
 
 
+@pytest.mark.longdagster
 def test_each_cluster_s_choices_stay_as_they_are(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
