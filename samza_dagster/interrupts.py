@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
+from collections.abc import Generator
 from types import FrameType
+from typing import Any
 
 
 def interrupts_raise(*numbers: signal.Signals) -> None:
@@ -19,3 +23,33 @@ def interrupts_raise(*numbers: signal.Signals) -> None:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def interrupts_deferred() -> Generator[None]:
+    """Keeps SIGINT and SIGTERM until the block has ended; nothing outside the main thread.
+
+    What makes a client of Kafka does so within it: the constructor takes an interrupt for a
+    setting that isn't text (`TypeError`, confluent_kafka 2.16).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if handler is not None:  # one that isn't Python's couldn't be put back
+                before[number] = handler
+                signal.signal(number, note)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)

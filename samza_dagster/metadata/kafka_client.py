@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata.connection import redacted
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ class KafkaCluster:
         from confluent_kafka import KafkaException
 
         try:
-            return kind(self._settings(own))
+            with interrupts_deferred():
+                return kind(self._settings(own))
         except KafkaException as error:
             raise InvalidInput(
                 f"connect to Kafka at {self.bootstrap_servers}",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.sandbox import process, warm_up
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.progress import Phases
@@ -54,7 +55,7 @@ def archive_built_beside(
                 tell(f"not built, containers start slower: {failure[0]}")
     except BaseException:
         aborted.set()
-        with process.interrupts_deferred():
+        with interrupts_deferred():
             process.stop_all(started, grace_s=0.0)
             builder.join(_ABORT_S)
         raise

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, MissingPrerequisite
+from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -24,7 +25,6 @@ from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.demo_move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.java_check import need_linux
 from samza_dagster.sandbox.judge import Judge, Verdict
-from samza_dagster.sandbox.process import interrupts_deferred
 from samza_dagster.sandbox.progress import Phases, artifact_progress
 
 ROOT = Path(__file__).resolve().parent.parent.parent

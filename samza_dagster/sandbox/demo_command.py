@@ -12,11 +12,10 @@ import click
 from rich.console import Console
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.interrupts import interrupts_raise
+from samza_dagster.interrupts import interrupts_deferred, interrupts_raise
 from samza_dagster.sandbox.demo import Demo
 from samza_dagster.sandbox.lifecycle import Options
 from samza_dagster.sandbox.load_plan import RATE
-from samza_dagster.sandbox.process import interrupts_deferred
 
 
 @click.command("demo")

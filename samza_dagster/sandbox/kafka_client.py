@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.interrupts import interrupts_deferred
 
 
 def _settings(bootstrap_servers: str, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,14 +34,16 @@ def admin(bootstrap_servers: str, **more: Any) -> Any:
     """An `AdminClient`, for a `with`."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(_settings(bootstrap_servers, more))
+    with interrupts_deferred():
+        return AdminClient(_settings(bootstrap_servers, more))
 
 
 def producer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
     """An idempotent `Producer`, for a `close`: its `with` has the destructor's fault."""
     from confluent_kafka import Producer
 
-    return Producer(_settings(bootstrap_servers, {"enable.idempotence": True, **(more or {})}))
+    with interrupts_deferred():
+        return Producer(_settings(bootstrap_servers, {"enable.idempotence": True, **(more or {})}))
 
 
 def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
@@ -55,7 +58,8 @@ def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> A
         "fetch.wait.max.ms": 100,
         **(more or {}),
     }
-    return Consumer(_settings(bootstrap_servers, own))
+    with interrupts_deferred():
+        return Consumer(_settings(bootstrap_servers, own))
 
 
 def partition(topic: str, number: int, offset: int | None = None) -> Any:

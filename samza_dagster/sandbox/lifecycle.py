@@ -17,6 +17,7 @@ from samza_dagster.errors import (
     Refused,
     SamzaDagsterError,
 )
+from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.archive_build import archive_built_beside
@@ -135,7 +136,7 @@ class Sandbox:
                     self._clean()
                 self._start(options, phases, on_jar, on_broker)
             except BaseException:
-                with process.interrupts_deferred():
+                with interrupts_deferred():
                     self._clean()
                 raise
         return self.status()
@@ -150,7 +151,7 @@ class Sandbox:
             return 0
         with self.registry.exclusive():
             running = len(self.registry.live())
-            with process.interrupts_deferred():
+            with interrupts_deferred():
                 self._clean(keep_logs=True)
         return running
 

@@ -7,21 +7,20 @@ are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 from samza_dagster.agent.procfs import boot_id, stat_of
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
+from samza_dagster.interrupts import interrupts_deferred
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE)
 
@@ -223,27 +222,6 @@ def _record_child(role: str, pid: int, child: _Child) -> ProcessRecord:
     record = ProcessRecord(role, pid, start_ticks if start_ticks is not None else -1, boot_id())
     _children[record] = child
     return record
-
-
-@contextlib.contextmanager
-def interrupts_deferred() -> Generator[None]:
-    """Keeps SIGINT and SIGTERM until the block has ended; nothing outside the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
 
 
 def exit_status(record: ProcessRecord) -> int | None:

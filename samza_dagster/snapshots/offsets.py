@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata.kafka_client import end_admin
 from samza_dagster.snapshots.settings import Connection, librdkafka_config
 
@@ -52,7 +53,9 @@ class Offsets:
         self._servers = connection.bootstrap_servers
         self._timeout_s = timeout_s
         config: dict[str, str | int | float | bool] = {"log_level": 0}
-        self._admin: AdminClient = AdminClient(config | librdkafka_config(connection))
+        config |= librdkafka_config(connection)
+        with interrupts_deferred():
+            self._admin: AdminClient = AdminClient(config)
 
     def close(self) -> None:
         """Ends the connection; not left to its destructor, see `end_admin`."""

@@ -1,4 +1,4 @@
-"""A Ctrl-C that comes as a Kafka client ends: the moment in which confluent_kafka loses one."""
+"""A Ctrl-C that comes as a Kafka client begins or ends: confluent_kafka loses it there."""
 
 from __future__ import annotations
 
@@ -77,3 +77,53 @@ def test_ctrl_c_as_a_client_ends_is_neither_lost_nor_a_system_error(client: str)
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == {"KeyboardInterrupt": 60}
+
+
+BEGUN = """
+import json, signal, sys
+from samza_dagster.interrupts import interrupts_raise
+from samza_dagster.metadata import Connection
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.sandbox import kafka_client
+from samza_dagster.snapshots.offsets import Offsets
+
+class Name(str):
+    def __str__(self):
+        signal.raise_signal(signal.SIGINT)
+        return "client"
+
+NOBODY = "127.0.0.1:9"
+OWN = {"client.id": Name()}
+MAKE = {
+    "sandbox's admin": lambda: kafka_client.admin(NOBODY, **OWN),
+    "sandbox's consumer": lambda: kafka_client.consumer(NOBODY, OWN),
+    "sandbox's producer": lambda: kafka_client.producer(NOBODY, OWN),
+    "admin": lambda: KafkaCluster(NOBODY, OWN).admin(),
+    "reader": lambda: KafkaCluster(NOBODY, OWN).reader(committed_only=True),
+    "producer": lambda: KafkaCluster(NOBODY, OWN).producer(),
+    "offsets": lambda: Offsets(Connection(NOBODY, "job", client_config=OWN)),
+}
+interrupts_raise(signal.SIGINT)
+ended = {}
+for name, make in MAKE.items():
+    try:
+        make()
+        ended[name] = "nothing"
+    except BaseException as error:
+        ended[name] = type(error).__name__
+print(json.dumps(ended))
+"""
+
+
+def test_ctrl_c_as_a_client_is_made_is_not_taken_for_a_wrong_setting() -> None:
+    """`sandbox up` ended with 1 and a `TypeError`: a constructor that reads a setting's text."""
+    ran = subprocess.run(
+        [sys.executable, "-c", BEGUN],
+        capture_output=True,
+        text=True,
+        timeout=60 * PACE,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    ended = json.loads(ran.stdout)
+    assert set(ended.values()) == {"KeyboardInterrupt"}, ended
