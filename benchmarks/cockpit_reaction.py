@@ -31,6 +31,7 @@ import dagster as dg
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.run_stages import stages, stages_table
 from samza_dagster.client.host_words import read_host_words
 from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.orchestration.failover.acknowledge import JOB as ACKNOWLEDGE
@@ -73,18 +74,22 @@ def asked_ms(made: Cockpit, uuid: str) -> int:
     return next(at for at, key, _ in records if key.decode() == f"{REQUEST_PREFIX}{uuid}")
 
 
-def acknowledged(made: Cockpit, processor: str) -> int:
-    """Lifts the block of a group, as a person does; ms from the launch to the first op."""
+def acknowledged(made: Cockpit, processor: str) -> tuple[int, dict[str, int]]:
+    """Lifts the block of a group, as a person does; ms from the launch to the first op, and how."""
     config = {"processor": processor, "reason": "measured"}
     began = now_ms()
     run_id = made.runs.launch(ACKNOWLEDGE, {"ops": {"acknowledge": {"config": config}}})
     took = first_op_ms(made, run_id) - began
     assert made.runs.wait(run_id, timeout_s=PATIENCE_S) == "SUCCESS"
-    return took
+    return took, stages(made.instance, run_id, began)
 
 
-def frozen(made: Cockpit, active: str, lots: random.Random) -> tuple[int, int] | None:
+def frozen(
+    made: Cockpit, active: str, lots: random.Random
+) -> tuple[int, int, dict[str, int]] | None:
     """Freezes the agent of an active's host until it runs elsewhere: ms to request and first op.
+
+    And of the time between them each stage.
 
     None when the coordinator took the host for lost before the sensor had asked. Whatever the
     sensor asked, also of another active on that host, blocks its group until `acknowledged`.
@@ -112,10 +117,11 @@ def frozen(made: Cockpit, active: str, lots: random.Random) -> tuple[int, int] |
         return None
     run_id, config = request
     asked = asked_ms(made, config["request"])
-    return asked - event_ms, first_op_ms(made, run_id) - event_ms
+    op = first_op_ms(made, run_id)
+    return asked - event_ms, op - event_ms, stages(made.instance, run_id, asked)
 
 
-def acknowledged_since(made: Cockpit, since_ms: int) -> list[int]:
+def acknowledged_since(made: Cockpit, since_ms: int) -> list[tuple[int, dict[str, int]]]:
     """Lifts the block of each group that the sensor acted on since then; ms of each launch."""
     return [acknowledged(made, config["processor"]) for _, config in audits(made, since_ms)]
 
@@ -129,11 +135,14 @@ def audits(made: Cockpit, since_ms: int) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def measured(directory: Path, events: int, seed: int) -> dict[str, list[int]]:
-    """All times in ms, by what they are of."""
+def measured(
+    directory: Path, events: int, seed: int
+) -> tuple[dict[str, list[int]], dict[str, list[dict[str, int]]]]:
+    """All times in ms, by what they are of; and of each run to its first op the stages."""
     lots = random.Random(seed)
     names = ("next step", "action", "first op", PEER, LATE)
     found: dict[str, list[int]] = {name: [] for name in names}
+    ways: dict[str, list[dict[str, int]]] = {"first op": [], PEER: []}
     attributes = {"auto_failover": {"mode": "act", "cap_per_hour": 1_000}}
     with cockpit(directory, attributes, rate=60.0, deadline_s=2 * PATIENCE_S) as made:
         made.until_ready()
@@ -143,18 +152,21 @@ def measured(directory: Path, events: int, seed: int) -> dict[str, list[int]]:
         for number in range(events):
             active, began_ms = str(number % 2), now_ms()
             took = frozen(made, active, lots)
-            found[PEER] += acknowledged_since(made, began_ms)
+            for launched in acknowledged_since(made, began_ms):
+                found[PEER].append(launched[0])
+                ways[PEER].append(launched[1])
             if took is None:
                 found[LATE].append(number)
                 console.print(f"{number + 1} of {events}: the coordinator was first")
                 continue
             found["action"].append(took[0])
             found["first op"].append(took[1])
+            ways["first op"].append(took[2])
             console.print(f"{number + 1} of {events}: asked after {took[0]}, op after {took[1]} ms")
         made.until_all_run()
         verdict = made.judge()
         assert verdict.is_good, verdict.to_json()
-    return found
+    return found, ways
 
 
 def within(name: str, times: dict[str, int]) -> bool:
@@ -185,12 +197,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # all that runs is ended with it
     with tempfile.TemporaryDirectory() as scratch:
-        found = measured(Path(scratch), asked.events, asked.seed)
+        found, ways = measured(Path(scratch), asked.events, asked.seed)
     late = found.pop(LATE)
     spreads = {name: spread(times) for name, times in found.items() if times}
     show(spreads)
+    console.print(stages_table(ways))
     document = json.dumps(
-        {"version": 1, "spread": spreads, "ms": found, "bounds_ms": BOUNDS, LATE: late}
+        {
+            "version": 1,
+            "spread": spreads,
+            "ms": found,
+            "stages_ms": ways,
+            "bounds_ms": BOUNDS,
+            LATE: late,
+        }
     )
     print(document)
     if asked.json:
