@@ -61,6 +61,7 @@ def passed_on_s(agent: Agent) -> float:
     return read.asked.boottime_s + read.lease_s
 
 
+@pytest.mark.longcontract
 def test_a_full_disk_ends_no_lease_that_is_granted_and_revives_none_that_isnt(job: Rig) -> None:
     """The container outlives the last lease that could be written to a file of its own; without a
     coordinator it is dead when the last one that was passed on is over.

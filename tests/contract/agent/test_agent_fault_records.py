@@ -74,7 +74,7 @@ def clock_goes_forth(job: Rig) -> None:
 
 def clock_goes_back(job: Rig) -> None:
     cluster, seen = job.cluster(lease_s=20.0 * PACE, host_timeout_s=2.0 * PACE)
-    python, agent = clocked_host(job, "host-1", "--lease-s", "3")
+    python, agent = clocked_host(job, "host-1", "--lease-s", f"{3 * PACE:g}")
     pid = start(cluster, seen, "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")
     before = lease_end_s(agent)
@@ -83,7 +83,7 @@ def clock_goes_back(job: Rig) -> None:
     assert lives(pid)
     agent.kill_9()
     ends = lease_end_s(agent)
-    until("nearly the end of its last lease", lambda: python.boottime_s() > ends - 0.3)
+    until("nearly the end of its last lease", lambda: python.boottime_s() > ends - 0.3 * PACE)
     assert lives(pid)
     until("its lease isn't an hour longer", lambda: not lives(pid), seconds=AT_ONCE_S)
 
