@@ -19,17 +19,20 @@ class Row:
     """A run of an errand and the process that is killed when it has come to a point.
 
     `by_hand`: nobody retries it. It is re-executed from failure, and the coordinator has
-    ended meanwhile what it was asked; what Dagster retries finds it as it stood.
+    ended meanwhile what it was asked; what Dagster retries finds it as it stood. `whole`: all of
+    its ops have ended, so that there is nothing for Dagster to retry: it is re-executed whole.
     """
 
     errand: Errand
     who: str
     point: Point
     by_hand: bool = False
+    whole: bool = False
 
     def __str__(self) -> str:
         """The test's name."""
-        return f"{self.errand}: {self.who} {self.point}" + (", by hand" if self.by_hand else "")
+        how = ", whole" if self.whole else ", by hand" if self.by_hand else ""
+        return f"{self.errand}: {self.who} {self.point}{how}"
 
     @property
     def worker_dies(self) -> bool:
@@ -43,9 +46,9 @@ class Row:
 
     def is_on(self, storage: Storage) -> bool:
         """Whether the row is one of this storage's."""
-        if storage == "sqlite" or self.errand is MOVE or self.who != WORKER:
+        if storage == "sqlite" or self.who != WORKER:
             return True
-        return self.errand is VIA and self.point.is_boundary
+        return self.errand in (MOVE, VIA) and self.point.is_boundary and not self.whole
 
 
 def _boundaries(errand: Errand, *ops: str) -> list[Row]:
@@ -89,6 +92,13 @@ WORKER_ROWS = (
     _of_worker(DRAIN, "place 1"),
     _of_worker(DRAIN, "processing 1", by_hand=True),
 )
+_ALL_DONE = (
+    (MOVE, "verify_placement"),
+    (SWAP, "verify_placement"),
+    (VIA, "standbys_after"),
+    (BOUNCE, "summarize_bounce"),
+    (DRAIN, "drain"),
+)
 _HELD = (
     (MOVE, Point("after reserve")),
     (SWAP, Point("after move_standby_away")),
@@ -102,6 +112,10 @@ ROWS = (
     Row(MOVE, BOTH, Point("after stop"), by_hand=True),
     Row(VIA, BOTH, Point("after give_place"), by_hand=True),
     *WORKER_ROWS,
+    *(
+        Row(errand, WORKER, Point(f"after {last}"), by_hand=True, whole=True)
+        for errand, last in _ALL_DONE
+    ),
 )
 
 

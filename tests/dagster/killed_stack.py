@@ -14,7 +14,9 @@ from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
 from served_errands import MOVE
 from served_placement import Gate, PlacementServer
 
+from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.names import named
+from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.waiting import until
 
@@ -41,13 +43,17 @@ class Ended:
 
 @dataclass
 class Killed:
-    """What the kills on one storage left: the worlds, and the runs of each row."""
+    """What the kills on one storage left: the worlds, and the runs of each row.
+
+    `refused` has Dagster's word on what it doesn't re-execute from failure.
+    """
 
     stack: DagsterStack
     server: PlacementServer
     rows: Sequence[Row]
     roots: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Ended] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
     def go(self) -> None:
         """All rows side by side; those whose worker alone is killed, while the others are held."""
@@ -114,7 +120,7 @@ class Killed:
                 f"all of {len(keys)} runs, or those that went on with them, ended",
                 lambda: self._are_over(instance, keys),
                 seconds=DEADLINE_S,
-                every=0.5,
+                every=1.0,
             )
 
     def _are_over(self, instance: dg.DagsterInstance, keys: Sequence[str]) -> bool:
@@ -130,10 +136,19 @@ class Killed:
             return False
         if row is not None and row.worker_dies and run.run_id == root:
             if row.by_hand and run.status is dg.DagsterRunStatus.FAILURE:
-                self.stack.runs.reexecute(root)
+                self._reexecute(key, root)
             return run.status is not dg.DagsterRunStatus.FAILURE
         self.ends[key] = Ended(root, run.run_id, run.status)
         return True
+
+    def _reexecute(self, key: str, root: str) -> None:
+        try:
+            self.stack.runs.reexecute(root)
+        except InvalidInput as refused:
+            self.refused[key] = str(refused)
+            whole = {"params": {"parentRunId": root, "strategy": "ALL_STEPS"}}
+            answer = graphql.ask(self.stack.url, graphql.REEXECUTE, whole)
+            graphql.launched(answer["launchRunReexecution"], f"re-execute run {root} whole")
 
 
 def patient(settings: Path, held: int) -> None:

@@ -2,9 +2,9 @@
 
 A row is a run in a world of its own, and one of Dagster's processes that gets SIGKILL when
 the run has come to a point. The worker is killed at every op boundary of `move_container`,
-`move_with_standby`, `move_via_new_standby`, `rolling_bounce` and `drain_host`, and within the
-ops that ask more than once. In the end the job is where it was to be, by one request for each
-step and one start of each container; an outsider has counted them.
+`move_with_standby`, `move_via_new_standby`, `rolling_bounce` and `drain_host`, within the ops
+that ask more than once, and after the last op. In the end the job is where it was to be, by one
+request for each step and one start of each container; an outsider has counted them.
 
 On SQLite that is every row. On PostgreSQL, whose part is that runs and events outlive their
 writers: all of `move_container`, the op boundaries of `move_via_new_standby` (it has most of
@@ -117,6 +117,7 @@ def judge(killed: Killed, row: Row) -> None:
     assert end.status is dg.DagsterRunStatus.SUCCESS
     row.errand.judge(killed.server.worlds[key], end.root)
     assert (end.run_id != end.root) == row.worker_dies
+    assert ("No steps needed to be retried" in killed.refused.get(key, "")) == row.whole
     if row.point.is_boundary:  # what ops before it have done isn't done a second time
         assert set(written(killed.server, key).values()) == {1}
 
