@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from served_errands import BOUNCE, DRAIN, MOVE, SWAP, SWAP_UNDER_SAMZA, VIA, VIA_KEPT, Errand
+from served_errands import (
+    BOUNCE,
+    DRAIN,
+    MOVE,
+    SWAP,
+    SWAP_UNDER_SAMZA,
+    VIA,
+    VIA_KEPT,
+    VIA_WAITING,
+    Errand,
+)
 from served_placement import Point
 
 from samza_dagster.orchestration.instance import Storage
@@ -38,6 +48,11 @@ class Row:
     def worker_dies(self) -> bool:
         """So that its run fails."""
         return WORKER in self.who
+
+    @property
+    def ends_as_another(self) -> bool:
+        """Whether another run than the one that was launched brings it to its end."""
+        return self.worker_dies or self.errand.waits
 
     @property
     def tags(self) -> dict[str, str]:
@@ -81,6 +96,7 @@ WORKER_ROWS = (
     _of_worker(VIA, "stop_standby 0-1", heard=True, by_hand=True),
     *_boundaries(VIA_KEPT, "wait_until_warm", "give_place"),
     _of_worker(VIA_KEPT, "place 0-1", heard=True),
+    *_boundaries(VIA_WAITING, "give_place"),
     *_boundaries(BOUNCE, "plan_bounce", "bounce"),
     _of_worker(BOUNCE, "reserve 1-0", heard=True),
     _of_worker(BOUNCE, "reserve 0", by_hand=True),
@@ -103,6 +119,7 @@ _HELD = (
     (MOVE, Point("after reserve")),
     (SWAP, Point("after move_standby_away")),
     (VIA, Point("after wait_until_warm")),
+    (VIA_WAITING, Point("after spin_up")),
     (BOUNCE, Point("reserve 0")),
     (DRAIN, Point("place 0")),
 )

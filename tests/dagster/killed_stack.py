@@ -15,7 +15,9 @@ from served_errands import MOVE
 from served_placement import Gate, PlacementServer
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.waits.waiting import WAITING
 from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.waiting import until
@@ -111,6 +113,8 @@ class Killed:
 
     def _is_done(self, key: str) -> bool:
         row = self._row(key)
+        if row is not None and row.errand.waits:  # it has seen that it must
+            return self.server.calls[key, "lag"] > 0
         return row is not None and row.errand.is_done(self.server.worlds[key])
 
     def _see_ends(self, keys: Sequence[str]) -> None:
@@ -126,19 +130,20 @@ class Killed:
     def _are_over(self, instance: dg.DagsterInstance, keys: Sequence[str]) -> bool:
         newest: dict[str, dg.DagsterRun] = {}
         for run in reversed(instance.get_runs()):
-            newest[run.root_run_id or run.run_id] = run
+            newest[run.tags.get(ROOT) or run.root_run_id or run.run_id] = run
         over = [self._is_over(key, newest[self.roots[key]]) for key in keys]
         return all(over)
 
     def _is_over(self, key: str, run: dg.DagsterRun) -> bool:
-        row, root = self._row(key), self.roots[key]
-        if not run.is_finished:
+        row = self._row(key)
+        if not run.is_finished or WAITING in run.tags:
             return False
-        if row is not None and row.worker_dies and run.run_id == root:
-            if row.by_hand and run.status is dg.DagsterRunStatus.FAILURE:
-                self._reexecute(key, root)
-            return run.status is not dg.DagsterRunStatus.FAILURE
-        self.ends[key] = Ended(root, run.run_id, run.status)
+        failed = run.status is dg.DagsterRunStatus.FAILURE
+        if failed and row is not None and row.worker_dies and run.parent_run_id is None:
+            if row.by_hand:
+                self._reexecute(key, run.run_id)
+            return False
+        self.ends[key] = Ended(self.roots[key], run.run_id, run.status)
         return True
 
     def _reexecute(self, key: str, root: str) -> None:

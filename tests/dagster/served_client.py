@@ -6,7 +6,8 @@ those of several clusters do in one code location.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from multiprocessing.connection import Client
 from typing import Any
 
@@ -17,10 +18,11 @@ from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.naming_jobs import job_under
+from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.waits.continuation import SENSOR, continuations_sensor
 
 OP_ENDED = "op_ended"
 LONG_S = 3_600  # a run is held while others are killed
@@ -74,28 +76,52 @@ class ServedSamza(SamzaClientResource):
         return ServedClient(self.bootstrap_servers, self.prefix)
 
 
-def served_repository(path: str, jobs: Mapping[str, str]) -> dg.RepositoryDefinition:
-    """Row → the job that runs in it. A run's process makes its own job alone."""
+def served_repository(
+    path: str, jobs: Mapping[str, str], waiting: Collection[str] = ()
+) -> dg.RepositoryDefinition:
+    """Row → the job that runs in it; of those in `waiting` a wait ends the run at once.
+
+    A run's process makes its own job alone.
+    """
 
     @dg.repository(name="served")
-    def served() -> dict[str, dict[str, Callable[[], dg.JobDefinition]]]:
-        return {"jobs": {named(row, job): _maker(path, row, job) for row, job in jobs.items()}}
+    def served() -> dict[str, dict[str, Callable[[], Any]]]:
+        rows = {row: _Served(path, row, job, row in waiting) for row, job in jobs.items()}
+        return {
+            "jobs": {named(row, job): rows[row].job for row, job in jobs.items()},
+            "sensors": {named(row, SENSOR): rows[row].sensor for row in waiting},
+        }
 
     return served
 
 
-def _maker(path: str, row: str, name: str) -> Callable[[], dg.JobDefinition]:
-    def made() -> dg.JobDefinition:
-        product = {job.name: job for job in placement_jobs(job_tag("demo/1", row))}[name]
-        resources = {
+class _Served:
+    """What a row has in the code location."""
+
+    def __init__(self, path: str, row: str, name: str, waits: bool) -> None:
+        self._path, self._row, self._name = path, row, name
+        self._resources = {
             "samza": ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row),
             "samza_policies": PlacementPolicies(
-                timeout_s=LONG_S, verify_timeout_s=LONG_S, lag_limit=100
+                timeout_s=LONG_S,
+                verify_timeout_s=LONG_S,
+                lag_limit=100,
+                wait_in_run_s=0 if waits else LONG_S,
             ),
         }
-        return job_under(row, product, resources).with_hooks({_op_boundary(path, row)})
+        # Dagster takes functions alone.
+        self.job = lambda: self._job
+        self.sensor = lambda: sensor_under(
+            row, continuations_sensor([self._job]), self._resources, [self._job]
+        )
 
-    return made
+    @cached_property
+    def _job(self) -> dg.JobDefinition:
+        """Made once: a sensor launches the very definition."""
+        tag = job_tag("demo/1", self._row)
+        product = next(job for job in placement_jobs(tag) if job.name == self._name)
+        told = _op_boundary(self._path, self._row)
+        return job_under(self._row, product, self._resources).with_hooks({told})
 
 
 def _op_boundary(path: str, row: str) -> dg.HookDefinition:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fake_placement import SUCCEEDED, World
@@ -24,7 +25,7 @@ class Errand:
     """A job, what it is told, and what there is to see of it in the end.
 
     `requests` are step → kind; `starts` is how often each container was started, `at` where
-    everybody is.
+    everybody is. `waits`: its run ends with a wait, and sensor `continuations` launches the next.
     """
 
     job: str
@@ -35,6 +36,7 @@ class Errand:
     at: Mapping[str, str]
     name: str = ""
     planned_by: str = ""
+    waits: bool = False
 
     def __str__(self) -> str:
         """For a test's name."""
@@ -116,6 +118,14 @@ def _demo(*, coordinator: str = "samza_dagster", lags: Sequence[str] = ()) -> Wo
     return world
 
 
+def _behind_at_first() -> World:
+    """The new standby is behind when it is looked at first. Deadlines count from its start."""
+    world = _demo(lags=("0-0", "0-1"))
+    world.lags = [{"0-0": [3], "0-1": [50_000]}]
+    world.now_ms = time.time_ns() // 1_000_000
+    return world
+
+
 def drained_world() -> World:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
     at = {"0": "host-1", "0-0": "host-2", "1": "host-1", "1-0": "host-3", "2": "host-1"}
@@ -179,6 +189,9 @@ VIA_KEPT = Errand(
     requests={"spin_up": "start-standby", "relocate_standby": "place", "move": "hold"},
     starts={"0-1": 2, "0": 1},
     at={**MOVED, "0-1": "host-2"},
+)
+VIA_WAITING = replace(
+    VIA, name="move_via_new_standby, continued", world=_behind_at_first, waits=True
 )
 BOUNCE = Errand(
     job="rolling_bounce",

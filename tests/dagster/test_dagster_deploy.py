@@ -37,7 +37,7 @@ DEFINITIONS = """
 import sys
 sys.path.insert(0, {tests!r})
 from served_client import served_repository
-served = served_repository({socket!r}, {jobs!r})
+served = served_repository({socket!r}, {jobs!r}, {waiting!r})
 """
 
 
@@ -65,7 +65,9 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     server = PlacementServer({k: e.world() for k, e in errands.items()}, directory / "worlds")
     definitions = directory / "placed.py"
     jobs = {key: errand.job for key, errand in errands.items()}
-    definitions.write_text(DEFINITIONS.format(tests=str(TESTS), socket=str(server.path), jobs=jobs))
+    waiting = [key for key, errand in errands.items() if errand.waits]
+    told = {"tests": str(TESTS), "socket": str(server.path), "jobs": jobs, "waiting": waiting}
+    definitions.write_text(DEFINITIONS.format(**told))
     held = [row for row in rows if row.who != "worker"]
     patient(write_instance(directory / "home", storage=storage), len(held))
     variables["DAGSTER_GRPC_TIMEOUT_SECONDS"] = str(int(DEADLINE_S))
@@ -116,7 +118,7 @@ def judge(killed: Killed, row: Row) -> None:
     assert killed.server.gates[key].arrived.is_set()
     assert end.status is dg.DagsterRunStatus.SUCCESS
     row.errand.judge(killed.server.worlds[key], end.root)
-    assert (end.run_id != end.root) == row.worker_dies
+    assert (end.run_id != end.root) == row.ends_as_another
     assert ("No steps needed to be retried" in killed.refused.get(key, "")) == row.whole
     if row.point.is_boundary:  # what ops before it have done isn't done a second time
         assert set(written(killed.server, key).values()) == {1}
