@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +22,15 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.waits.waiting import WAITING
 from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
+from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
 QUEUED = "queued"
 """The row of a run that is launched while there is no daemon."""
 DEADLINE_S = 900.0
+LOST_S = 60.0
+"""Dagster's daemon passes over a failure for ever that it reads from the events before the run has
+its status, which is written after it: its retry is lost then, and somebody re-executes by hand."""
 AT_WORK = 8
 """Runs that go on while others are held."""
 
@@ -56,6 +62,7 @@ class Killed:
     roots: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Ended] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    _failed: dict[str, float] = field(default_factory=dict)
 
     def go(self) -> None:
         """All rows side by side; those whose worker alone is killed, while the others are held."""
@@ -140,7 +147,9 @@ class Killed:
             return False
         failed = run.status is dg.DagsterRunStatus.FAILURE
         if failed and row is not None and row.worker_dies and run.parent_run_id is None:
-            if row.by_hand:
+            since = self._failed.setdefault(run.run_id, time.monotonic())
+            if row.by_hand or time.monotonic() - since > LOST_S * PACE:
+                self._failed[run.run_id] = math.inf  # once
                 self._reexecute(key, run.run_id)
             return False
         self.ends[key] = Ended(self.roots[key], run.run_id, run.status)
