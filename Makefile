@@ -86,7 +86,7 @@ test-dagster: $(STAMP) java ## Dagster, for which `make test` has no time: the n
 test-dagster-long: $(STAMP) java ## Dagster: kills at every boundary, and sizes (1 minute)
 	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
 
-test-deploy: $(STAMP) ## Dagster's processes killed during runs, on SQLite and on PostgreSQL (Debian's package; 6 minutes)
+test-deploy: $(STAMP) ## Dagster's processes killed during runs of five jobs, at every op boundary, on SQLite and on PostgreSQL (Debian's package; 6 minutes)
 	@$(BIN)/python -m pytest tests/dagster -q -m deploy --durations=3
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)

@@ -42,7 +42,7 @@ SUITES = (
     Suite("real faults", 560, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
     Suite("chaos", 320, ("make", "chaos", "FAULTS=12")),
-    Suite("deployed", 330, ("make", "test-deploy")),
+    Suite("deployed", 400, ("make", "test-deploy")),
     Suite("Dagster over real containers", 660, ("make", "cockpit-real")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 600, ("make", "test-browser")),

@@ -1,61 +1,79 @@
-"""The world of `fake_placement` behind a socket: run workers ask it, and an outsider watches.
+"""Worlds behind a socket: run workers ask them, and an outsider watches, holds and kills.
 
-The world lives in the process of the test, so that what was asked is known whatever becomes of
-Dagster's processes. A caller can be held at a gate: the test kills something meanwhile.
+They live in the process of the test, so that what was asked is known whatever becomes of
+Dagster's processes. A caller that comes to its row's gate is held there, or its process killed.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-from fake_placement import BEGIN_MS, STOPPING, FakeClient, World
+from fake_placement import FakeClient, World
+from served_client import OP_ENDED
 
-from samza_dagster.client.responses import terminal
-from samza_dagster.client.views import HostView
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
-from samza_dagster.model import PlacementRequest, PlacementResponse
-from samza_dagster.orchestration.jobs import placement_jobs
-from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.model import PlacementResponse
+from tests.rig.bounce_world import BounceClient, BounceWorld
 
-DESTINATION = "host-9"
+AnyWorld = World | BounceWorld
 _PEER = struct.Struct("3i")
 
 
-def wide_world(processors: int) -> World:
-    """So many actives without standbys, each on a host of its own, and a host to move to."""
-    at = {str(n): f"host-{n + 10}" for n in range(processors)}
-    hosts = [*at.values(), DESTINATION]
-    return World(
-        hosts={h: HostView(h, "alive", free_memory_mb=10_000) for h in hosts},
-        at=at,
-        now_ms=BEGIN_MS,
-    )
+@dataclass(frozen=True)
+class Point:
+    """Where a row's gate stands: `after <op>`, or a call, as `place 0`, the first one of a row.
+
+    `heard`: the call has had its effect, and its caller is never told.
+    """
+
+    what: str
+    heard: bool = False
+
+    def __str__(self) -> str:
+        """For a test's name."""
+        if self.is_boundary:
+            return self.what
+        return f"when {self.what} is heard" if self.heard else f"before {self.what}"
+
+    @property
+    def is_boundary(self) -> bool:
+        """Between two ops."""
+        return self.what.startswith("after ")
 
 
 class Gate:
-    """Holds the caller that comes by; `pid` is whose process it is, by the kernel's word."""
+    """Holds the caller that comes to its point; `pid` is whose process it is, by the kernel's word."""
 
-    def __init__(self) -> None:
+    def __init__(self, point: Point, *, kills: bool = False, goes_on: bool = False) -> None:
+        """`kills`: by SIGKILL, at once; `goes_on`: the coordinator then ends what it was asked."""
+        self.point = point
+        self.kills = kills
+        self.goes_on = goes_on
         self.pid = 0
+        self.command_line = ""
         self.arrived = threading.Event()
         self._opened = threading.Event()
         self._forgotten = False
 
     def hold(self, pid: int) -> None:
-        """Blocks; raises `EOFError` when what was asked shall never have been heard."""
+        """Blocks; raises `EOFError` when the caller's process is dead."""
         self.pid = pid
+        self.command_line = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        if self.kills:
+            os.kill(pid, signal.SIGKILL)
         self.arrived.set()
-        if not self._opened.wait(3_600) or self._forgotten:
+        if self.kills or not self._opened.wait(3_600) or self._forgotten:
             raise EOFError
 
     def open(self, *, forget: bool = False) -> None:
@@ -73,37 +91,23 @@ class _Session(FakeClient):
             self._todo = known if uuid in self._wrote else known[-1:]
         return self._todo.pop(0) if self._todo else self.world.go_on(uuid)
 
-    def boundary(self, name: str, given: tuple[Any, ...]) -> tuple[str, str]:
-        """Processor and boundary between ops that a call is at; empty when at none."""
-        if name == "reserve":
-            return given[0], "plan|reserve"
-        if name == "commit":
-            return self.world.requests[given[0]].processor_id, "reserve|stop"
-        if name == "next_response" and given[1]:
-            answers = self.world.answers.get(given[0]) or []
-            if answers and (answers[-1].status_code, answers[-1].response_message) == STOPPING:
-                return answers[-1].processor_id, "stop|move"
-        if name == "processing":
-            return given[0], "move|verify"
-        return "", ""
-
 
 class PlacementServer:
-    """Serves one world on a socket file, a thread for each caller."""
+    """Serves the worlds of the rows on a socket file, a thread for each caller.
 
-    def __init__(self, world: World, path: Path) -> None:
-        self.world = world
+    `calls` counts what was called: (row, `after <op>`) and (row, `<call> <processor>`).
+    `faults` are what no caller should ever have met.
+    """
+
+    def __init__(self, worlds: Mapping[str, AnyWorld], path: Path) -> None:
+        self.worlds = worlds
         self.path = path
         self.calls: Counter[tuple[str, str]] = Counter()
-        self._gates: dict[tuple[str, str], Gate] = {}
+        self.gates: dict[str, Gate] = {}
+        self.faults: list[str] = []
         self._lock = threading.Lock()
         self._listener = Listener(str(path), family="AF_UNIX", backlog=64)
         threading.Thread(target=self._accept, daemon=True).start()
-
-    def gate(self, processor: str, boundary: str) -> Gate:
-        """A gate for the next caller at a boundary."""
-        self._gates[(processor, boundary)] = made = Gate()
-        return made
 
     def close(self) -> None:
         self._listener.close()
@@ -117,96 +121,93 @@ class PlacementServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        pid, session = _peer(connection), _Session(self.world)
+        pid = _peer(connection)
         with connection:
-            while True:
-                try:
+            try:
+                row = connection.recv()
+                world = self.worlds[row]
+                client = BounceClient(world) if isinstance(world, BounceWorld) else _Session(world)
+                while True:
                     name, given, named = connection.recv()
-                    connection.send(self._do(session, pid, name, given, named))
-                except (EOFError, OSError):
-                    return
+                    connection.send(self._do(row, client, pid, name, given, named))
+            except (EOFError, OSError):
+                return
 
     def _do(
-        self, session: _Session, pid: int, name: str, given: tuple[Any, ...], named: dict[str, Any]
+        self,
+        row: str,
+        client: BounceClient | _Session,
+        pid: int,
+        name: str,
+        given: tuple[Any, ...],
+        named: dict[str, Any],
     ) -> tuple[str, Any]:
+        world = self.worlds[row]
         with self._lock:
-            at = session.boundary(name, given)
-            gate = self._gates.pop(at, None)
-        if gate is not None:
+            what = _told(world, name, given)
+            self.calls[row, what] += 1
+            gate = self.gates.get(row)
+            if gate is not None and (gate.point.what != what or self.calls[row, what] != 1):
+                gate = None
+        if gate is not None and not gate.point.heard:
+            self._hold(gate, world, pid)
+        answer = self._effect(row, client, name, given, named)
+        if gate is not None and gate.point.heard:
+            self._hold(gate, world, pid)
+        return answer
+
+    def _hold(self, gate: Gate, world: AnyWorld, pid: int) -> None:
+        try:
             gate.hold(pid)
+        finally:
+            if gate.goes_on and isinstance(world, World):  # the other kind goes on with the clock
+                with self._lock:
+                    _go_on_alone(world)
+
+    def _effect(
+        self,
+        row: str,
+        client: BounceClient | _Session,
+        name: str,
+        given: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> tuple[str, Any]:
+        if name == OP_ENDED:
+            return "value", None
+        world = self.worlds[row]
         with self._lock:
-            if at[0]:
-                self.calls[at] += 1
+            if isinstance(world, BounceWorld):
+                world.now_ms = time.time_ns() // 1_000_000
             try:
-                return "value", getattr(session, name)(*given, **named)
+                return "value", getattr(client, name)(*given, **named)
             except SamzaDagsterError as error:
                 return "error", (type(error), error.asked, error.seen, error.fix)
+            except Exception as error:
+                self.faults.append(f"{row}: {name} {given}: {error!r}")
+                raise EOFError from error
+
+
+def _told(world: AnyWorld, name: str, given: tuple[Any, ...]) -> str:
+    """A call and whom it is about."""
+    if name == OP_ENDED:
+        return f"after {given[0]}"
+    about = given[0] if given else ""
+    if about not in world.requests:
+        return f"{name} {about}".strip()
+    request = world.requests[about]
+    processor = request.processor_id if isinstance(world, World) else request.processor
+    return f"{name} {processor}"
+
+
+def _go_on_alone(world: World) -> None:
+    """The coordinator needs nobody to wait for it: only a commit does it wait for."""
+    for uuid in world.requests:
+        while not (world.answers.get(uuid) and world.answers[uuid][-1].status_code.is_terminal):
+            if world.go_on(uuid) is None:
+                break
 
 
 def _peer(connection: Connection) -> int:
     with socket.socket(fileno=os.dup(connection.fileno())) as same:
         told = same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return int(_PEER.unpack(told)[0])
-
-
-class ServedClient:
-    """`Placement` over a served world."""
-
-    def __init__(self, path: str) -> None:
-        self._connection = Client(path, family="AF_UNIX")
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
-            self._connection.send((name, given, named))
-            what, told = self._connection.recv()
-            if what == "error":
-                kind, asked, seen, fix = told
-                raise kind(asked, seen=seen, fix=fix)
-            return told
-
-        return call
-
-    def wait(
-        self,
-        uuid: str,
-        *,
-        timeout_s: float,
-        on_response: Callable[[PlacementResponse], None] | None = None,
-        until: Callable[[PlacementResponse], bool] = terminal,
-    ) -> PlacementResponse:
-        first = True
-        while True:
-            response = self.next_response(uuid, first)
-            if response is None:
-                raise DeadlineExceeded("the outcome", seen="it waits for its commit")
-            first = False
-            if on_response is not None:
-                on_response(response)
-            if until(response):
-                return response
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class ServedSamza(SamzaClientResource):
-    """The resource; `bootstrap_servers` is the socket's path."""
-
-    def open_client(self) -> ServedClient:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return ServedClient(self.bootstrap_servers)
-
-
-def served_definitions(path: str) -> dg.Definitions:
-    """The product's own jobs over a served world."""
-    return dg.Definitions(
-        jobs=placement_jobs("demo/1"),
-        resources={
-            "samza": ServedSamza(bootstrap_servers=path, job_name="demo", job_id="1"),
-            "samza_policies": PlacementPolicies(verify_timeout_s=30, lag_limit=100),
-        },
-    )
-
-
-def requests_of(world: World, processor: str) -> list[PlacementRequest]:
-    """What was asked for a processor, each UUID once."""
-    return [r for r in world.requests.values() if r.processor_id == processor]

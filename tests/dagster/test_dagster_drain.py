@@ -19,6 +19,7 @@ from fake_placement import (
     World,
     fake_drain,
 )
+from served_errands import drained_world
 from test_dagster_jobs import failure, output_metadata, run
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick
@@ -45,19 +46,9 @@ HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
     monkeypatch.setattr("samza_dagster.orchestration.units.carry.POLL_S", 0.01)
-    world.hosts = {h: HostView(h, "alive", free_memory_mb=900) for h in HOSTS}
-    world.container_memory_mb = 300
-    world.at = {
-        "0": "host-1",
-        "0-0": "host-2",
-        "1": "host-1",
-        "1-0": "host-3",
-        "2": "host-1",
-        "3": "host-4",
-        "3-0": "host-1",
-    }
-    world.lag_now = {"0": [0], "0-0": [5], "1": [0], "1-0": [90_000], "1-1": [9], "3": [0]}
-    world.lag_now["3-0"] = [0]
+    full = drained_world()
+    world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
+    world.container_memory_mb = full.container_memory_mb
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,178 @@
+"""A real Dagster, and all rows of its storage in it: its start is what takes the time."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+import yaml
+from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
+from served_errands import MOVE
+from served_placement import Gate, PlacementServer
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.waits.waiting import WAITING
+from samza_dagster.sandbox import graphql
+from samza_dagster.sandbox.dagster_stack import DagsterStack
+from tests.rig.pace import PACE
+from tests.rig.waiting import until
+
+QUEUED = "queued"
+"""The row of a run that is launched while there is no daemon."""
+DEADLINE_S = 900.0
+LOST_S = 60.0
+"""Dagster's daemon passes over a failure for ever that it reads from the events before the run has
+its status, which is written after it: its retry is lost then, and somebody re-executes by hand."""
+AT_WORK = 8
+"""Runs that go on while others are held."""
+
+
+def row_key(number: int) -> str:
+    """What the world of a row, and its jobs' prefix, is named."""
+    return f"row{number}"
+
+
+@dataclass
+class Ended:
+    """The newest run of a row in the end."""
+
+    root: str
+    run_id: str
+    status: dg.DagsterRunStatus
+
+
+@dataclass
+class Killed:
+    """What the kills on one storage left: the worlds, and the runs of each row.
+
+    `refused` has Dagster's word on what it doesn't re-execute from failure.
+    """
+
+    stack: DagsterStack
+    server: PlacementServer
+    rows: Sequence[Row]
+    roots: dict[str, str] = field(default_factory=dict)
+    ends: dict[str, Ended] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    _failed: dict[str, float] = field(default_factory=dict)
+
+    def go(self) -> None:
+        """All rows side by side; those whose worker alone is killed, while the others are held."""
+        for number, row in enumerate(self.rows):
+            gate = Gate(row.point, kills=row.who == "worker", goes_on=row.by_hand)
+            self.server.gates[row_key(number)] = gate
+        for number, row in enumerate(self.rows):
+            self._launch(row_key(number), row)
+        held = [row_key(n) for n, row in enumerate(self.rows) if row.who != "worker"]
+        for key in held:
+            until(
+                f"the run for the {self._row(key)} came to its boundary",
+                self.server.gates[key].arrived.is_set,
+                seconds=DEADLINE_S,
+            )
+        self._see_ends([key for key in self.roots if key not in held])
+        self._kill_server(WEBSERVER)
+        self._kill_server(CODE, dying=self._rows_of(BOTH))
+        self.stack.wait_ready(DEADLINE_S)  # a run is launched by the web server
+        self._kill_server(DAEMON)
+        self._see_ends(list(self.roots))
+
+    def _row(self, key: str) -> Row | None:
+        return None if key == QUEUED else self.rows[int(key.removeprefix("row"))]
+
+    def _rows_of(self, who: str) -> list[str]:
+        return [row_key(n) for n, row in enumerate(self.rows) if row.who == who]
+
+    def _launch(self, key: str, row: Row | None = None) -> None:
+        errand, tags = (MOVE, {}) if row is None else (row.errand, row.tags)
+        job = named(key, errand.job)
+        self.roots[key] = self.stack.runs.launch(job, errand.run_config, tags)
+
+    def _kill_server(self, name: str, dying: Sequence[str] = ()) -> None:
+        """SIGKILL, as the kernel gives it when memory is short; `dying`: runs that die with it."""
+        record = self.stack.record(name)
+        os.kill(record.pid, signal.SIGKILL)
+        assert record.wait(30)
+        for key in dying:
+            os.kill(self.server.gates[key].pid, signal.SIGKILL)
+            self.server.gates[key].open(forget=True)
+        if name == DAEMON:
+            self._launch(QUEUED)
+        for key in self._rows_of(name):
+            self.server.gates[key].open()
+        for key in self._rows_of(name):
+            until(
+                f"the run of {self._row(key)} went on without the {name}",
+                lambda key=key: self._is_done(key),
+                seconds=DEADLINE_S,
+            )
+        if name == DAEMON:
+            assert not self.server.worlds[QUEUED].requests
+        self.stack.restart(name)
+
+    def _is_done(self, key: str) -> bool:
+        row = self._row(key)
+        if row is not None and row.errand.waits:  # it has seen that it must
+            return self.server.calls[key, "lag"] > 0
+        return row is not None and row.errand.is_done(self.server.worlds[key])
+
+    def _see_ends(self, keys: Sequence[str]) -> None:
+        """Waits until each is over, and re-executes what nobody else goes on with."""
+        with dg.DagsterInstance.from_config(str(self.stack.home)) as instance:
+            until(
+                f"all of {len(keys)} runs, or those that went on with them, ended",
+                lambda: self._are_over(instance, keys),
+                seconds=DEADLINE_S,
+                every=1.0,
+            )
+
+    def _are_over(self, instance: dg.DagsterInstance, keys: Sequence[str]) -> bool:
+        newest: dict[str, dg.DagsterRun] = {}
+        for run in reversed(instance.get_runs()):
+            newest[run.tags.get(ROOT) or run.root_run_id or run.run_id] = run
+        over = [self._is_over(key, newest[self.roots[key]]) for key in keys]
+        return all(over)
+
+    def _is_over(self, key: str, run: dg.DagsterRun) -> bool:
+        row = self._row(key)
+        if not run.is_finished or WAITING in run.tags:
+            return False
+        failed = run.status is dg.DagsterRunStatus.FAILURE
+        if failed and row is not None and row.worker_dies and run.parent_run_id is None:
+            since = self._failed.setdefault(run.run_id, time.monotonic())
+            if row.by_hand or time.monotonic() - since > LOST_S * PACE:
+                self._failed[run.run_id] = math.inf  # once
+                self._reexecute(key, run.run_id)
+            return False
+        self.ends[key] = Ended(self.roots[key], run.run_id, run.status)
+        return True
+
+    def _reexecute(self, key: str, root: str) -> None:
+        try:
+            self.stack.runs.reexecute(root)
+        except InvalidInput as refused:
+            self.refused[key] = str(refused)
+            whole = {"params": {"parentRunId": root, "strategy": "ALL_STEPS"}}
+            answer = graphql.ask(self.stack.url, graphql.REEXECUTE, whole)
+            graphql.launched(answer["launchRunReexecution"], f"re-execute run {root} whole")
+
+
+def patient(settings: Path, held: int) -> None:
+    """A machine that is busy with other tests takes minutes to start a run: no start times out.
+
+    And several runs start at a time beside those that are held, and monitoring looks more often.
+    """
+    read = yaml.safe_load(settings.read_text())
+    read["run_coordinator"]["config"] |= {"dequeue_use_threads": True, "dequeue_num_workers": 8}
+    read["concurrency"]["runs"]["max_concurrent_runs"] = held + AT_WORK
+    read["run_monitoring"]["start_timeout_seconds"] = int(DEADLINE_S)
+    read["run_monitoring"]["poll_interval_seconds"] = 5
+    settings.write_text(yaml.safe_dump(read))

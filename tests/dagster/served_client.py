@@ -1,0 +1,136 @@
+"""What a run's process has of a served world: a client of it, and the product's own jobs over it.
+
+Each row of runs has a world of its own, so its jobs stand under a prefix of their own, as
+those of several clusters do in one code location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from multiprocessing.connection import Client
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.client.responses import terminal
+from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.model import PlacementResponse
+from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.waits.continuation import SENSOR, continuations_sensor
+
+OP_ENDED = "op_ended"
+LONG_S = 3_600  # a run is held while others are killed
+
+
+class ServedClient:
+    """`Placement` over the world of a row."""
+
+    def __init__(self, path: str, row: str) -> None:
+        self._connection = Client(path, family="AF_UNIX")
+        self._connection.send(row)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            self._connection.send((name, given, named))
+            what, told = self._connection.recv()
+            if what == "error":
+                kind, asked, seen, fix = told
+                raise kind(asked, seen=seen, fix=fix)
+            return told
+
+        return call
+
+    def wait(
+        self,
+        uuid: str,
+        *,
+        timeout_s: float,
+        on_response: Callable[[PlacementResponse], None] | None = None,
+        until: Callable[[PlacementResponse], bool] = terminal,
+    ) -> PlacementResponse:
+        first = True
+        while True:
+            response = self.next_response(uuid, first)
+            if response is None:
+                raise DeadlineExceeded("the outcome", seen="it waits for its commit")
+            first = False
+            if on_response is not None:
+                on_response(response)
+            if until(response):
+                return response
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class ServedSamza(SamzaClientResource):
+    """The resource; `bootstrap_servers` is the socket's path, `prefix` the row."""
+
+    def open_client(self) -> ServedClient:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ServedClient(self.bootstrap_servers, self.prefix)
+
+
+def served_repository(
+    path: str, jobs: Mapping[str, str], waiting: Collection[str] = ()
+) -> dg.RepositoryDefinition:
+    """Row → the job that runs in it; of those in `waiting` a wait ends the run at once.
+
+    A run's process makes its own job alone.
+    """
+
+    @dg.repository(name="served")
+    def served() -> dict[str, dict[str, Callable[[], Any]]]:
+        rows = {row: _Served(path, row, job, row in waiting) for row, job in jobs.items()}
+        return {
+            "jobs": {named(row, job): rows[row].job for row, job in jobs.items()},
+            "sensors": {named(row, SENSOR): rows[row].sensor for row in waiting},
+        }
+
+    return served
+
+
+class _Served:
+    """What a row has in the code location."""
+
+    def __init__(self, path: str, row: str, name: str, waits: bool) -> None:
+        self._path, self._row, self._name = path, row, name
+        self._resources = {
+            "samza": ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row),
+            "samza_policies": PlacementPolicies(
+                timeout_s=LONG_S,
+                verify_timeout_s=LONG_S,
+                lag_limit=100,
+                wait_in_run_s=0 if waits else LONG_S,
+            ),
+        }
+        # Dagster takes functions alone.
+        self.job = lambda: self._job
+        self.sensor = lambda: sensor_under(
+            row, continuations_sensor([self._job]), self._resources, [self._job]
+        )
+
+    @cached_property
+    def _job(self) -> dg.JobDefinition:
+        """Made once: a sensor launches the very definition."""
+        tag = job_tag("demo/1", self._row)
+        product = next(job for job in placement_jobs(tag) if job.name == self._name)
+        told = _op_boundary(self._path, self._row)
+        return job_under(self._row, product, self._resources).with_hooks({told})
+
+
+def _op_boundary(path: str, row: str) -> dg.HookDefinition:
+    """Tells the world's server that an op has ended, before the next one begins."""
+
+    @dg.success_hook(name=OP_ENDED)
+    def told(context: dg.HookContext) -> None:
+        client = ServedClient(path, row)
+        client.op_ended(context.step_key)
+        client.close()
+
+    return told

@@ -1,0 +1,125 @@
+"""The errands that `test_dagster_deploy` disturbs: undisturbed they end as they are judged.
+
+And their judge sees what was done twice, or to two of a group at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import dagster as dg
+import fake_bounce
+import fake_placement
+import pytest
+from fake_placement import World, fake_job
+from killed_rows import ROWS
+from served_errands import BOUNCE, VIA, Errand
+
+from tests.rig.bounce_world import BounceWorld
+
+pytestmark = pytest.mark.dagster
+ERRANDS = {str(row.errand): row.errand for row in ROWS}
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """One of each test's own: bounces of a job exclude each other."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_world_is_left() -> Iterator[None]:
+    yield
+    fake_placement.WORLDS.clear()
+    fake_bounce.WORLDS.clear()
+
+
+def ran(
+    errand: Errand, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> tuple[World | BounceWorld, str]:
+    """The world after an undisturbed run of the errand, and the run."""
+    world = errand.world()
+    if isinstance(world, BounceWorld):
+        fake_bounce.in_virtual_time(world, monkeypatch)
+        job = fake_bounce.rolling_bounce()
+    else:
+        fake_placement.WORLDS["reexecuted"] = world
+        job = fake_job(errand.job)
+    result = job.execute_in_process(run_config=errand.run_config, instance=instance)
+    return world, result.run_id
+
+
+@pytest.mark.parametrize("errand", ERRANDS.values(), ids=ERRANDS)
+def test_an_undisturbed_errand_ends_as_it_is_judged(
+    errand: Errand, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests, starts and places."""
+    world, root = ran(errand, instance, monkeypatch)
+    errand.judge(world, root)
+    assert errand.is_done(world)
+
+
+def asked_again(world: World) -> None:
+    world.ask("hold", "0", "host-4", "00000000-0000-0000-0000-000000000001", 0)
+
+
+def started_again(world: World) -> None:
+    world.starts["0"] += 1
+
+
+def standby_left(world: World) -> None:
+    world.at["0-1"] = "host-4"
+
+
+def committed_again(world: World) -> None:
+    world.committed |= dict.fromkeys(world.committed, "00000000-0000-0000-0000-000000000002")
+
+
+def two_of_a_group(world: World) -> None:
+    world.together.append(frozenset({"0", "0-0"}))
+
+
+@pytest.mark.parametrize(
+    "wrong", [asked_again, started_again, standby_left, committed_again, two_of_a_group]
+)
+def test_a_placement_that_went_wrong_is_seen(
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Callable[[World], None],
+) -> None:
+    """Though Dagster would say that all is well."""
+    world, root = ran(VIA, instance, monkeypatch)
+    assert isinstance(world, World)
+    wrong(world)
+    with pytest.raises(AssertionError):
+        VIA.judge(world, root)
+
+
+def bounced_twice(world: BounceWorld) -> None:
+    world.starts["0"].append(world.now_ms)
+
+
+def group_at_once(world: BounceWorld) -> None:
+    one, other = (
+        next(r for r in world.requests.values() if r.processor == p) for p in ("0-0", "0")
+    )
+    other.asked_ms = one.asked_ms
+
+
+def released(world: BounceWorld) -> None:
+    world.released.append("0")
+
+
+@pytest.mark.parametrize("wrong", [bounced_twice, group_at_once, released])
+def test_a_bounce_that_went_wrong_is_seen(
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Callable[[BounceWorld], None],
+) -> None:
+    """Though everybody is back."""
+    world, root = ran(BOUNCE, instance, monkeypatch)
+    assert isinstance(world, BounceWorld)
+    wrong(world)
+    with pytest.raises(AssertionError):
+        BOUNCE.judge(world, root)
