@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
 WITHIN ?=
-FAULTS ?= 12
+FAULTS ?= 14
 SEED ?= 1
 export DAGSTER_DISABLE_TELEMETRY := yes
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.

@@ -41,7 +41,7 @@ SUITES = (
     Suite("kill matrix on stubs", 1_000, ("make", "killmatrix-further")),
     Suite("real faults", 560, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
-    Suite("chaos", 320, ("make", "chaos", "FAULTS=12")),
+    Suite("chaos", 370, ("make", "chaos", "FAULTS=14")),
     Suite("deployed", 400, ("make", "test-deploy")),
     Suite("Dagster over real containers", 660, ("make", "cockpit-real")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.

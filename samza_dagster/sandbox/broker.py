@@ -14,6 +14,11 @@ from typing import Self
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite
 from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.artifacts import jar_paths
+from samza_dagster.sandbox.broker_settings import (
+    authorizer_settings,
+    broker_settings,
+    job_listener_settings,
+)
 from samza_dagster.sandbox.class_archive import ClassArchive, keep_file
 from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.java_check import Java, find_java
@@ -32,68 +37,12 @@ _QUIET = (
 )
 
 
-ADMIN = "samza-dagster-coordinator"
-"""The user that the coordinator logs in as where there is an authorizer; it may do everything."""
-MECHANISM = "SCRAM-SHA-256"
-"""The cheaper of the two: a container logs in a dozen times as it starts."""
-
-
-def authorizer_settings(port: int, controller_port: int, sasl_port: int) -> dict[str, str]:
-    """What adds logins and rights: a second listener with SCRAM, and Kafka's own authorizer.
-
-    Whoever comes by the listener without a login may do everything, so that any client on
-    this machine goes on without one; who logs in may do what rules allow, the coordinator
-    everything.
-    """
-    listeners = f"PLAINTEXT://{LOOPBACK}:{port},SASL_PLAINTEXT://{LOOPBACK}:{sasl_port}"
-    name = f"listener.name.sasl_plaintext.{MECHANISM.lower()}.sasl.jaas.config"
-    return {
-        "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": MECHANISM,
-        name: "org.apache.kafka.common.security.scram.ScramLoginModule required;",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": f"User:ANONYMOUS;User:{ADMIN}",
-    }
-
-
-def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, str]:
-    """`server.properties` of a single node: every replication factor 1, no waiting for peers."""
-    return {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(data),
-        "auto.create.topics.enable": "false",
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "transaction.state.log.num.partitions": "4",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "num.network.threads": "2",
-        "num.io.threads": "4",
-        "background.threads": "2",
-        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
-        # A broker that was killed can register again only after this long.
-        "broker.session.timeout.ms": "6000",
-        "broker.heartbeat.interval.ms": "1000",
-        # docs/security.md: a broker that starts without a snapshot may forget every login.
-        "metadata.log.max.record.bytes.between.snapshots": "4096",
-    }
-
-
 class Broker:
     """A broker whose data lives in `directory`; `settings` are added to its properties.
 
-    With `authorizer` it has a second listener, for clients that log in. Started again after `close` it keeps its ports and its data.
+    With `authorizer` it has a second listener, for clients that log in. With `job_address`
+    (`host:port` of a forwarder) it has one for the job's own clients, which are told that
+    address and no other. Started again after `close` it keeps its ports and its data.
     """
 
     def __init__(
@@ -102,6 +51,7 @@ class Broker:
         *,
         settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
+        job_address: str = "",
         artifacts: Path | None = None,
         deadline_s: float = 60.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
@@ -110,6 +60,7 @@ class Broker:
         self.directory = directory.absolute()
         self._settings = dict(settings or {})
         self._authorizer = authorizer
+        self._job_address = job_address
         self._artifacts = (artifacts or artifacts_directory()).resolve()
         self._deadline_s = deadline_s
         self._on_spawn = on_spawn
@@ -132,6 +83,12 @@ class Broker:
                 "the broker's address for logins", seen="it wasn't started, or has no authorizer"
             )
         return f"{LOOPBACK}:{self._ports[2]}"
+
+    @property
+    def job_servers(self) -> str:
+        """Where the job's coordinator and containers find it; known once started."""
+        own = self.sasl_servers if self._authorizer else self.bootstrap_servers
+        return self._job_address or own
 
     @property
     def pid(self) -> int:
@@ -159,7 +116,7 @@ class Broker:
         """
         keep = self._ports is not None
         for attempt in range(1, _ATTEMPTS + 1):
-            wanted = 3 if self._authorizer else 2
+            wanted = 2 + self._authorizer + bool(self._job_address)
             ports = self._ports if keep and self._ports is not None else free_ports(wanted)
             self._launch(ports)
             try:
@@ -203,11 +160,12 @@ class Broker:
         java = find_java()
         jars = jar_paths("kafka", directory=self._artifacts)
         archive = self._archive_options(java, jars)
-        settings = {
-            **broker_settings(ports[0], ports[1], self.directory / "data"),
-            **(authorizer_settings(*ports) if self._authorizer else {}),
-            **self._settings,
-        }
+        settings = broker_settings(ports[0], ports[1], self.directory / "data")
+        if self._authorizer:
+            settings |= authorizer_settings(*ports[:3])
+        if self._job_address:
+            settings |= job_listener_settings(settings, ports[-1], self._job_address)
+        settings |= self._settings
         properties = self.directory / "server.properties"
         properties.parent.mkdir(parents=True, exist_ok=True)
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

@@ -48,7 +48,8 @@ BROKER = "broker"
 class Options:
     """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
     `host_memory_mb` what each host has for containers, MiB. `fencing` is
-    `samza.dagster.fencing`: with `broker` containers log in, each as itself.
+    `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
+    `host:port` of what forwards coordinator and containers to the broker's listener for them.
     """
 
     name: str = "default"
@@ -60,6 +61,7 @@ class Options:
     seed: int = 1
     host_memory_mb: int = HOST_MEMORY_MB
     fencing: str = Fencing.BROKER.value
+    job_address: str = ""
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
@@ -210,7 +212,10 @@ class Sandbox:
         with phases.phase("broker"):
             fenced = options.fencing == Fencing.BROKER.value
             broker = Broker(
-                self.directory / "broker", authorizer=fenced, on_spawn=self.registry.add
+                self.directory / "broker",
+                authorizer=fenced,
+                job_address=options.job_address,
+                on_spawn=self.registry.add,
             ).start()
             servers = broker.bootstrap_servers
             self.registry.update(bootstrap_servers=servers)
@@ -229,7 +234,10 @@ class Sandbox:
         with phases.phase("hosts and coordinator"):
             logins = self.files.logins.create(broker, actives=options.actives) if fenced else None
             config = demo_job.job_config(
-                servers, actives=options.actives, standbys=options.standbys, logins=logins
+                broker.job_servers,
+                actives=options.actives,
+                standbys=options.standbys,
+                logins=logins,
             )
             self.files.write(config, warm_up.container_template())
             for host in self.hosts:

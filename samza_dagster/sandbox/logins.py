@@ -15,7 +15,8 @@ from samza_dagster.metadata.authorizer import ALLOW, USER, Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.broker import ADMIN, MECHANISM, Broker
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
 from samza_dagster.sandbox.demo_job import BrokerLogins
 
 RIGHTS_OF = f"{USER}{demo_job.JOB_NAME}"
@@ -51,7 +52,7 @@ class LoginFiles:
             f"sasl.mechanism={MECHANISM}\nsasl.username={ADMIN}\nsasl.password={password}\n",
         )
         _write(self.secret, secrets.token_urlsafe(32))
-        return BrokerLogins(broker.sasl_servers, MECHANISM, RIGHTS_OF, self.secret)
+        return BrokerLogins(broker.job_servers, MECHANISM, RIGHTS_OF, self.secret)
 
 
 def container_rights(*, actives: int = 2) -> list[Rule]:

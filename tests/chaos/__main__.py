@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --faults 12 [--seed N] [--fencing lease]`; exit 0 when every judge agrees."""
+"""`python -m tests.chaos --faults 14 [--seed N] [--fencing lease]`; exit 0 when every judge agrees."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from samza_dagster.sandbox.broker_settings import JOB_LISTENER
+from samza_dagster.sandbox.hosts import host_names
+from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.report import Report
 from tests.chaos.run import ChaosRun
 from tests.chaos.schedule import KINDS, schedule
-from tests.rig.demo_sandbox import demo_sandbox
+from tests.rig.broker import listeners
+from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
 from tests.rig.sandbox_job import SandboxJob
 
 LEASE_MS = 20_000
@@ -27,7 +31,7 @@ SETTINGS = {
 
 
 @click.command()
-@click.option("--faults", type=click.IntRange(1), default=12, show_default=True)
+@click.option("--faults", type=click.IntRange(1), default=14, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
     "--fencing", type=click.Choice(["broker", "lease"]), default="broker", show_default=True
@@ -56,10 +60,17 @@ def main(
     settings = {**SETTINGS, "samza.dagster.lease.ms": str(lease_ms)}
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as root,
-        demo_sandbox(Path(root), settings, fencing=fencing) as sandbox,
+        BrokerLinks(
+            Path(root) / "links",
+            host_names(OPTIONS.hosts),
+            lambda: listeners(Path(root) / OPTIONS.name)[JOB_LISTENER],
+        ) as links,
+        demo_sandbox(
+            Path(root), settings, links.hosts_file, fencing=fencing, job_address=links.address
+        ) as sandbox,
     ):
         job = SandboxJob(sandbox)
-        report = ChaosRun(job, Report(seed, fencing), console.print).go(
+        report = ChaosRun(job, links, Report(seed, fencing), console.print).go(
             schedule(seed, faults, kinds or KINDS, lasting=lasting, lease_s=lease_ms / 1000)
         )
         job.close()

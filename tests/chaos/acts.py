@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from samza_dagster.agent.files import read_json
 from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
-from tests.chaos.cut_links import HELD, CutLinks
+from tests.chaos.broker_links import BrokerLinks
+from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.broker import BROKER, kill_broker
@@ -26,6 +27,7 @@ from tests.rig.sandbox_job import SandboxJob
 ALONE_S = 1.0
 """For so long what thaws on a host runs before anybody who could end it does."""
 _LINK = "link of "
+_BROKER_LINK = "broker link of "
 
 
 class _Container(NamedTuple):
@@ -41,10 +43,13 @@ def _nothing() -> str:
 
 
 class Acts:
-    """Everything that can befall one sandbox. Its agents are started anew, behind links to cut."""
+    """Everything that can befall one sandbox. Its agents are started anew, behind links to cut;
+    `broker_links` are those that it was brought up with.
+    """
 
-    def __init__(self, job: SandboxJob) -> None:
+    def __init__(self, job: SandboxJob, broker_links: BrokerLinks) -> None:
         self._job = job
+        self._broker_links = broker_links
         self._registry = job.sandbox.registry
         self._links = CutLinks(
             job.sandbox.files.url, {name: job.host_directory(name) for name in job.host_names}
@@ -54,14 +59,14 @@ class Acts:
             self._agent_again(host)
 
     def close(self) -> None:
-        """Lets go of the links."""
+        """Lets go of the links between agents and coordinator."""
         self._links.close()
 
     def carry_out(self, fault: Fault, taken: Collection[str]) -> Done | None:
         """Does it now, to one that isn't taken; None when all are."""
-        how, _, whom = fault.kind.partition(" ")
         if fault.kind in HELD:
-            return self._cut(fault, taken)
+            return self._cut(fault, HELD[fault.kind], taken)
+        how, _, whom = fault.kind.partition(" ")
         match whom:
             case "container" | "warden" | "agent and warden":
                 return self._to_container(fault, how, whom, taken)
@@ -92,6 +97,7 @@ class Acts:
     def heal(self) -> None:
         """Everything that should run does: nothing is stopped or held, agents and coordinator are up."""
         self._links.heal()
+        self._broker_links.heal()
         for pid in self._all_pids():
             _send(pid, signal.SIGCONT)
         self.keep_up()
@@ -212,17 +218,25 @@ class Acts:
 
         return Done(BROKER, frozenset({BROKER}), undo)
 
-    def _cut(self, fault: Fault, taken: Collection[str]) -> Done | None:
-        host = self._host(fault, taken, _LINK)
-        if host is None:
+    def _cut(self, fault: Fault, held: Held, taken: Collection[str]) -> Done | None:
+        """From the coordinator an agent; from the broker the coordinators, or a host's containers."""
+        if held.whom == "agent":
+            links, prefix = self._links, _LINK
+        else:
+            links, prefix = self._broker_links, _BROKER_LINK
+        if held.whom == COORDINATOR:
+            party = None if prefix + COORDINATOR in taken else COORDINATOR
+        else:
+            party = self._host(fault, taken, prefix)
+        if party is None:
             return None
-        self._links.cut(host, HELD[fault.kind])
+        links.cut(party, held.ways)
 
         def undo() -> str:
-            self._links.mend(host)
+            links.mend(party)
             return ""
 
-        return Done(host, frozenset({_LINK + host}), undo)
+        return Done(party, frozenset({prefix + party}), undo)
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):

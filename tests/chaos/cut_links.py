@@ -7,17 +7,26 @@ URL change connects there at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.contract.agent.proxy import REPLIES, WORDS, Proxy
+from tests.rig.proxy import REPLIES, WORDS, Proxy
 
-HELD: Mapping[str, tuple[str, ...]] = {
-    "cut off agent": (WORDS, REPLIES),
-    "deafen agent": (REPLIES,),
-    "mute agent": (WORDS,),
+
+class Held(NamedTuple):
+    """Whose link to its server a fault holds, and which ways."""
+
+    whom: str
+    ways: tuple[str, ...]
+
+
+HELD: Mapping[str, Held] = {
+    f"{how} {whom}": Held(whom, ways)
+    for how, ways in (("cut off", (WORDS, REPLIES)), ("deafen", (REPLIES,)), ("mute", (WORDS,)))
+    for whom in ("agent", "coordinator", "container")
 }
-"""What each fault holds. It arrives late, when the link is mended, as with TCP."""
+"""By the kind. What is held arrives late, when the link is mended, as with TCP."""
 
 
 class CutLinks:
@@ -34,11 +43,11 @@ class CutLinks:
         """What the host's agent has to be started with."""
         return self._directories[host] / "coordinator-at"
 
-    def cut(self, host: str, ways: tuple[str, ...]) -> None:
+    def cut(self, host: str, ways: Iterable[str]) -> None:
         """Its agent's next words, the coordinator's next replies, or both don't arrive."""
         proxied = self._directories[host] / "proxy.url"
         if host not in self._proxies:
-            self._proxies[host] = Proxy(proxied, self._url)
+            self._proxies[host] = Proxy.of_urls(proxied, self._url)
         for way in ways:
             self._proxies[host].hold(way)
         self._lead(host, proxied)

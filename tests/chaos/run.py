@@ -15,6 +15,7 @@ from samza_dagster.placement.verification import verify
 from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
+from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.broker_log import batches
 from tests.chaos.in_force import InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified
@@ -38,11 +39,13 @@ _WHOLE_MS = 7 * 24 * 3600 * 1000
 class ChaosRun:
     """`say` is told each fault as it happens."""
 
-    def __init__(self, job: SandboxJob, report: Report, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, job: SandboxJob, links: BrokerLinks, report: Report, say: Callable[[str], None]
+    ) -> None:
         self._job = job
         self._report = report
         self._say = say
-        self._acts = Acts(job)
+        self._acts = Acts(job, links)
         self._judge = Judge(job.connection.bootstrap_servers)
         self._owners: dict[str, set[str]] = {}
         self._doubt = ""

@@ -19,6 +19,8 @@ WORST = (
     "freeze coordinator",
     "replace coordinator",
     "stop agent and warden",
+    "cut off coordinator",
+    "cut off container",
 )
 """Somebody lives, or may live, whom the others can't see."""
 OTHERS = (
@@ -29,23 +31,42 @@ OTHERS = (
     "kill agent",
     "kill agent and warden",
     "kill coordinator",
+    "deafen coordinator",
+    "mute coordinator",
+    "deafen container",
+    "mute container",
 )
 KINDS = WORST + OTHERS
 """`stop` and `freeze` are SIGSTOP, and SIGCONT when it is over; `kill` is SIGKILL.
 
-`cut off`, `deafen` and `mute`: what the coordinator and an agent that lives send each other is
-held back, both ways, from the coordinator, or to it. `zombie leader`: the coordinator is
-frozen until a spare leads.
+`cut off`, `deafen` and `mute`: what one that lives and its server send each other is held
+back, both ways, from the server, or to it. The server of an agent is the coordinator; that of
+the coordinator, and of the containers of a host, the broker. `zombie leader`: the coordinator
+is frozen until a spare leads.
 """
-OUTLAST_A_LEASE = ("freeze host", "cut off agent", "stop agent", "deafen agent", "mute agent")
-"""Containers behind these lose their lease and nothing else. They do so the first time that a kind
-comes, and then at times."""
+OUTLAST_A_LEASE = (
+    "freeze host",
+    "cut off agent",
+    "stop agent",
+    "deafen agent",
+    "mute agent",
+    "cut off coordinator",
+)
+"""Containers behind these lose their lease and nothing else; a coordinator without its broker
+can't commit what grants one. These last so long the first time that a kind comes, and then at
+times."""
 _LONGEST_S = {
     "freeze host": 25.0,
     "stop agent": 25.0,
     "cut off agent": 25.0,
     "deafen agent": 25.0,
     "mute agent": 25.0,
+    "cut off coordinator": 25.0,
+    "deafen coordinator": 25.0,
+    "mute coordinator": 25.0,
+    "cut off container": 25.0,
+    "deafen container": 25.0,
+    "mute container": 25.0,
     "restart broker": 4.0,
 }
 _USUAL_S = 8.0

@@ -28,11 +28,9 @@ def kill_broker(sandbox: Sandbox) -> Callable[[], None]:
     record.wait(10)
     log = sandbox.directory / "broker" / "again.log"
 
-    properties = (sandbox.directory / "broker" / "server.properties").read_text()
-    (listeners,) = re.findall(r"^listeners=(.*)$", properties, re.MULTILINE)
     held = [
-        until(f"{host}:{port} is free", lambda h=host, p=int(port): _held(h, p), every=0.01)
-        for host, port in re.findall(r"//([\d.]+):(\d+)", listeners)
+        until(f"{host}:{port} is free", lambda h=host, p=port: _held(h, p), every=0.01)
+        for host, port in listeners(sandbox.directory).values()
     ]
 
     def again() -> None:
@@ -41,6 +39,17 @@ def kill_broker(sandbox: Sandbox) -> Callable[[], None]:
         process.spawn(BROKER, command, log=log, directory=directory, on_spawn=sandbox.registry.add)
 
     return again
+
+
+def listeners(sandbox: Path) -> dict[str, tuple[str, int]]:
+    """Name → address of what the broker of a sandbox, by its directory, listens at.
+
+    Raises `OSError` before it was started.
+    """
+    properties = (sandbox / "broker" / "server.properties").read_text()
+    (found,) = re.findall(r"^listeners=(.*)$", properties, re.MULTILINE)
+    each = re.findall(r"(\w+)://([\d.]+):(\d+)", found)
+    return {name: (host, int(port)) for name, host, port in each}
 
 
 def _held(host: str, port: int) -> socket.socket | None:

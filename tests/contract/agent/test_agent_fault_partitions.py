@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pytest
 
 from samza_dagster.cluster import LocalCluster
-from tests.contract.agent.proxy import REPLIES, WORDS, Link, Proxy
 from tests.contract.agent.rig import (
     Agent,
     Recorder,
@@ -26,6 +25,7 @@ from tests.contract.agent.rig import (
     until,
 )
 from tests.rig.pace import PACE
+from tests.rig.proxy import REPLIES, WORDS, Link, Proxy
 
 pytestmark = pytest.mark.contract
 
@@ -49,7 +49,7 @@ def cut_off(
     """The network holds up what goes that way from now on."""
     behind = job.root / "behind"
     cluster, seen = job.cluster(lease_s=lease_s, host_timeout_s=host_timeout_s, url_file=behind)
-    proxy = Proxy(job.root / "url", behind)
+    proxy = Proxy.of_urls(job.root / "url", behind)
     agent = job.agent(HOST)
     pid = start(cluster, seen, HOST, launch("e1", "works"))
     seen.wait("on_container_checked_in", "e1")

@@ -23,7 +23,8 @@ from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import naming
-from samza_dagster.sandbox.broker import ADMIN, MECHANISM, Broker
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 from tests.rig.waiting import until

@@ -23,7 +23,8 @@ from samza_dagster.metadata import (
 )
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.state_topic import encode_record
-from samza_dagster.sandbox.broker import MECHANISM, Broker, start_broker
+from samza_dagster.sandbox.broker import Broker, start_broker
+from samza_dagster.sandbox.broker_settings import MECHANISM
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.chaos.cut_links import HELD, CutLinks
+from tests.chaos.schedule import KINDS
+from tests.rig.proxy import REPLIES, WORDS
 
 pytestmark = pytest.mark.unit
 
@@ -59,12 +61,12 @@ def is_silent(end: socket.socket) -> bool:
         end.settimeout(10)
 
 
-@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("ways", [(WORDS, REPLIES), (REPLIES,), (WORDS,)])
 def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
-    ends: Ends, kind: str
+    ends: Ends, ways: tuple[str, ...]
 ) -> None:
     """One way alone, or both; what was held arrives late, and nothing is held after it."""
-    ends.links.cut("host-1", HELD[kind])
+    ends.links.cut("host-1", ways)
     assert ends.file.read_text() != ends.url
     agent, coordinator = ends.connect()
     with agent, coordinator:
@@ -76,11 +78,7 @@ def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
             assert coordinator.recv(100) == b"words"
         if replies_held:
             assert agent.recv(100) == b"replies"
-    assert (words_held, replies_held) == {
-        "cut off agent": (True, True),
-        "deafen agent": (False, True),
-        "mute agent": (True, False),
-    }[kind]
+    assert (words_held, replies_held) == (WORDS in ways, REPLIES in ways)
     assert ends.file.read_text() == ends.url
 
 
@@ -88,8 +86,18 @@ def test_a_link_that_is_not_cut_leads_to_whoever_the_coordinators_file_names(end
     """Also when another one leads meanwhile; a second cut is as the first."""
     assert ends.file.read_text() == ends.url
     for _ in range(2):
-        ends.links.cut("host-1", HELD["cut off agent"])
+        ends.links.cut("host-1", (WORDS, REPLIES))
         ends.links.heal()
     named = ends.file.resolve()
     named.write_text("http://127.0.0.1:1\n")
     assert ends.file.read_text() == "http://127.0.0.1:1\n"
+
+
+def test_each_link_of_agents_coordinator_and_containers_is_cut_both_ways_and_either_way() -> None:
+    """By the kinds that a schedule draws; what is held is what their names say."""
+    assert set(HELD) == {
+        kind for kind in KINDS if kind.startswith(("cut off ", "deafen ", "mute "))
+    }
+    assert HELD["cut off container"] == ("container", (WORDS, REPLIES))
+    assert HELD["deafen coordinator"] == ("coordinator", (REPLIES,))
+    assert HELD["mute agent"] == ("agent", (WORDS,))

@@ -28,10 +28,10 @@ def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
 
 @given(st.integers(0, 10_000))
 def test_the_worst_kinds_come_before_the_others_and_none_twice_before_all_came(seed: int) -> None:
-    """So a short run has them all, whatever its seed: `freeze host`, `stop agent`, `restart broker`."""
+    """So a short run has them all, whatever its seed: `freeze host`, `stop agent`, `cut off container`."""
     first = [fault.kind for fault in schedule(seed, len(KINDS))]
     assert sorted(first) == sorted(KINDS)
-    assert set(first[:12]) == set(first[: len(WORST)]) == set(WORST)
+    assert set(first[:14]) == set(first[: len(WORST)]) == set(WORST)
 
 
 @given(st.integers(0, 10_000))
@@ -112,6 +112,25 @@ def test_two_faults_of_one_process_come_one_after_the_other() -> None:
     assert held.begin(Fault(2, "restart broker", 0, 4.0)) == Began(4.0, "broker", 0)
     held.wait_for_all()
     assert [what for _, what in sandbox.done] == ["begin 1", "end 1", "begin 2", "end 2"]
+
+
+def test_links_and_servers_are_claimed_apart_and_a_link_by_one_fault_at_a_time() -> None:
+    """A broker may freeze behind a cut; who mends the first cut must not mend the second."""
+    claims = {"cut off coordinator": "broker link of coordinator", "freeze broker": "broker"}
+    claims["mute coordinator"] = claims["cut off coordinator"]
+    sandbox = Sandbox()
+
+    def carry_out(fault: Fault, taken: Collection[str]) -> Done | None:
+        claim = claims[fault.kind]
+        return None if claim in taken else Done(claim, frozenset({claim}), str)
+
+    held = InForce(carry_out, lambda: sandbox.now_s, sandbox.sleep)
+    assert held.begin(Fault(1, "cut off coordinator", 0, 9.0, 1.0)).beside == 0
+    held.wait(1.0)
+    assert held.begin(Fault(2, "freeze broker", 0, 20.0, 1.0)).beside == 1
+    assert held.begin(Fault(3, "mute coordinator", 0, 2.0)) == Began(
+        9.0, claims["mute coordinator"], 1
+    )
 
 
 def test_what_nobody_can_suffer_befalls_nobody() -> None:

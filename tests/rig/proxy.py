@@ -1,6 +1,7 @@
-"""A network between agents and their coordinator that holds bytes back, one way at a time.
+"""A network in front of a server that holds bytes back, one way at a time.
 
 What is held isn't lost: it arrives when it is let go, as a TCP segment that is sent again does.
+So does an end of what is held: it is seen when the way is free.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 WORDS, REPLIES = "words", "replies"
-"""From the agents to the coordinator, and back."""
+"""From those who connect (agents, Kafka's clients) to the server, and back."""
+Address = tuple[str, int]
 
 
 class Link:
-    """One connection of an agent, and what is held of it."""
+    """One connection, and what is held of it."""
 
-    def __init__(self, proxy: Proxy, agent: socket.socket, coordinator: socket.socket) -> None:
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy
         self.held: set[str] = set(proxy.held)
         self.kept = {WORDS: b"", REPLIES: b""}
         self.ended = False
-        self._ends = (agent, coordinator)
-        for way, source, target in ((WORDS, agent, coordinator), (REPLIES, coordinator, agent)):
+        self._ends = (client, server)
+        self._pumps = 2
+        for way, source, target in ((WORDS, client, server), (REPLIES, server, client)):
             threading.Thread(target=self._pump, args=(way, source, target), daemon=True).start()
 
     def _pump(self, way: str, source: socket.socket, target: socket.socket) -> None:
@@ -39,9 +42,16 @@ class Link:
                     changed.wait_for(lambda: self.ended or way not in self.held)
                     self.kept[way] = b""
                 if self.ended:
-                    return
+                    break
                 target.sendall(data)
+        with changed:
+            changed.wait_for(lambda: self.ended or way not in self.held)
         self.cut()
+        with changed:
+            self._pumps -= 1
+            if self._pumps == 0:
+                for end in self._ends:
+                    end.close()
 
     def cut(self) -> None:
         """Both ends see it closed; what is held of it is lost."""
@@ -60,32 +70,48 @@ class Link:
 
 
 class Proxy:
-    """Listens where `url_file` says from now on; each new connection leads to where `behind` does."""
+    """Takes connections at `listener`, which it owns; each new one leads to where `behind` says.
 
-    def __init__(self, url_file: Path, behind: Path) -> None:
+    An `OSError` of `behind` is as a server that isn't there.
+    """
+
+    def __init__(self, listener: socket.socket, behind: Callable[[], Address]) -> None:
         self.changed = threading.Condition()
         self.held: set[str] = set()
         self._delayed: tuple[str, bytes] | None = None
         self.links: list[Link] = []
         self._behind = behind
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        url_file.write_text(f"http://127.0.0.1:{self._listener.getsockname()[1]}\n")
+        self._listener = listener
         threading.Thread(target=self._accept, daemon=True).start()
+
+    @classmethod
+    def of_urls(cls, url_file: Path, behind: Path) -> Proxy:
+        """Listens where `url_file` says from now on; leads to the URL in the file `behind`."""
+
+        def address() -> Address:
+            url = urlsplit(behind.read_text().strip())
+            return url.hostname or "", url.port or 0
+
+        listener = socket.create_server(("127.0.0.1", 0))
+        url_file.write_text(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
+        return cls(listener, address)
 
     def _accept(self) -> None:
         while True:
             try:
-                agent, _ = self._listener.accept()
+                client, _ = self._listener.accept()
             except OSError:
                 return
-            url = urlsplit(self._behind.read_text().strip())
             try:
-                coordinator = socket.create_connection((url.hostname or "", url.port or 0))
+                server = socket.create_connection(self._behind())
             except OSError:
-                agent.close()
+                client.close()
                 continue
+            for end in (client, server):  # each sends small requests and waits for the answer
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self.changed:
-                self.links.append(Link(self, agent, coordinator))
+                self.links = [link for link in self.links if not link.ended]
+                self.links.append(Link(self, client, server))
 
     def hold(self, way: str) -> None:
         """On every connection, also on those to come."""
@@ -106,7 +132,7 @@ class Proxy:
     def heal(self) -> None:
         """Everything flows, what was held first."""
         self.open()
-        for link in self.links:
+        for link in self.live():
             link.let_go()
 
     def open(self) -> None:
@@ -121,7 +147,9 @@ class Proxy:
             return [link for link in self.links if not link.ended and of(link)]
 
     def close(self) -> None:
-        """Ends every connection."""
+        """Takes no more connections, and ends every one."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else who accepts keeps it open
         self._listener.close()
         for link in self.live():
             link.cut()

@@ -1,0 +1,87 @@
+"""`server.properties` of the sandbox's broker: listeners, logins and rights, sizes for one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from samza_dagster.sandbox.ports import LOOPBACK
+
+ADMIN = "samza-dagster-coordinator"
+"""The user that the coordinator logs in as where there is an authorizer; it may do everything."""
+MECHANISM = "SCRAM-SHA-256"
+"""The cheaper of the two: a container logs in a dozen times as it starts."""
+JOB_LISTENER = "JOB"
+"""Of the job's own clients, where something forwards what they and the broker send."""
+_PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+def authorizer_settings(port: int, controller_port: int, sasl_port: int) -> dict[str, str]:
+    """What adds logins and rights: a second listener with SCRAM, and Kafka's own authorizer.
+
+    Whoever comes by the listener without a login may do everything, so that any client on
+    this machine goes on without one; who logs in may do what rules allow, the coordinator
+    everything.
+    """
+    listeners = f"PLAINTEXT://{LOOPBACK}:{port},SASL_PLAINTEXT://{LOOPBACK}:{sasl_port}"
+    return {
+        "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": _PROTOCOLS,
+        "sasl.enabled.mechanisms": MECHANISM,
+        _jaas("sasl_plaintext"): _SCRAM,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:ANONYMOUS;User:{ADMIN}",
+    }
+
+
+def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, str]:
+    """`server.properties` of a single node: every replication factor 1, no waiting for peers."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
+        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(data),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "background.threads": "2",
+        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+        # A broker that was killed can register again only after this long.
+        "broker.session.timeout.ms": "6000",
+        "broker.heartbeat.interval.ms": "1000",
+        # docs/security.md: a broker that starts without a snapshot may forget every login.
+        "metadata.log.max.record.bytes.between.snapshots": "4096",
+    }
+
+
+def job_listener_settings(settings: Mapping[str, str], port: int, address: str) -> dict[str, str]:
+    """What adds `JOB`, a listener at `port` that tells its clients `address`, to `settings`.
+
+    Where there is an authorizer they have to log in, as at the listener without a forwarder.
+    """
+    fenced = "authorizer.class.name" in settings
+    protocol = "SASL_PLAINTEXT" if fenced else "PLAINTEXT"
+    return {
+        "listeners": f"{settings['listeners']},{JOB_LISTENER}://{LOOPBACK}:{port}",
+        "advertised.listeners": f"{settings['advertised.listeners']},{JOB_LISTENER}://{address}",
+        "listener.security.protocol.map": f"{_PROTOCOLS},{JOB_LISTENER}:{protocol}",
+        **({_jaas(JOB_LISTENER.lower()): _SCRAM} if fenced else {}),
+    }
+
+
+def _jaas(listener: str) -> str:
+    return f"listener.name.{listener}.{MECHANISM.lower()}.sasl.jaas.config"

@@ -1,0 +1,108 @@
+"""The broker's links: each party has its own, and one that is cut holds what goes that way."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.broker_links import COORDINATOR, BrokerLinks
+from tests.rig.proxy import REPLIES, WORDS, Address
+from tests.unit.chaos.test_chaos_links import is_silent
+
+pytestmark = pytest.mark.unit
+
+HOSTS = ("host-1", "host-2")
+
+
+class Ends:
+    """A broker that listens, and links to it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(10)
+        self.links = BrokerLinks(directory, HOSTS, self.listener.getsockname)
+
+    def resolved(self, party: str) -> Address:
+        """As the party's own resolver reads what the broker tells everybody."""
+        name, port = self.links.address.split(":")
+        if party == COORDINATOR:
+            return socket.gethostbyname(name), int(port)
+        lines = Path(self.links.hosts_file.replace("{host}", party)).read_text().splitlines()
+        (address,) = [line.split()[0] for line in lines if name in line.split()[1:]]
+        return address, int(port)
+
+    def connect(self, party: str) -> tuple[socket.socket, socket.socket]:
+        """The client's end, the broker's end."""
+        client = socket.create_connection(self.resolved(party), timeout=10)
+        broker, _ = self.listener.accept()
+        broker.settimeout(10)
+        return client, broker
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> Iterator[Ends]:
+    """Closed at the end."""
+    found = Ends(tmp_path / "links")
+    with found.links:
+        yield found
+    found.listener.close()
+
+
+@pytest.mark.parametrize("ways", [(WORDS, REPLIES), (REPLIES,), (WORDS,)])
+@pytest.mark.parametrize("party", [COORDINATOR, "host-2"])
+def test_a_link_of_the_broker_is_cut_the_way_that_the_fault_says_and_mended(
+    ends: Ends, party: str, ways: tuple[str, ...]
+) -> None:
+    """Connections from before the cut and new ones; what was held arrives late."""
+    before = ends.connect(party)
+    ends.links.cut(party, ways)
+    for client, broker in (before, ends.connect(party)):
+        with client, broker:
+            client.sendall(b"words")
+            broker.sendall(b"replies")
+            assert (is_silent(broker), is_silent(client)) == (WORDS in ways, REPLIES in ways)
+            ends.links.mend(party)
+            if WORDS in ways:
+                assert broker.recv(100) == b"words"
+            if REPLIES in ways:
+                assert client.recv(100) == b"replies"
+            ends.links.cut(party, ways)
+
+
+def test_the_others_links_flow_while_one_is_cut(ends: Ends) -> None:
+    """Each host has an address of its own, and so has the coordinator."""
+    parties = (COORDINATOR, *HOSTS)
+    assert len({ends.resolved(party) for party in parties}) == len(parties)
+    ends.links.cut("host-1", (WORDS, REPLIES))
+    for party in (COORDINATOR, "host-2"):
+        client, broker = ends.connect(party)
+        with client, broker:
+            client.sendall(b"words")
+            assert broker.recv(100) == b"words"
+
+
+def test_the_end_of_a_connection_is_held_as_its_bytes_are(ends: Ends) -> None:
+    """A broker that dies behind a cut is silent: no word of it arrives."""
+    client, broker = ends.connect("host-1")
+    ends.links.cut("host-1", (REPLIES,))
+    with client:
+        broker.close()
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(100)
+        client.settimeout(10)
+        ends.links.heal()
+        assert not client.recv(100)
+
+
+def test_a_host_reports_its_name_as_by_its_agents_file(ends: Ends, tmp_path: Path) -> None:
+    """The address of `localhost` alone is another one."""
+    from samza_dagster.agent import hosts_file
+
+    hosts_file.write(tmp_path / "hosts", "host-1")
+    own = Path(ends.links.hosts_file.replace("{host}", "host-1")).read_text()
+    assert own == (tmp_path / "hosts").read_text().replace("127.0.0.1 ", "127.0.1.1 ", 1)
