@@ -269,6 +269,26 @@ def test_a_record_that_the_broker_refuses_aborts_the_whole_commit(
     assert committed(bootstrap_servers, small) == []
 
 
+def test_answers_that_were_overwritten_are_read_with_the_newest(
+    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
+) -> None:
+    """In order, with their positions, counted with the mark of a take-over and the commits' ends."""
+    writer, key = new_writer(), f"response/{uuid.uuid4()}".encode()
+    writer.take_over()
+    for status in (b"ACCEPTED", b"IN_PROGRESS", b"SUCCEEDED"):
+        writer.commit([(topic, key, status), (topic, b"job", state(n=1))])
+    writer.commit([(topic, b"response/other", b"FAILED")])
+    writer.commit([(topic, b"response/other", None)])
+    snapshot = StateReader(bootstrap_servers, topic).snapshot()
+    assert [(r.offset, r.key, r.value) for r in snapshot.answers] == [
+        (2, key, b"ACCEPTED"),
+        (5, key, b"IN_PROGRESS"),
+        (8, key, b"SUCCEEDED"),
+        (11, b"response/other", b"FAILED"),
+    ]
+    assert [(r.offset, r.value) for r in snapshot.mail] == [(8, b"SUCCEEDED")]
+
+
 def test_readers_never_see_half_a_commit(
     new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
 ) -> None:
@@ -333,26 +353,6 @@ def test_a_watch_sees_committed_records_only_and_reports_bad_ones(
         (b"[1]", "no object"),
     ],
 )
-def test_answers_that_were_overwritten_are_read_with_the_newest(
-    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
-) -> None:
-    """In order, with their positions; nothing of a commit that was aborted, and no deletion."""
-    writer, key = new_writer(), f"response/{uuid.uuid4()}".encode()
-    writer.take_over()
-    for status in (b"ACCEPTED", b"IN_PROGRESS", b"SUCCEEDED"):
-        writer.commit([(topic, key, status), (topic, b"job", state(n=1))])
-    writer.commit([(topic, b"response/other", b"FAILED")])
-    writer.commit([(topic, b"response/other", None)])
-    snapshot = StateReader(bootstrap_servers, topic).snapshot()
-    assert [(r.offset, r.key, r.value) for r in snapshot.answers] == [
-        (1, key, b"ACCEPTED"),
-        (4, key, b"IN_PROGRESS"),
-        (7, key, b"SUCCEEDED"),
-        (10, b"response/other", b"FAILED"),
-    ]
-    assert [(r.offset, r.value) for r in snapshot.mail] == [(7, b"SUCCEEDED")]
-
-
 def test_nobody_leads_on_a_state_that_cannot_be_read(
     new_writer: Callable[[], StateWriter], topic: str, value: bytes, what: str
 ) -> None:
