@@ -115,15 +115,12 @@ class Following:
     def own_responses_since(
         self, position: int | None
     ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
-        """The newest answer to each request of our own from `position` on, and where to go on.
+        """Each answer to a request of our own from `position` on, in order, and where to go on.
 
-        Positions are the state topic's. None reads nothing and tells where its answers end.
+        Positions are the state topic's. None reads nothing and tells where its answers end. Of
+        answers that were overwritten meanwhile compaction may have left the last alone.
         """
-        mail = self._own.mail()
-        found = sorted((mail.positions[uuid], uuid) for uuid in mail.responses)
-        end = found[-1][0] + 1 if found else 0
-        start = end if position is None else position
-        return tuple((at, mail.responses[uuid]) for at, uuid in found if at >= start), end
+        return self._own.mail().answers_since(position)
 
     def _known(self, uuid: str) -> PlacementRequest | PlacementResponse | None:
         return self._placement.read_request(uuid) or self._placement.read_response(uuid)

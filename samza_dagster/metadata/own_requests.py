@@ -2,7 +2,8 @@
 
 Clients write `request/<uuid>` by a plain producer; the leading coordinator answers
 `response/<uuid>` and deletes the request in its transactions. One key per answer, so
-each status overwrites the one before: to see all of them, watch.
+each status overwrites the one before: all of them are there for those who watch, and until
+the topic is compacted.
 """
 
 from __future__ import annotations
@@ -34,21 +35,35 @@ from samza_dagster.model.own_requests import (
 class OwnMail:
     """Requests that no coordinator has taken and the newest answer to each, by UUID.
 
-    `unreadable` names the records that were left out, `positions` is where each answer stands.
+    `unreadable` names the records that were left out. `answers` are those that the topic still
+    holds, overwritten ones too, in order and as they stand.
     """
 
     requests: Mapping[str, OwnRequest] = field(default_factory=dict[str, OwnRequest])
     responses: Mapping[str, PlacementResponse] = field(default_factory=dict[str, PlacementResponse])
     unreadable: tuple[str, ...] = ()
-    positions: Mapping[str, int] = field(default_factory=dict[str, int])
+    answers: tuple[TopicRecord, ...] = ()
+
+    def answers_since(
+        self, position: int | None
+    ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
+        """Each answer from `position` on with its own position, and where to go on.
+
+        None reads nothing and tells where they end. Those that can't be read are left out.
+        """
+        end = self.answers[-1].offset + 1 if self.answers else 0
+        found: list[tuple[int, PlacementResponse]] = []
+        for record in self.answers if position is not None else ():
+            if record.offset >= (position or 0):
+                found += [(record.offset, r) for r in read_mail([record]).responses.values()]
+        return tuple(found), end
 
 
-def read_mail(records: Iterable[TopicRecord]) -> OwnMail:
+def read_mail(records: Iterable[TopicRecord], answers: tuple[TopicRecord, ...] = ()) -> OwnMail:
     """The mail of a snapshot; what can't be read is named and left out."""
     requests: dict[str, OwnRequest] = {}
     responses: dict[str, PlacementResponse] = {}
     unreadable: list[str] = []
-    positions: dict[str, int] = {}
     for record in records:
         try:
             key, uuid = _key(record)
@@ -56,10 +71,9 @@ def read_mail(records: Iterable[TopicRecord]) -> OwnMail:
                 requests[uuid] = parse_own_request(record.value or b"")
             else:
                 responses[uuid] = _response(uuid, record.value or b"")
-                positions[uuid] = record.offset
         except MalformedRecord as error:
             unreadable.append(f"offset {record.offset}, key {record.key!r}: {error.seen}")
-    return OwnMail(requests, responses, tuple(unreadable), positions)
+    return OwnMail(requests, responses, tuple(unreadable), answers)
 
 
 def _key(record: TopicRecord) -> tuple[str, str]:
@@ -124,7 +138,8 @@ class OwnRequestStore:
 
     def mail(self) -> OwnMail:
         """All requests and answers whose write had returned before the call."""
-        return read_mail(self._reader.snapshot().mail)
+        snapshot = self._reader.snapshot()
+        return read_mail(snapshot.mail, snapshot.answers)
 
     def end_position(self) -> int:
         """The end offset of the topic."""

@@ -42,17 +42,24 @@ class Snapshot:
     """All current records by key, in order of their offsets, read up to `end`.
 
     `mail` are the requests of clients and the answers to them, as they stand: anybody
-    who may ask can write one, so none of them is trusted here, or stops a leader.
+    who may ask can write one, so none of them is trusted here, or stops a leader. `answers` are
+    all answers that the topic still holds, in order, those that were overwritten too.
     """
 
     records: Mapping[str, StateRecord]
     end: int
     mail: tuple[TopicRecord, ...] = ()
+    answers: tuple[TopicRecord, ...] = ()
 
 
 def is_mail(key: bytes | None) -> bool:
     """The record is a client's request or the answer to one, no part of the leader's state."""
     return key is not None and key.startswith(_MAIL)
+
+
+def is_answer(key: bytes | None) -> bool:
+    """The record is the answer to a client's request."""
+    return key is not None and key.startswith(RESPONSE_PREFIX.encode())
 
 
 def encode_record(key: str, value: Mapping[str, Any] | None) -> tuple[bytes, bytes | None]:
@@ -102,10 +109,13 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
     overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
     """
     newest: dict[bytes | None, TopicRecord] = {}
+    answers: list[TopicRecord] = []
 
     def keep(record: TopicRecord) -> None:
         if record.offset >= end:
             return  # of a commit that may not be read whole
+        if record.value is not None and is_answer(record.key):
+            answers.append(record)
         newest.pop(record.key, None)
         newest[record.key] = record
 
@@ -119,7 +129,7 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
         decode_record(topic, record) for record in newest.values() if not is_mail(record.key)
     )
     records = {record.key: record for record in current if record.value is not None}
-    return Snapshot(records, end, mail)
+    return Snapshot(records, end, mail, tuple(answers))
 
 
 class StateReader:

@@ -15,7 +15,7 @@ from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.failover import tick as module
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
-from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged
+from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged, acknowledgement
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.tags import GROUP, JOB
@@ -259,6 +259,40 @@ def test_an_acknowledgement_lifts_the_block(stage: Stage, monkeypatch: pytest.Mo
     runs = [run for _ in range(2) for run in stage.tick()]
     assert "0" in {processor for _, processor in list(stage.world.asked.values())[1:]}
     assert len(runs) >= 1
+
+
+@pytest.mark.parametrize("clock_off_ms", [-300_000, 0, 3_600_000])
+@pytest.mark.parametrize("cursor_lost", [False, True])
+def test_an_acknowledgement_is_about_the_block_that_stands_whatever_its_clock_says(
+    stage: Stage, cursor_lost: bool, clock_off_ms: int
+) -> None:
+    """One from a host five minutes behind lifts it, one from an hour ahead lifts no later one."""
+    stage.world.words["host-0"] = 15_000
+    for number in (1, 2):
+        for _ in range(8):
+            stage.tick()
+            for uuid in stage.world.asked:
+                stage.world.answer(uuid, StatusCode.FAILED, "no room")
+        assert len(stage.world.asked) == number
+        looked = acknowledgement(
+            "demo/1", "0", at_ms=stage.world.now_ms + clock_off_ms, who="me", why="looked"
+        )
+        if number == 1:
+            stage.instance.report_runless_asset_event(looked)
+        if cursor_lost:
+            stage.cursor = None
+
+
+def test_an_acknowledgement_of_nothing_lifts_nothing_later(stage: Stage) -> None:
+    """What is acted on after it is another matter."""
+    assert acknowledge(stage).success
+    asked_run(stage)
+    (uuid,) = stage.world.asked
+    stage.world.answer(uuid, StatusCode.FAILED, "no room")
+    for cursor in (stage.cursor, None):
+        stage.cursor = cursor
+        for _ in range(6):
+            assert stage.tick() == []
 
 
 def test_an_acknowledgement_can_be_tried_dry(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.log import acknowledged, acknowledgement
+from samza_dagster.orchestration.failover.log import acknowledgement
 from samza_dagster.orchestration.failover.policy import HOUR_MS, Mode, Rules
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.signals import Limits
@@ -46,6 +46,7 @@ class Story:
     runs: list[str] = field(default_factory=list)
     orphans: set[str] = field(default_factory=set)
     unsaid: set[str] = field(default_factory=set)
+    acknowledged_ms: dict[str, int] = field(default_factory=dict)
 
     def tick(self, mishap: str = "none") -> None:
         world = self.world
@@ -100,7 +101,7 @@ class Story:
             if world.now_ms - at < HOUR_MS and uuid not in self.orphans
         ]
         assert len(lately) < self.rules.cap_per_hour
-        acks = acknowledged(self.events.observations(), "demo/1")
+        acks = self.acknowledged_ms
         for uuid, (_, other) in world.asked.items():
             if group_of(other) == group and uuid not in self.orphans:
                 assert acks.get(group, 0) >= world.asked_at[uuid], "blocked"
@@ -125,9 +126,11 @@ class Story:
         elif what == "fails" and open_requests:
             world.answer(open_requests[0], StatusCode.FAILED)
         elif what == "acknowledged":
+            clock_ms = world.now_ms + (-1, 1, -1, 0)[where] * 3_600_000
             self.events.kept.append(
-                acknowledgement("demo/1", str(where), at_ms=world.now_ms, who="me", why="looked")
+                acknowledgement("demo/1", str(where), at_ms=clock_ms, who="me", why="looked")
             )
+            self.acknowledged_ms[str(where)] = world.now_ms
         elif what == "leader gone":
             world.now_ms += 200_000
 
@@ -204,3 +207,57 @@ def test_a_frozen_agent_gives_one_request_one_run_one_record(mishap: str, at: in
     assert [v for v in verdicts if v in ("ask", "adopt")] == (
         ["adopt"] if mishap == "killed after it asked" and at == 0 else ["ask"]
     )
+
+
+def told(story: Story, name: str) -> list[str]:
+    return [str(e.metadata[name].value) for e in story.events.kept if name in e.metadata]
+
+
+@pytest.mark.parametrize("at", range(16))
+@pytest.mark.parametrize("mishap", ["none", "twice", "cursor not kept", "no cursor"])
+def test_a_trouble_that_was_over_and_comes_again_is_told_again(mishap: str, at: int) -> None:
+    """Twice it begins and ends: two advices, two ends, whatever happens to one of the ticks."""
+    story = Story(Rules(Mode.ADVISE))
+    number = 0
+    for silent_ms in (15_000, 100, 15_000, 100):
+        story.world.words["host-0"] = silent_ms
+        for _ in range(4):
+            story.world.now_ms += 5_000
+            story.world.alive()
+            story.tick(mishap if number == at else "none")
+            number += 1
+        story.world.now_ms += 7 * 86_400_000
+    assert told(story, "verdict") == ["advise"] * 2
+    assert [e.tags["samza/event"] for e in story.events.kept] == [
+        "auto-failover",
+        "auto-failover-over",
+    ] * 2
+    assert len(set(told(story, "event"))) == 4
+
+
+def test_each_silence_of_one_leader_is_told() -> None:
+    """It fell silent, came back as it was, and fell silent again: its epoch is the same."""
+    story = Story(Rules(Mode.ACT))
+    for silent in (True, False, True):
+        for _ in range(40 if silent else 3):
+            story.world.now_ms += 5_000
+            if not silent:
+                story.world.alive()
+            story.tick()
+    assert told(story, "verdict") == ["advise"] * 2
+
+
+def test_what_is_held_back_again_is_told_again() -> None:
+    """A block that nobody lifted holds the next failure too, and says so."""
+    story = Story(Rules(Mode.ACT))
+    for silent_ms in (15_000, 100, 15_000, 100, 15_000):
+        story.world.words["host-0"] = silent_ms
+        for _ in range(3):
+            story.world.now_ms += 5_000
+            story.world.alive()
+            story.tick()
+        for uuid in story.world.asked:
+            story.world.answer(uuid, StatusCode.FAILED)
+    assert len(story.world.asked) == 1
+    assert told(story, "verdict") == ["ask", "held", "held"]
+    assert all(because.startswith("block: ") for because in told(story, "because")[1:])

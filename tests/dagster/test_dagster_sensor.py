@@ -15,10 +15,13 @@ from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.metadata import coordinator_stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
-from samza_dagster.metadata.own_requests import OwnMail
+from samza_dagster.metadata.own_requests import read_mail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.state_topic import encode_record
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.history.events import KEY, MOST_IN_A_TICK
+from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
+from samza_dagster.orchestration.history.events import KEY, MOST_IN_A_TICK, history_event
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.placement import texts
@@ -29,28 +32,36 @@ STORES: dict[str, MemoryMetadataStore] = {}
 
 
 class OwnState:
-    """Our state topic: the newest answer to each request of our own, where it stands."""
+    """Our state topic: every answer to a request of our own, where it stands."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, tuple[int, PlacementResponse]] = {}
+        self.answers: list[TopicRecord] = []
         self.end = 0
         self.deployment = "run-1"
 
     def respond(
-        self, number: int, status: StatusCode = StatusCode.SUCCEEDED, text: str = "text"
+        self,
+        number: int,
+        status: StatusCode = StatusCode.SUCCEEDED,
+        text: str = "text",
+        *,
+        after_ms: int = 0,
     ) -> None:
-        self.answers[str(UUID(int=number))] = self.end, response(number, status, text)
+        told = response(number, status, text)
+        told = told.model_copy(update={"timestamp": told.timestamp + after_ms})
+        key, value = encode_record(f"{RESPONSE_PREFIX}{told.uuid}", response_value(told))
+        self.answers.append(TopicRecord(self.end, told.timestamp, key, value))
         self.end += 1
+
+    def compact(self) -> None:
+        """Of each answer the newest is left."""
+        self.answers = sorted({r.key: r for r in self.answers}.values(), key=lambda r: r.offset)
 
     def read(self) -> CoordinatorState:
         """As a client reads it."""
-        return CoordinatorState(
-            self.deployment,
-            mail=OwnMail(
-                responses={uuid: answer for uuid, (_, answer) in self.answers.items()},
-                positions={uuid: at for uuid, (at, _) in self.answers.items()},
-            ),
-        )
+        answers = tuple(self.answers)
+        newest = {record.key: record for record in answers}
+        return CoordinatorState(self.deployment, mail=read_mail(newest.values(), answers))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -261,6 +272,114 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert "data:image/svg+xml" in str(stream.events[0].metadata["timeline_picture"].value)
     known = json.loads(stream.cursor or "")["known"]["statuses"]
     assert list(known) == [str(UUID(int=2))]
+
+
+FAILOVER = (
+    (StatusCode.IN_PROGRESS, 0),
+    (StatusCode.IN_PROGRESS, 500),
+    (StatusCode.SUCCEEDED, 4_000),
+)
+
+
+def test_a_failover_between_two_ticks_has_its_statuses_and_its_seconds(stream: Stream) -> None:
+    """Each answer overwrites the one before, and is in the topic all the same."""
+    stream.tick()
+    for status, after_ms in FAILOVER:
+        STATE.respond(2, status, f"after {after_ms}", after_ms=after_ms)
+    assert stream.tick() == [2]
+    (event,) = stream.events
+    assert timeline(event) == ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
+    assert event.metadata["seconds"].value == 4.0
+    assert stream.tick() == []
+
+
+def test_a_failover_over_several_ticks_has_them_too(stream: Stream) -> None:
+    """Each once."""
+    stream.tick()
+    for status, after_ms in FAILOVER:
+        STATE.respond(2, status, f"after {after_ms}", after_ms=after_ms)
+        stream.tick()
+    (event,) = stream.events
+    assert timeline(event) == ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
+    assert event.metadata["seconds"].value == 4.0
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(
+    ("status", "seconds"),
+    [
+        (StatusCode.SUCCEEDED, "unknown: only its end was read"),
+        (StatusCode.FAILED, "unknown: only its end was read"),
+        (StatusCode.BAD_REQUEST, 0.0),
+    ],
+)
+def test_how_long_it_took_is_unknown_where_only_its_end_was_read(
+    stream: Stream, status: StatusCode, seconds: object, *, own: bool
+) -> None:
+    """The topic was compacted while nobody looked; what is refused at once has no other status."""
+    stream.tick()
+    for at_ms, told in enumerate((StatusCode.IN_PROGRESS, status)):
+        if own:
+            STATE.respond(2, told, after_ms=at_ms * 4_000)
+    STATE.compact()
+    if not own:
+        stream.respond(2, status)
+    assert stream.tick() == [2]
+    assert stream.events[0].metadata["seconds"].value == seconds
+
+
+def test_a_reset_cursor_loses_no_outcome(stream: Stream) -> None:
+    """It goes on after the newest that is recorded, in either topic; the timeline is whole."""
+    stream.respond(9)
+    STATE.respond(8)
+    stream.tick()
+    stream.respond(1)
+    STATE.respond(4)
+    STATE.respond(5, StatusCode.IN_PROGRESS)
+    assert stream.tick() == [1, 4]
+    stream.respond(2)
+    STATE.respond(5, after_ms=3_000)
+    STATE.respond(6)
+    stream.cursor = None
+    assert stream.tick() == [2, 5, 6]
+    assert timeline(stream.events[1]) == ["IN_PROGRESS", "SUCCEEDED"]
+    assert stream.events[1].metadata["seconds"].value == 3.0
+    stream.cursor = None
+    assert stream.tick() == []
+    stream.respond(3)
+    assert stream.tick() == [3]
+
+
+def test_a_reset_cursor_loses_none_in_a_topic_of_which_none_is_recorded(stream: Stream) -> None:
+    """What was there before the first start stays unrecorded."""
+    STATE.respond(1)
+    stream.tick()
+    stream.respond(5)
+    assert stream.tick() == [5]
+    STATE.respond(6)
+    stream.cursor = None
+    assert stream.tick() == [6]
+
+
+def test_a_reset_cursor_on_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
+    """The position that was recorded is beyond its end."""
+    stream.tick()
+    for number in range(5):
+        stream.respond(number)
+    stream.tick()
+    STORES["here"] = MemoryMetadataStore()
+    stream.cursor = None
+    assert stream.tick() == []
+    assert "made anew" in stream.said
+
+
+def test_the_history_of_another_job_is_no_reason_to_begin_before_now(stream: Stream) -> None:
+    """One asset may have had the events of a job of another name."""
+    other = history_event("other/1", 0, response(1, StatusCode.SUCCEEDED))
+    stream.instance.report_runless_asset_event(other)
+    stream.respond(2)
+    assert stream.tick() == []
+    assert "starting from now" in stream.said
 
 
 @pytest.mark.longdagster

@@ -54,6 +54,7 @@ def acknowledge(
         who=config.requested_by,
         why=config.reason,
         ticket=config.ticket,
+        ident=context.run_id,
         key=samza.asset_key(HISTORY),
     )
     text = str(event.description)

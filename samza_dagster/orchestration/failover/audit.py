@@ -30,7 +30,7 @@ from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import ACTION, GROUP, WHO, WHY, group_tag, job_tags
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.failover.policy import Case
+    from samza_dagster.orchestration.failover.cases import Case
 
 JOB = "audit_failover"
 WHO_ASKS = "auto_failover"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import uuid4
 
 import dagster as dg
 
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.failover.cases import told_as
 from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
 from samza_dagster.orchestration.failover.policy import Decision, Verdict
 from samza_dagster.orchestration.history.events import KEY
@@ -79,6 +81,7 @@ def decision_event(
             "job": job,
             "signal": case.kind,
             "subject": case.subject,
+            "suspect": case.suspect,
             "processor": case.processor,
             "container_group": f"{job}/{group_of(case.processor)}",
             "host": host or "-",
@@ -98,7 +101,7 @@ def decision_event(
 
 def event_id(decision: Decision, refused: str = "") -> str:
     """What a decision is reported as, once."""
-    return f"{decision.case.uuid}/refused" if refused else decision.event
+    return told_as(decision.case, "refused") if refused else decision.event
 
 
 def recovered_event(
@@ -113,6 +116,7 @@ def recovered_event(
             "job": job,
             "signal": suspect.kind,
             "subject": suspect.subject,
+            "suspect": suspect.key,
             "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
             "at_ms": now_ms,
         },
@@ -122,7 +126,42 @@ def recovered_event(
 
 def recovered_id(suspect: Suspect) -> str:
     """What its end is reported as, once."""
-    return f"{suspect.kind}/{suspect.subject}/{suspect.since_ms}/over"
+    return f"{suspect.key}/{suspect.since_ms}/over"
+
+
+def recoveries(said: Mapping[str, int]) -> dict[str, int]:
+    """Key of a suspect → when its end was told last, in ms."""
+    found: dict[str, int] = {}
+    for ident, at_ms in said.items():
+        if ident.endswith("/over"):
+            key = ident.removesuffix("/over").rpartition("/")[0]
+            found[key] = max(found.get(key, 0), at_ms)
+    return found
+
+
+def with_episodes(memory: Memory, said: Mapping[str, int]) -> Memory:
+    """The same; each suspect knows when its end was told the time before.
+
+    By what was told, not by a count: whoever lost a cursor or repeats a tick finds the same.
+    """
+    over = recoveries(said)
+    suspects = {
+        key: replace(s, after_ms=max(s.after_ms, over.get(key, 0)))
+        for key, s in memory.suspects.items()
+    }
+    return replace(memory, suspects=suspects)
+
+
+def as_told(memory: Memory, events: Sequence[dg.AssetObservation], job: str) -> Memory:
+    """The same as the events know it: with what was told and isn't over, without what is."""
+    opened = still_open(events, job)
+    said = {**told(events, job), **memory.told}
+    suspects = {
+        key: replace(s, told=s.told or key in opened)
+        for key, s in {**opened, **memory.suspects}.items()
+        if recovered_id(s) not in said
+    }
+    return replace(memory, suspects=suspects)
 
 
 def acknowledgement(
@@ -133,9 +172,14 @@ def acknowledgement(
     who: str,
     why: str,
     ticket: str = "",
+    ident: str | None = None,
     key: dg.AssetKey = KEY,
 ) -> dg.AssetObservation:
-    """A person has looked at a group after a failover: the sensor may act on it again."""
+    """A person has looked at a group after a failover: the sensor may act on it again.
+
+    It is about what the group's block is for when it is stored; `at_ms` is only shown. `ident`
+    tells it from any other; None: a new one.
+    """
     group = group_of(processor)
     return dg.AssetObservation(
         asset_key=key,
@@ -144,6 +188,7 @@ def acknowledgement(
             "job": job,
             "container_group": f"{job}/{group}",
             "group": group,
+            "acknowledgement": ident or str(uuid4()),
             "at_ms": at_ms,
             "who": who or "-",
             "why": why,
@@ -153,12 +198,11 @@ def acknowledgement(
     )
 
 
-def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
-    """Group → when it was acknowledged last, in ms."""
-    found: dict[str, int] = {}
+def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, str]:
+    """Group → its last acknowledgement, by the order in which they were stored."""
+    found: dict[str, str] = {}
     for event in _of(events, ACKNOWLEDGED, job):
-        group, at_ms = _text(event, "group"), _number(event, "at_ms")
-        found[group] = max(found.get(group, 0), at_ms)
+        found.setdefault(_text(event, "group"), _acknowledgement(event))
     return found
 
 
@@ -171,13 +215,46 @@ def told(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
     }
 
 
+def still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Suspect]:
+    """What was told to be bad and not told to be over, by its key; nothing of it is confirmed."""
+    over: set[str] = set()
+    found: dict[str, Suspect] = {}
+    for event in events:
+        key = _text(event, "suspect")
+        if not key or _text(event, "job") != job:
+            continue
+        if event.tags.get(EVENT) == RECOVERED:
+            over.add(key)
+        elif event.tags.get(EVENT) == DECIDED and key not in over:
+            found[key] = Suspect(
+                kind=_text(event, "signal"),
+                subject=_text(event, "subject"),
+                members=((_text(event, "processor"), _incarnation(event)),),
+                since_ms=_since_ms(event),
+                bad_ms=(),
+                why=_text(event, "why"),
+                told=True,
+            )
+    return found
+
+
 def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
     """The memory of a sensor that lost its cursor: what it did and said."""
     acted: dict[str, Acted] = {}
-    for event in _of(events, DECIDED, job):
-        if _text(event, "verdict") in (Verdict.ASK.value, Verdict.ADOPT.value):
+    acks: dict[str, str] = {}
+    for event in reversed(events):
+        kind = event.tags.get(EVENT)
+        if _text(event, "job") != job:
+            continue
+        if kind == ACKNOWLEDGED:
+            acks[_text(event, "group")] = _acknowledgement(event)
+        elif kind == DECIDED and _text(event, "verdict") in (
+            Verdict.ASK.value,
+            Verdict.ADOPT.value,
+        ):
             processor, uuid = _text(event, "processor"), _text(event, "request")
-            acted[uuid] = Acted(uuid, group_of(processor), processor, _number(event, "at_ms"))
+            group, at_ms = group_of(processor), _number(event, "at_ms")
+            acted[uuid] = Acted(uuid, group, processor, at_ms, acks.get(group, ""))
     return Memory(
         job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)
     ).bounded()
@@ -185,6 +262,21 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
 
 def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.AssetObservation]:
     return [e for e in events if e.tags.get(EVENT) == kind and _text(e, "job") == job]
+
+
+def _acknowledgement(event: dg.AssetObservation) -> str:
+    return _text(event, "acknowledgement") or str(_number(event, "at_ms"))
+
+
+def _incarnation(event: dg.AssetObservation) -> str:
+    told_as_none = _text(event, "incarnation") == "-"
+    return "" if told_as_none else _text(event, "incarnation")
+
+
+def _since_ms(event: dg.AssetObservation) -> int:
+    value = _metadata(event).get("bad_since")
+    seconds = value.value if value is not None else 0
+    return round(seconds * 1000) if isinstance(seconds, (int, float)) else 0
 
 
 def _text(event: dg.AssetObservation, name: str) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, cast
 
-VERSION = 1
+VERSION = 2
 MOST_SUSPECTS = 100
-MOST_TRENDS = 300
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
 SAME_LOOK_MS = 500
 """Two looks closer together than this count once."""
+HOST_SICK = "host-sick"
+COORDINATOR_GONE = "coordinator-gone"
+_WIDE = (COORDINATOR_GONE, HOST_SICK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,8 @@ class Suspect:
 
     `bad_ms` are the newest bad looks, `good` counts the good ones since. `confirmed`: bad
     often enough that it counts. `kind` is the signal, `subject` a host, a processor or the
-    coordinator.
+    coordinator. `told`: it was reported, so its end will be. `after_ms` is when the end of the
+    same trouble was reported that was there before; 0: of none is known.
     """
 
     kind: str
@@ -34,11 +40,31 @@ class Suspect:
     good: int = 0
     confirmed: bool = False
     why: str = ""
+    told: bool = False
+    after_ms: int = 0
+
+    @property
+    def key(self) -> str:
+        """What it is remembered by."""
+        return suspect_key(self.kind, self.subject, self.members)
+
+
+def suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -> str:
+    """What a trouble is remembered by: of a processor, a new incarnation is a new suspect."""
+    of = () if kind == HOST_SICK else (incarnation for _, incarnation in members)
+    return "|".join((kind, subject, *of))
+
+
+def urgency(suspect: Suspect) -> tuple[bool, bool, int, str]:
+    """Sorts what concerns many containers first, then what counts, then what lasts longest."""
+    return suspect.kind not in _WIDE, not suspect.confirmed, suspect.since_ms, suspect.key
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
     """How one container has been going, kept only while something is odd about it.
+
+    `incarnation` is the checksum of its execution id.
 
     Times are when a value was first seen as it is: `silent_ms` no report, `moved_ms` the
     committed offset, `stood_ms` the applied one, `down_ms` not running; None: not so.
@@ -46,7 +72,7 @@ class Trend:
     was larger than at the one before, `grows_ms` is when the last was at which it wasn't.
     """
 
-    incarnation: str
+    incarnation: int
     silent_ms: int | None = None
     down_ms: int | None = None
     committed: int | None = None
@@ -62,12 +88,21 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """A request that was asked: it blocks its group until it is acknowledged."""
+    """A request that was asked: it blocks its group until it is acknowledged.
+
+    `ack` is the group's last acknowledgement at the time, empty: there was none. Any other one
+    is about this request, whatever the clock of whoever wrote it says.
+    """
 
     uuid: str
     group: str
     processor: str
     at_ms: int
+    ack: str = ""
+
+    def is_acknowledged(self, acks: Mapping[str, str]) -> bool:
+        """By the last acknowledgement of each group."""
+        return acks.get(self.group, self.ack) != self.ack
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +124,8 @@ class LeaderMark:
 class Memory:
     """All of it. `told`: id of what was reported → when; `acks`: group → its last acknowledgement.
 
-    `looks` counts the looks it comes from: of two memories the one with more is the newer,
+    `trends` has one for each odd container, however many there are. `lost`: lost host → since
+    when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
     whatever the clock did.
     """
 
@@ -100,12 +136,16 @@ class Memory:
     acted: tuple[Acted, ...] = ()
     told: Mapping[str, int] = field(default_factory=dict[str, int])
     leader: LeaderMark | None = None
-    acks: Mapping[str, int] = field(default_factory=dict[str, int])
+    acks: Mapping[str, str] = field(default_factory=dict[str, str])
     looks: int = 0
+    lost: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def to_text(self) -> str:
-        """As the cursor keeps it."""
-        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"))
+        """As the cursor keeps it: Dagster stores it with each tick, so trends are packed."""
+        plain = asdict(replace(self, trends={}))
+        return json.dumps(
+            {"version": VERSION, **plain, "trends": _packed(self.trends)}, separators=(",", ":")
+        )
 
     @classmethod
     def read(cls, text: str | None, job: str) -> Memory | None:
@@ -121,36 +161,54 @@ class Memory:
                 job=job,
                 looked_ms=int(data["looked_ms"]),
                 suspects={key: _suspect(s) for key, s in data["suspects"].items()},
-                trends={key: Trend(**t) for key, t in data["trends"].items()},
+                trends=_unpacked(data["trends"]),
                 acted=tuple(Acted(**a) for a in data["acted"]),
                 told={str(key): int(at) for key, at in data["told"].items()},
                 leader=None if leader is None else LeaderMark(**leader),
-                acks={str(group): int(at) for group, at in data["acks"].items()},
-                looks=int(data.get("looks", 0)),
+                acks={str(group): str(ack) for group, ack in data["acks"].items()},
+                looks=int(data["looks"]),
+                lost={str(host): int(at) for host, at in data["lost"].items()},
             )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
 
     def bounded(self) -> Memory:
-        """The same within its bounds: the newest are kept."""
+        """The same within its bounds: the newest are kept, of suspects the most urgent."""
         told = sorted(self.told.items(), key=lambda item: item[1])[-MOST_TOLD:]
         acted = sorted(self.acted, key=lambda a: (a.at_ms, a.uuid))[-MOST_ACTED:]
         return Memory(
             self.job,
             self.looked_ms,
-            dict(sorted(self.suspects.items())[:MOST_SUSPECTS]),
-            dict(sorted(self.trends.items())[:MOST_TRENDS]),
+            dict(sorted(self.suspects.items(), key=lambda s: urgency(s[1]))[:MOST_SUSPECTS]),
+            self.trends,
             tuple(acted),
             dict(told),
             self.leader,
-            dict(sorted(self.acks.items(), key=lambda item: item[1])[-MOST_ACTED:]),
+            dict(list(self.acks.items())[-MOST_ACTED:]),
             self.looks,
+            self.lost,
         )
 
 
+# `dataclasses.astuple` copies each value deeply: a look would take twice as long.
+_values = attrgetter(*(f.name for f in fields(Trend)))
+
+
+def _packed(trends: Mapping[str, Trend]) -> str:
+    rows = [[processor, *_values(trend)] for processor, trend in sorted(trends.items())]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    text = json.dumps(columns, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode())).decode()
+
+
+def _unpacked(text: str) -> dict[str, Trend]:
+    columns: list[list[Any]] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return {str(row[0]): Trend(*row[1:]) for row in zip(*columns, strict=True)}
+
+
 def _suspect(data: Mapping[str, Any]) -> Suspect:
-    fields = dict(data)
-    members = cast("list[list[str]]", fields["members"])
-    fields["members"] = tuple((m[0], m[1]) for m in members)
-    fields["bad_ms"] = tuple(fields["bad_ms"])
-    return Suspect(**fields)
+    given = dict(data)
+    members = cast("list[list[str]]", given["members"])
+    given["members"] = tuple((m[0], m[1]) for m in members)
+    given["bad_ms"] = tuple(given["bad_ms"])
+    return Suspect(**given)

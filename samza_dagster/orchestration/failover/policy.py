@@ -1,40 +1,35 @@
-"""What `auto_failover` decides: whom to fail over or restart, and why not. Pure.
-
-A request's UUID is derived from the job, the action, the processor, its incarnation and the
-last acknowledgement of its group: whoever decides the same again, after a lost cursor or a
-tick that was killed, asks nothing new.
-"""
+"""What `auto_failover` decides: whom to fail over or restart, and why not. Pure."""
 
 from __future__ import annotations
 
-import uuid as uuid_module
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
+from samza_dagster.orchestration.failover.cases import (
+    FAIL_OVER,
+    NOTHING,
+    RESTART,
+    Case,
+    cases,
+    told_as,
+)
+from samza_dagster.orchestration.failover.mass import together, went_bad
+from samza_dagster.orchestration.failover.memory import (
+    COORDINATOR_GONE,
+    Acted,
+    Memory,
+)
 from samza_dagster.orchestration.failover.sight import LOST, ContainerSeen, Sight
 from samza_dagster.orchestration.failover.signals import (
-    COORDINATOR_GONE,
-    FALLING_BEHIND,
     FLAPPING,
-    HOST_SICK,
-    SILENT,
     STANDBY_DOWN,
-    STANDBY_STANDS,
     Judged,
     Limits,
-    bad_hosts,
 )
 
-NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
-FAIL_OVER = RequestKind.FAIL_OVER.value
-RESTART = "restart"
-NOTHING = "nothing"
 HOUR_MS = 3_600_000
-MOST_IN_A_LOOK = 20
 
 
 class Mode(StrEnum):
@@ -67,20 +62,6 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A confirmed suspect's processor, and what would help it. `uuid` is the request's."""
-
-    uuid: str
-    kind: str
-    subject: str
-    processor: str
-    incarnation: str
-    action: str
-    since_ms: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What is to be done about a case. `because`: which bound or whose work holds it."""
 
@@ -91,72 +72,14 @@ class Decision:
 
     @property
     def event(self) -> str:
-        """What this is reported as, once."""
-        word = "ask" if self.verdict is Verdict.ADOPT else self.verdict.value
+        """What this is reported as, once; a trouble that was over and comes again is told again.
+
+        What was asked is a request, which there is once.
+        """
+        if self.verdict in (Verdict.ASK, Verdict.ADOPT):
+            return f"{self.case.uuid}/ask"
         rule = self.because.partition(":")[0] if self.verdict is Verdict.HELD else ""
-        return "/".join((self.case.uuid, word, *((rule,) if rule else ())))
-
-
-def request_uuid(
-    job: str, action: str, processor: str, incarnation: str, acknowledged_ms: int
-) -> str:
-    """The request of one failure: the same whoever derives it, and however often."""
-    text = f"{job}/{action}/{processor}/{incarnation}/{acknowledged_ms}"
-    return str(uuid_module.uuid5(NAMESPACE, text))
-
-
-def cases(
-    job: str,
-    suspects: Mapping[str, Suspect],
-    acknowledged: Mapping[str, int],
-    *,
-    sight: Sight | None = None,
-    least_looks: int = 0,
-) -> tuple[Case, ...]:
-    """What the suspects are about, one case a request; at most `MOST_IN_A_LOOK`.
-
-    With a `sight` only processors that run there as that incarnation. `least_looks`: suspects
-    that looked bad less often are left out; 0: those that aren't confirmed.
-    """
-    now = {c.processor_id: c for c in (sight.containers if sight is not None else ())}
-    found: dict[str, Case] = {}
-    for _, suspect in sorted(suspects.items()):
-        if not (suspect.confirmed or (least_looks and len(suspect.bad_ms) >= least_looks)):
-            continue
-        for processor, incarnation in suspect.members:
-            seen = now.get(processor)
-            judged = sight is not None and suspect.kind != COORDINATOR_GONE
-            if judged and (seen is None or seen.incarnation != incarnation):
-                continue
-            action = action_for(suspect.kind, seen, processor)
-            uuid = request_uuid(
-                job, action if action != NOTHING else suspect.kind, processor, incarnation,
-                acknowledged.get(group_of(processor), 0),
-            )  # fmt: skip
-            found.setdefault(
-                uuid,
-                Case(
-                    uuid=uuid,
-                    kind=suspect.kind,
-                    subject=suspect.subject,
-                    processor=processor,
-                    incarnation=incarnation,
-                    action=action,
-                    since_ms=suspect.since_ms,
-                    why=suspect.why,
-                ),
-            )
-    return tuple(found.values())[:MOST_IN_A_LOOK]
-
-
-def action_for(kind: str, seen: ContainerSeen | None, processor: str) -> str:
-    """What helps against a signal."""
-    active = seen.active if seen is not None else group_of(processor) == processor
-    if kind in (HOST_SICK, FALLING_BEHIND) or (kind == SILENT and active):
-        return FAIL_OVER
-    if kind in (STANDBY_STANDS, SILENT):
-        return RESTART
-    return NOTHING
+        return told_as(self.case, self.verdict.value, *((rule,) if rule else ()))
 
 
 def least_looks(limits: Limits) -> int:
@@ -171,18 +94,17 @@ def decide(
     rules: Rules,
     now_ms: int,
     *,
-    acknowledged: Mapping[str, int],
+    acknowledged: Mapping[str, str],
     known: frozenset[str],
 ) -> tuple[Decision, ...]:
-    """A decision on each case. `acknowledged`: group → when its last failover was.
+    """A decision on each case. `acknowledged`: group → its last acknowledgement.
 
     `known` are requests, of the cases asked about, that exist already: they are adopted,
     whatever else holds, for an earlier tick decided so and was ended before its cursor was kept.
     """
     found: list[Decision] = []
-    has_acted = {acted.uuid for acted in before.acted}
-    least = least_looks(rules.limits)
-    late = cases(sight.job, before.suspects, acknowledged, least_looks=least)
+    has_acted = {acted.uuid: acted.at_ms for acted in before.acted}
+    late = _late(sight, before, rules, acknowledged)
     current = _current(sight, judged, acknowledged)
     remembered_before = {case.uuid for case in late}
     acted = list(before.acted)
@@ -190,10 +112,10 @@ def decide(
         if case.uuid in known and case.uuid not in has_acted:
             found.append(Decision(case, Verdict.ADOPT))
             acted.append(_acted(case, now_ms))
-    bad = bad_hosts(sight, judged.signals)
+    bad = went_bad(sight, judged.memory, judged.signals)
     for case in current:
-        if case.uuid in known or case.uuid in has_acted:
-            continue
+        if case.uuid in known or has_acted.get(case.uuid, -1) >= case.after_ms:
+            continue  # asked since this trouble began; if it began anew, the block is to be told
         if case.uuid not in remembered_before:
             continue  # should this tick be killed, the next one must find what it asked
         decision = _decide(case, sight, judged, rules, bad, acted, acknowledged, now_ms)
@@ -208,11 +130,10 @@ def may_be_known(
     before: Memory,
     judged: Judged,
     rules: Rules,
-    acknowledged: Mapping[str, int],
+    acknowledged: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Requests that an earlier tick may have asked: `decide` has to be told which exist."""
-    least = least_looks(rules.limits)
-    late = cases(sight.job, before.suspects, acknowledged, least_looks=least)
+    late = _late(sight, before, rules, acknowledged)
     current = _current(sight, judged, acknowledged)
     has_acted = {acted.uuid for acted in before.acted}
     return tuple(
@@ -233,19 +154,31 @@ def remembered(
     return replace(memory, acted=tuple(acted.values()), told={**memory.told, **told}).bounded()
 
 
-def still_blocking(memory: Memory, acknowledged: Mapping[str, int], now_ms: int) -> Memory:
+def still_blocking(memory: Memory, acknowledged: Mapping[str, str], now_ms: int) -> Memory:
     """Without what is acknowledged and no longer counts for the cap of the hour."""
     return replace(
         memory,
         acted=tuple(
             a
             for a in memory.acted
-            if acknowledged.get(a.group, 0) < a.at_ms or now_ms - a.at_ms < HOUR_MS
+            if not a.is_acknowledged(acknowledged) or now_ms - a.at_ms < HOUR_MS
         ),
     )
 
 
-def _current(sight: Sight, judged: Judged, acknowledged: Mapping[str, int]) -> tuple[Case, ...]:
+def _late(
+    sight: Sight, before: Memory, rules: Rules, acknowledged: Mapping[str, str]
+) -> tuple[Case, ...]:
+    """What an earlier tick may have asked about, also if its group was acknowledged since."""
+    least = least_looks(rules.limits)
+    found = (
+        *cases(sight.job, before.suspects, acknowledged, least_looks=least),
+        *cases(sight.job, before.suspects, before.acks, least_looks=least),
+    )
+    return tuple({case.uuid: case for case in found}.values())
+
+
+def _current(sight: Sight, judged: Judged, acknowledged: Mapping[str, str]) -> tuple[Case, ...]:
     """What looks bad now too: one that has begun to look well is left to itself."""
     now = {signal.key for signal in judged.signals}
     suspects = {key: s for key, s in judged.memory.suspects.items() if key in now}
@@ -257,9 +190,9 @@ def _decide(
     sight: Sight,
     judged: Judged,
     rules: Rules,
-    bad: set[str],
+    bad: Mapping[str, tuple[int, ...]],
     acted: list[Acted],
-    acknowledged: Mapping[str, int],
+    acknowledged: Mapping[str, str],
     now_ms: int,
 ) -> Decision:
     group = group_of(case.processor)
@@ -288,16 +221,15 @@ def _decide(
         return Decision(case, _advice(rules), why, command)
     if case.action == FAIL_OVER and not healthy_standbys(sight, group, bad):
         return held("no standby", "none runs on a host that looks well")
-    blocking = [a for a in acted if a.group == group and acknowledged.get(group, 0) < a.at_ms]
+    blocking = [a for a in acted if a.group == group and not a.is_acknowledged(acknowledged)]
     if blocking:
         return held(
             "block", f"request {blocking[-1].uuid} acted on this group; acknowledge it first"
         )
-    hosts = len({*sight.host_states, *(c.host for c in sight.containers if c.host)})
-    if len(bad) > 1 and len(bad) > rules.mass_share * hosts:
-        return held(
-            "mass", f"{len(bad)} of {hosts} hosts look bad at once: {', '.join(sorted(bad)[:5])}"
-        )
+    at_once, hosts = together(sight, bad, case.since_ms)
+    if len(at_once) > 1 and len(at_once) > rules.mass_share * hosts:
+        names = ", ".join(sorted(at_once)[:5])
+        return held("mass", f"{len(at_once)} of {hosts} hosts went bad together: {names}")
     if rules.mode is not Mode.ACT:
         return Decision(case, _advice(rules), "", command)
     lately = sum(0 <= now_ms - a.at_ms < HOUR_MS for a in acted)
@@ -308,7 +240,7 @@ def _decide(
     return Decision(case, Verdict.ASK, "", command)
 
 
-def healthy_standbys(sight: Sight, group: str, bad: set[str]) -> list[ContainerSeen]:
+def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[ContainerSeen]:
     """Standbys of a group that run where nothing looks bad."""
     return [s for s in sight.standbys(group) if s.runs and s.host not in bad]
 
@@ -318,10 +250,10 @@ def _advice(rules: Rules) -> Verdict:
 
 
 def _acted(case: Case, now_ms: int) -> Acted:
-    return Acted(case.uuid, group_of(case.processor), case.processor, now_ms)
+    return Acted(case.uuid, group_of(case.processor), case.processor, now_ms, case.ack)
 
 
-def _command(case: Case, sight: Sight, bad: set[str]) -> str:
+def _command(case: Case, sight: Sight, bad: Collection[str]) -> str:
     """What a person would run."""
     if case.kind == COORDINATOR_GONE:
         return (

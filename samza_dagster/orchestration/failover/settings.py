@@ -80,7 +80,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     mass_share: Annotated[float, Within(0, 1)] = Field(
         default=0.4,
-        description="Share of hosts that may look bad at once; beyond it nothing is asked.",
+        description="Share of hosts that may go bad together; beyond it nothing is asked.",
     )
     watch_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=600, description="How long the run that follows a request watches."

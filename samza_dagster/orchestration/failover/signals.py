@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from samza_dagster.orchestration.failover.mass import lost_since
 from samza_dagster.orchestration.failover.memory import (
+    COORDINATOR_GONE,
+    HOST_SICK,
     MOST_MEMBERS,
     SAME_LOOK_MS,
     LeaderMark,
     Memory,
     Suspect,
     Trend,
+    suspect_key,
 )
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
 
-HOST_SICK = "host-sick"
 FALLING_BEHIND = "falling-behind"
 SILENT = "silent"
 STANDBY_STANDS = "standby-stands"
 STANDBY_DOWN = "standby-down"
 FLAPPING = "flapping"
-COORDINATOR_GONE = "coordinator-gone"
 COORDINATOR = "coordinator"
 LEAVING = "leaving"
 SHORTEST_PATIENCE_MS = 15_000
@@ -57,14 +60,13 @@ class Signal:
 
     @property
     def key(self) -> str:
-        """What it is remembered by: of a processor, a new incarnation is a new suspect."""
-        of = () if self.kind == HOST_SICK else (i for _, i in self.members)
-        return "|".join((self.kind, self.subject, *of))
+        """What it is remembered by."""
+        return suspect_key(self.kind, self.subject, self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The memory after a look. `signals` are this look's, `ended` were confirmed before.
+    """The memory after a look. `signals` are this look's, `ended` were confirmed or told before.
 
     `nobody_reads`: that a leader lives isn't known, so that a request may be read much later.
     """
@@ -96,7 +98,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         good = replace(old, good=old.good + counts)
         if good.good < limits.good_looks:
             suspects[key] = good
-        elif good.confirmed:
+        elif good.confirmed or good.told:
             ended.append(good)
     return Judged(
         replace(
@@ -106,23 +108,12 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
             trends=trends,
             leader=leader,
             looks=memory.looks + 1,
+            lost=lost_since(sight, memory, now_ms),
         ).bounded(),
         signals,
         tuple(ended),
         _nobody_reads(sight, leader, signals, limits, now_ms),
     )
-
-
-def bad_hosts(sight: Sight, signals: tuple[Signal, ...]) -> set[str]:
-    """Hosts that look bad now: lost ones, sick ones, those of any container that looks bad."""
-    host_of = {c.processor_id: c.host for c in sight.containers}
-    bad = {host for host, state in sight.host_states.items() if state == LOST}
-    for signal in signals:
-        if signal.kind == HOST_SICK:
-            bad.add(signal.subject)
-        elif (host := host_of.get(signal.subject)) is not None:
-            bad.add(host)
-    return bad
 
 
 def _nobody_reads(
@@ -156,6 +147,8 @@ def _bad(old: Suspect | None, signal: Signal, limits: Limits, now_ms: int, count
         bad_ms=looks,
         confirmed=often or (old is not None and old.confirmed),
         why=signal.why,
+        told=old is not None and old.told,
+        after_ms=old.after_ms if old is not None else 0,
     )
 
 
@@ -177,12 +170,13 @@ def _trend(
     seen: ContainerSeen, old: Trend | None, sight: Sight, limits: Limits, now_ms: int
 ) -> Trend | None:
     """How it goes; None while nothing is odd, so that little is remembered."""
-    if old is None or old.incarnation != seen.incarnation:
-        old = Trend(seen.incarnation)
+    incarnation = zlib.crc32(seen.incarnation.encode())
+    if old is None or old.incarnation != incarnation:
+        old = Trend(incarnation)
     if not seen.runs:
         odd = not seen.active and seen.state != LEAVING
         down = now_ms if old.down_ms is None else old.down_ms
-        return Trend(seen.incarnation, down_ms=down) if odd else None
+        return Trend(incarnation, down_ms=down) if odd else None
     age = seen.report_age_ms
     fresh = age is not None and age < limits.report_silent_ms
     silent = None

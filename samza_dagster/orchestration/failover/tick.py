@@ -9,7 +9,7 @@ that look, so that a tick that is killed after it asked leaves what the next one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
@@ -17,23 +17,23 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model.naming import LAST_SEEN, group_of
 from samza_dagster.orchestration.failover.audit import run_request
+from samza_dagster.orchestration.failover.cases import NOTHING, RESTART, Case
 from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
 from samza_dagster.orchestration.failover.log import (
     Events,
     InstanceEvents,
     acknowledged,
+    as_told,
     decision_event,
     event_id,
     recovered_event,
     recovered_id,
     restored,
     told,
+    with_episodes,
 )
 from samza_dagster.orchestration.failover.memory import SAME_LOOK_MS, Memory
 from samza_dagster.orchestration.failover.policy import (
-    NOTHING,
-    RESTART,
-    Case,
     Decision,
     Mode,
     Rules,
@@ -82,21 +82,18 @@ class Tick:
         sight = look(self.client)
         self.now_ms = self.now()
         before = self._before(cursor, sight.job)
-        fresh = before is None
-        if before is None:
-            before = restored(self.events.observations(), sight.job)
-        judged = judge(sight, before, self.rules.limits, self.now_ms)
+        log: Sequence[dg.AssetObservation] | None = None
+        if before is None or before.acted or before.suspects:
+            log = self.events.observations()
+            before = restored(log, sight.job) if before is None else before
+        judged = judge(sight, as_told(before, log or (), sight.job), self.rules.limits, self.now_ms)
         if not (judged.ended or before.acted or _is_about_something(before, judged)):
             return judged.memory
-        log = self.events.observations()
+        log = self.events.observations() if log is None else log
+        said = {**told(log, sight.job), **judged.memory.told}
         known_acks = {**before.acks, **acknowledged(log, sight.job)}
-        before = still_blocking(before, known_acks, self.now_ms)
-        judged = Judged(
-            replace(still_blocking(judged.memory, known_acks, self.now_ms), acks=known_acks),
-            judged.signals,
-            judged.ended,
-            judged.nobody_reads,
-        )
+        memory = still_blocking(judged.memory, known_acks, self.now_ms)
+        judged = replace(judged, memory=replace(with_episodes(memory, said), acks=known_acks))
         decisions = decide(
             sight,
             before,
@@ -106,7 +103,6 @@ class Tick:
             acknowledged=known_acks,
             known=self._known(sight, before, judged, known_acks),
         )
-        said = {**(told(log, sight.job) if not fresh else {}), **judged.memory.told}
         new: dict[str, int] = {}
         carried_out: list[Decision] = []
         for decision in decisions:
@@ -128,8 +124,9 @@ class Tick:
                     job = job_tag(sight.job, self.prefix)
                     self.runs.append(run_request(job, decision.case, self.watch_s))
             ident = event_id(decision, refused)
-            if ident not in said and ident not in new:
-                new[ident] = self.now_ms
+            is_new = ident not in said and ident not in new
+            new[ident] = said.get(ident, self.now_ms)
+            if is_new:
                 self.reported.append(
                     decision_event(
                         decision,
@@ -142,8 +139,8 @@ class Tick:
                 )
         for suspect in judged.ended:
             ident = recovered_id(suspect)
+            new[ident] = said.get(ident, self.now_ms)
             if ident not in said:
-                new[ident] = self.now_ms
                 self.reported.append(
                     recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
                 )
@@ -182,7 +179,7 @@ class Tick:
         return memory
 
     def _known(
-        self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, int]
+        self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, str]
     ) -> frozenset[str]:
         if self.rules.mode is not Mode.ACT:
             return frozenset()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from samza_dagster.model import PlacementResponse
+from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.history.in_flight import InFlight, Status
 from samza_dagster.orchestration.pictures import picture, timeline_svg
@@ -66,6 +66,48 @@ class Cursor:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """Where an outcome that was recorded stands, and when it was answered, in ms."""
+
+    topic: str
+    position: int
+    at_ms: int
+
+    @classmethod
+    def of(cls, event: dg.AssetMaterialization, job: str) -> Mark | None:
+        """Of an event of this job; None for another's, or one that can't be read."""
+        told = {name: value.value for name, value in event.metadata.items()}
+        position, at_s = told.get("position"), told.get("responded_at")
+        if told.get("job") != job or not isinstance(position, int):
+            return None
+        at_ms = round(at_s * 1000) if isinstance(at_s, (int, float)) else 0
+        return cls(str(told.get("topic", STREAM)), position, at_ms)
+
+
+Responses = Sequence[tuple[int, PlacementResponse]]
+
+
+def resumed(
+    job: str, marks: Sequence[Mark], responses: Responses, answers: Responses, ends: tuple[int, int]
+) -> Cursor:
+    """The cursor after what was recorded last; `marks` are the newest first, at least one.
+
+    `responses` and `answers` are all that the topics hold, `ends` where they end. In a topic of
+    which nothing was recorded it goes on after the time of what was.
+    """
+    positions: list[int] = []
+    for topic, held, end in ((STREAM, responses, ends[0]), (STATE_TOPIC, answers, ends[1])):
+        own = next((mark.position + 1 for mark in marks if mark.topic == topic), None)
+        later = (at for at, response in held if response.timestamp > marks[0].at_ms)
+        positions.append(next(later, end) if own is None else own)
+    position, own_position = positions
+    read = [r for at, r in responses if at < position]
+    read += [r for at, r in answers if at < own_position]
+    flight = InFlight().seen(read).ended(r.uuid for r in read if r.status_code.is_terminal)
+    return Cursor(job, position, own_position, flight)
+
+
+@dataclass(frozen=True)
 class Batch:
     """Outcomes to record now and the position to go on from."""
 
@@ -109,7 +151,8 @@ def history_event(
 ) -> dg.AssetMaterialization:
     """The event of one outcome. Numbers among its metadata are plotted over time.
 
-    `timeline` are its statuses as they were read, the outcome last.
+    `timeline` are its statuses as they were read, the outcome last. Where nothing but the
+    outcome was read, how long it took isn't known, unless it was refused at once.
     """
     told: Sequence[Status] = timeline or (
         (response.status_code.value, response.response_message, response.timestamp),
@@ -132,7 +175,9 @@ def history_event(
             "position": position,
             "topic": topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
-            "seconds": max(0, response.timestamp - began) / 1000,
+            "seconds": max(0, response.timestamp - began) / 1000
+            if len(told) > 1 or response.status_code is StatusCode.BAD_REQUEST
+            else "unknown: only its end was read",
             "timeline": table(
                 [
                     {"status": status, "message": message, "ms since the first": at_ms - began}

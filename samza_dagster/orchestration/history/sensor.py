@@ -16,8 +16,10 @@ from samza_dagster.orchestration.history.events import (
     STATE_TOPIC,
     STREAM,
     Cursor,
+    Mark,
     history_event,
     next_batch,
+    resumed,
 )
 from samza_dagster.orchestration.history.in_flight import without_end
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -38,8 +40,9 @@ def placement_responses_sensor(
 ) -> dg.SensorDefinition:
     """`placement_responses`: every outcome of a placement request as an event of `placement_history`.
 
-    A fresh cursor starts from now. A tick that is repeated records nothing twice: what
-    the last events hold is passed over. A request that has no end after `no_end_s` is named
+    The first start ever is from now; after a lost cursor it goes on from the newest outcome that
+    was recorded. A tick that is repeated records nothing twice: what the last events hold is
+    passed over. A request that has no end after `no_end_s` is named
     once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
@@ -59,25 +62,32 @@ def placement_responses_sensor(
             client = open_watch(samza)
         except Unreachable as error:
             return dg.SkipReason(f"Kafka doesn't answer: {error}")
+        marks = recorded_marks(context.instance, samza.job, key) if cursor is None else ()
+        start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
+        if marks:
+            start = own_start = 0
         try:
-            responses, end = client.responses_since(cursor.position if cursor else None)
-            answers, own_end = client.own_responses_since(cursor.own if cursor else None)
-            view = client.view() if cursor is not None else None
+            responses, end = client.responses_since(start)
+            answers, own_end = client.own_responses_since(own_start)
+            view = client.view() if start is not None else None
         except Unreachable as error:
             return dg.SkipReason(f"Kafka doesn't answer: {error}")
         finally:
             client.close()
+        from_now = Cursor(samza.job, end, own_end)
+        if marks:
+            cursor = resumed(samza.job, marks, responses, answers, (end, own_end))
+            responses = [(at, r) for at, r in responses if at >= cursor.position]
+            answers = [(at, r) for at, r in answers if at >= (cursor.own or 0)]
         if cursor is None:
-            start = Cursor(samza.job, end, own_end)
             return dg.SensorResult(
-                skip_reason=f"starting from now, position {end}", cursor=start.to_text()
+                skip_reason=f"starting from now, position {end}", cursor=from_now.to_text()
             )
         if end < cursor.position:
-            start = Cursor(samza.job, end, own_end)
             return dg.SensorResult(
                 skip_reason=f"the stream ends at {end}, before {cursor.position}: it was made anew;"
                 " starting from now",
-                cursor=start.to_text(),
+                cursor=from_now.to_text(),
             )
         batch, own = next_batch(responses, end), next_batch(answers, own_end)
         outcomes = [
@@ -159,6 +169,18 @@ def named_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> froz
 
 def recorded_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
     """Requests whose outcome is among the newest events of `placement_history`."""
+    return frozenset(str(event.metadata["request"].value) for event in _recorded(instance, key))
+
+
+def recorded_marks(
+    instance: dg.DagsterInstance, job: str, key: dg.AssetKey = KEY
+) -> tuple[Mark, ...]:
+    """Where the newest outcomes of a job stand that were recorded, newest first."""
+    found = (Mark.of(event, job) for event in _recorded(instance, key))
+    return tuple(mark for mark in found if mark is not None)
+
+
+def _recorded(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[dg.AssetMaterialization]:
     records = instance.fetch_materializations(key, limit=REMEMBERED).records
     found = (record.asset_materialization for record in records)
-    return frozenset(str(event.metadata["request"].value) for event in found if event is not None)
+    return [event for event in found if event is not None]

@@ -269,6 +269,26 @@ def test_a_record_that_the_broker_refuses_aborts_the_whole_commit(
     assert committed(bootstrap_servers, small) == []
 
 
+def test_answers_that_were_overwritten_are_read_with_the_newest(
+    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
+) -> None:
+    """In order, with their positions, counted with the mark of a take-over and the commits' ends."""
+    writer, key = new_writer(), f"response/{uuid.uuid4()}".encode()
+    writer.take_over()
+    for status in (b"ACCEPTED", b"IN_PROGRESS", b"SUCCEEDED"):
+        writer.commit([(topic, key, status), (topic, b"job", state(n=1))])
+    writer.commit([(topic, b"response/other", b"FAILED")])
+    writer.commit([(topic, b"response/other", None)])
+    snapshot = StateReader(bootstrap_servers, topic).snapshot()
+    assert [(r.offset, r.key, r.value) for r in snapshot.answers] == [
+        (2, key, b"ACCEPTED"),
+        (5, key, b"IN_PROGRESS"),
+        (8, key, b"SUCCEEDED"),
+        (11, b"response/other", b"FAILED"),
+    ]
+    assert [(r.offset, r.value) for r in snapshot.mail] == [(8, b"SUCCEEDED")]
+
+
 def test_readers_never_see_half_a_commit(
     new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
 ) -> None:

@@ -1,0 +1,72 @@
+"""Whether many hosts went bad together: then the cause is elsewhere, and no failover mends it. Pure.
+
+What went bad at another time has causes of its own, and a host that was lost long before could
+run nothing anyway: neither counts, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from samza_dagster.orchestration.failover.memory import HOST_SICK, Memory
+from samza_dagster.orchestration.failover.sight import LOST, Sight
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.failover.signals import Signal
+
+TOGETHER_MS = 900_000
+"""One cause shows within this: a host is lost after half a minute, a standby stands after four."""
+
+
+def lost_since(sight: Sight, memory: Memory, now_ms: int) -> dict[str, int]:
+    """Lost host → since when, in ms; 0: for long.
+
+    Where nobody looked before and its agent's last word isn't known, it counts as lost just now
+    while a container is on it: the coordinator moves them as soon as it can.
+    """
+    blind = not memory.looks or now_ms - memory.looked_ms > TOGETHER_MS
+    used = {c.host for c in sight.containers}
+    found: dict[str, int] = {}
+    for host, state in sight.host_states.items():
+        if state != LOST:
+            continue
+        word = sight.host_words.get(host)
+        if host in memory.lost:
+            found[host] = memory.lost[host]
+        elif word is not None:
+            found[host] = now_ms - word
+        else:
+            found[host] = 0 if blind and host not in used else now_ms
+    return found
+
+
+def went_bad(sight: Sight, memory: Memory, signals: Iterable[Signal]) -> dict[str, tuple[int, ...]]:
+    """Host that looks bad now → since when, one time for each thing that is bad about it."""
+    host_of = {c.processor_id: c.host for c in sight.containers}
+    found: dict[str, tuple[int, ...]] = {host: (at,) for host, at in memory.lost.items()}
+    for signal in signals:
+        suspect = memory.suspects.get(signal.key)
+        host = signal.subject if signal.kind == HOST_SICK else host_of.get(signal.subject)
+        if host is not None:
+            since = memory.looked_ms if suspect is None else suspect.since_ms
+            found[host] = (*found.get(host, ()), since)
+    return found
+
+
+def together(
+    sight: Sight, bad: Mapping[str, tuple[int, ...]], since_ms: int
+) -> tuple[frozenset[str], int]:
+    """Hosts that went bad about when something else did, and of how many that could run something."""
+    at_once = frozenset(
+        host
+        for host, times in bad.items()
+        if any(abs(at - since_ms) <= TOGETHER_MS for at in times)
+    )
+    running = {host for host, state in sight.host_states.items() if state != LOST}
+    running |= {
+        c.host
+        for c in sight.containers
+        if c.host is not None and sight.host_states.get(c.host) != LOST
+    }
+    return at_once, len(running | at_once)
