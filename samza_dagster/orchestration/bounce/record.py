@@ -69,9 +69,9 @@ class RunLedger:
             "total": total,
             ROW: dg.MetadataValue.json(asdict(row)),
         }
-        if row.seconds is not None:
+        if row.seconds is not None and not row.has_died:
             metadata["seconds"] = row.seconds
-        if row.down_s is not None:
+        if row.down_s is not None and not row.has_died:
             metadata["down_seconds"] = row.down_s
         if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
             metadata["progress"] = dg.MetadataValue.md(picture(bounce_svg(rows.values()), "bounce"))
@@ -166,8 +166,8 @@ def measured(instance: dg.DagsterInstance, job: str, prefix: str = "") -> Measur
         return {mode: statistics.median(told) for mode, told in by_mode.items()}
 
     return Measured(
-        seconds=medians((r.mode, r.seconds) for r in rows),
-        down_s=medians((r.mode, r.down_s) for r in rows),
+        seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),
+        down_s=medians((r.mode, r.down_s) for r in rows if not r.has_died),
     )
 
 
