@@ -10,8 +10,8 @@ from samza_dagster.orchestration.bounce.order import Next, Stand
 from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.pictures import in_words
+from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
-HEARTBEAT_MS = 30_000
 _NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
 
 
@@ -68,7 +68,7 @@ class Progress:
         self._because = todo.because
         if now_ms < self._due_ms:
             return
-        self._due_ms = now_ms + HEARTBEAT_MS
+        self._due_ms = now_ms + EVERY_MS
         flying = [r for r in rows.values() if r.stand is Stand.IN_FLIGHT]
         sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
         self._ledger.log(f"{todo.phase}: {self.text(rows)}; {sees or 'nobody is in flight'}")
