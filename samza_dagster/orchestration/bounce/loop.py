@@ -75,7 +75,7 @@ class Bounce:
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
-        self._progress = Progress(ledger, plan)
+        self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
         self._back = BackWatch(client)

@@ -295,6 +295,16 @@ def test_a_bounce_is_not_done_before_a_death_is_settled() -> None:
     assert any("whether somebody has asked for that" in line for line in book.lines)
 
 
+def test_what_is_left_of_the_bake_is_part_of_the_time_left() -> None:
+    """Of an hour's bake it isn't told that seconds are left, and it shrinks."""
+    world, book = BounceWorld(), Book()
+    result = run(world, book, plan_of(world, canaries=1, bake_s=3_600))
+    assert result.end is End.DONE
+    baking = [text.partition("about ")[2] for text in book.told if text.startswith("1/4")]
+    assert baking[0] == "60 min left"
+    assert baking[1:31] == [f"{minutes} min left" for minutes in range(59, 29, -1)]
+
+
 @pytest.mark.parametrize("canaries", [0, 1])
 def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(canaries: int) -> None:
     """A planned move: seen in flight, or by its answer alone."""
