@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from samza_dagster.cli.dagster_instance import dagster_instance
+from samza_dagster.cli.dagster_instance import dagster_instance, require_instance
 from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
@@ -56,6 +56,7 @@ def acknowledge(
     from samza_dagster.orchestration.history.events import HISTORY
     from samza_dagster.orchestration.names import asset_key
 
+    require_instance(dagster_home)
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
     with target.client() as client, busy("Reading the job …"):

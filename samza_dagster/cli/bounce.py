@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from samza_dagster.orchestration.bounce.row import Bounced
 
 _SHOWN = 10
+NOT_YET = "not yet"
+"""Of a container without a record: it waits, is in flight, or has left the job."""
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
 )
@@ -90,6 +92,9 @@ def bounce() -> None:
 def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
     """Show the newest bounces; with RUN each container of one.
 
+    A container is back, failed, stuck, or not yet any of these: it waits or is in flight, of which
+    the run's log tells.
+
     \b
     Examples:
       samza-dagster bounce status
@@ -102,8 +107,8 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
         if run:
             found = [bounce_runs.find(instance, run, job)]
             root = bounce_runs.root_of(found[0])
-            chain = reversed(bounce_runs.chain(instance, root))
-            rows = {r.processor: r for r in bounce_record.recorded(instance, chain)}
+            chain = bounce_runs.chain(instance, root)
+            rows = bounce_record.all_rows(instance, chain or found)
         else:
             found, rows = bounce_runs.bounces(instance, job, limit=_SHOWN), {}
         shown = [_run(instance, one) for one in found]
@@ -238,16 +243,23 @@ def _ms(when: datetime | None) -> int | None:
 
 
 def _plain(row: Bounced) -> dict[str, Any]:
-    return {**vars(row), "stand": row.stand.value}
+    return {**vars(row), "stand": _outcome(row)}
+
+
+def _outcome(row: Bounced) -> str:
+    """Events are of those that are back, failed or stuck: of the others none tells more."""
+    from samza_dagster.orchestration.bounce.order import Stand
+
+    return NOT_YET if row.stand is Stand.WAITING else row.stand.value
 
 
 def _print_rows(rows: list[Bounced]) -> None:
     print_table(
-        "Containers that are back or have failed",
+        "Containers",
         ("processor", "outcome", "host", "asked", "down s", "s until back", "back at", "why"),
         [
             (
-                *(r.processor, r.stand.value, r.now_on or r.host, at(r.asked_ms)),
+                *(r.processor, _outcome(r), r.now_on or r.host, at(r.asked_ms)),
                 *(r.down_s, r.seconds, at(r.back_ms), r.why),
             )
             for r in rows

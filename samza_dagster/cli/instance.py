@@ -7,7 +7,8 @@ from typing import cast
 
 import click
 
-from samza_dagster.cli.output import notice
+from samza_dagster.cli.options import json_option
+from samza_dagster.cli.output import notice, print_json
 from samza_dagster.errors import InvalidInput
 
 
@@ -21,7 +22,8 @@ from samza_dagster.errors import InvalidInput
     help="Where runs, events and schedules are kept.",
 )
 @click.option("--force", is_flag=True, help="Replace one that says something else.")
-def instance(*, home: Path, storage: str, force: bool) -> None:
+@json_option
+def instance(*, home: Path, storage: str, force: bool, as_json: bool) -> None:
     """Write dagster.yaml into HOME (a DAGSTER_HOME, made if it isn't there).
 
     Its queue runs one placement at a time per container group. On PostgreSQL the
@@ -35,11 +37,21 @@ def instance(*, home: Path, storage: str, force: bool) -> None:
 
     chosen = cast("Storage", storage)
     path = home / FILE
-    if path.exists() and path.read_text(encoding="utf-8") != instance_text(chosen) and not force:
+    try:
+        if not force and path.exists() and path.read_bytes() != instance_text(chosen).encode():
+            raise InvalidInput(
+                f"write {path}",
+                seen="it is there and says something else",
+                fix="keep it, or replace it with --force",
+            )
+        write_instance(home, storage=chosen)
+    except OSError as error:
         raise InvalidInput(
             f"write {path}",
-            seen="it is there and says something else",
-            fix="keep it, or replace it with --force",
-        )
-    write_instance(home, storage=chosen)
-    notice(f"wrote {path}")
+            seen=f"{error.filename or path}: {error.strerror or error}",
+            fix="a directory that may be written, or that can be made",
+        ) from error
+    if as_json:
+        print_json({"home": str(home), "path": str(path), "storage": chosen})
+    else:
+        notice(f"wrote {path}")

@@ -16,6 +16,7 @@ from samza_dagster.orchestration.ports import Placement, ProcessorView
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import phase_seconds, timeline_shown, timeline_table
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 POLL_S = 0.5
 
@@ -134,14 +135,17 @@ def wait_for(
     true: Callable[[], bool],
     *,
     timeout_s: float,
+    beat: Callable[[float], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Whether the condition came true within `timeout_s`."""
+    """Whether the condition came true within `timeout_s`; `beat` gets the seconds left at each look."""
     deadline = monotonic() + timeout_s
     while not true():
-        if monotonic() >= deadline:
+        now = monotonic()
+        if now >= deadline:
             return False
+        beat(deadline - now)
         sleep(POLL_S)
     return True
 
@@ -157,10 +161,19 @@ def _processes(
         return "a standby: it has checked in"
     if not plan.verify_timeout_s:
         return "it has checked in; processing wasn't waited for"
-    context.log.info(f"waiting until {plan.processor} processes")
+    beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
+
+    def tell(left_s: float) -> None:
+        def line() -> str:
+            seen = f"no input offset grew in a commit yet; {seen_now(client, plan.processor)}"
+            return f"waiting until {plan.processor} processes: {seen}; {time_left(left_s)}"
+
+        beat(plan.processor, line)
+
     if wait_for(
         lambda: client.processing(plan.processor, since_ms).processing,
         timeout_s=plan.verify_timeout_s,
+        beat=tell,
     ):
         return "it has checked in and processes"
     raise ActionFailed(

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
-from samza_dagster.orchestration.follow import log_moment, root_run_id
+from samza_dagster.model import PlacementResponse
+from samza_dagster.orchestration.follow import log_moment, log_waiting, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
 from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Asked, Outcome, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import started_anew, started_standby
+from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
 
 REMOVE_STANDBY = "remove_standby"
 GIVES_PLACE = "gives_place"
@@ -68,6 +70,7 @@ def remove_standby(
         until=ENDED,
         timeout_s=timeout_s,
         on_moment=lambda moment: log_moment(context, op, moment),
+        beat=log_waiting(context, client, standby, asked.uuid),
     )
     if not outcome.succeeded:
         raise ActionFailed(
@@ -166,13 +169,35 @@ def _settle_start(
             if plan.if_it_fails != REMOVE:
                 return ""
             context.log.info(f"request {asked.uuid} is awaited: what it starts is to be removed")
-            last = client.wait(asked.uuid, timeout_s=plan.timeout_s)
+            last = _answer(context, client, plan, asked.uuid)
     except SamzaDagsterError as error:
         told = f"what became of the new standby isn't known: {error}; job reconcile removes it"
         context.log.warning(told)
         return told
     standby = started_standby(last.response_message)
     return "" if standby is None else _settle(context, samza, plan, standby)
+
+
+def _answer(
+    context: dg.OpExecutionContext, client: Placement, plan: MovePlan, uuid: str
+) -> PlacementResponse:
+    tell = log_waiting(context, client, plan.processor, uuid)
+    said = ["not answered yet"]
+
+    def see(response: PlacementResponse) -> None:
+        said.append(f"{response.status_code.value}: {response.response_message}")
+
+    def ended(response: PlacementResponse) -> bool:
+        return response.status_code.is_terminal
+
+    return wait_for_answer(
+        client,
+        uuid,
+        timeout_s=plan.timeout_s,
+        on_response=see,
+        until=ended,
+        beat=lambda left_s: tell(said[-1], left_s),
+    )
 
 
 def _settle(

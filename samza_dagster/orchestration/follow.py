@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
     map_shown,
@@ -17,6 +18,7 @@ from samza_dagster.orchestration.tables import (
     timeline_shown,
     timeline_table,
 )
+from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left
 
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
 ROOT = "samza/root"
@@ -70,6 +72,26 @@ def log_moment(context: dg.OpExecutionContext, op: str, moment: Moment) -> None:
     context.log.info(
         f"{op}: {moment.stage}: {moment.status}: {moment.message} (+{moment.since_request_ms} ms)"
     )
+
+
+def log_waiting(
+    context: dg.OpExecutionContext, client: Placement, processor_id: str, uuid: str
+) -> Callable[[str, float], None]:
+    """What `follow` tells each half minute, as a line of the log: status, container, time left."""
+
+    def beat(status: str, left_s: float) -> None:
+        line = waiting_line(client, processor_id, uuid, status, left_s)
+        context.log.info(f"{context.op.name}: {line}")
+
+    return beat
+
+
+def waiting_line(
+    client: Placement, processor_id: str, uuid: str, status: str, left_s: float
+) -> str:
+    """A wait for a request: its status, what is seen of its container, the time left."""
+    seen = seen_now(client, processor_id, uuid)
+    return f"waiting: request {uuid} is {status}; {seen}; {time_left(left_s)}"
 
 
 def failed(

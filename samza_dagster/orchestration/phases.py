@@ -17,7 +17,14 @@ import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model.naming import STANDBY
-from samza_dagster.orchestration.follow import failed, log_moment, request_metadata, root_run_id
+from samza_dagster.orchestration.follow import (
+    failed,
+    log_moment,
+    log_waiting,
+    request_metadata,
+    root_run_id,
+    waiting_line,
+)
 from samza_dagster.orchestration.holds import cancel, release, release_uuid
 from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
 from samza_dagster.orchestration.ports import JobView
@@ -36,6 +43,7 @@ from samza_dagster.orchestration.requests import (
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.placement import texts
 
 RELOCATE = "relocate_standby"
@@ -229,6 +237,7 @@ class Phases:
         plan = self._plan
         if not request.uuid:
             return request
+        whom = (plan.standby if request.step == RELOCATE else None) or plan.processor
         try:
             result = follow(
                 self._client,
@@ -237,6 +246,7 @@ class Phases:
                 timeout_s=plan.timeout_s,
                 on_moment=lambda moment: log_moment(self._context, self._op, moment),
                 former_stage="" if request.asked_ms is not None else self._stage(request.uuid),
+                beat=log_waiting(self._context, self._client, whom, request.uuid),
                 monotonic=self._monotonic,
             )
         except DeadlineExceeded as error:
@@ -268,9 +278,18 @@ class Phases:
     def _seen_dead(self, request: Outcome) -> Outcome:
         """Waits until our coordinator says that the action is past its stop, or has ended."""
         deadline = self._monotonic() + self._plan.timeout_s
+        beat = Heartbeat(self._context.log.info, lambda: round(self._monotonic() * 1000))
+        beat.begin(STOPPING)
+
+        def line() -> str:
+            left_s, at = deadline - self._monotonic(), f"{request.status}: {request.message}"
+            told = waiting_line(self._client, self._plan.processor, request.uuid, at, left_s)
+            return f"{self._op}: {told}"
+
         while not request.ended and self._plan.coordinator == OURS:
             if self._stage(request.uuid) != STOPPING or self._monotonic() >= deadline:
                 break
+            beat(STOPPING, line)
             self._sleep(POLL_S)
         return request
 

@@ -94,8 +94,27 @@ class ActionView(Protocol):
         ...
 
     @property
+    def destination(self) -> str:
+        """A host name or one of Samza's words, as it was asked."""
+        ...
+
+    @property
     def reserved_host(self) -> str | None:
         """The host that is held for it."""
+        ...
+
+
+class FailoverView(Protocol):
+    """An active on its way to its standby's host, by the coordinator's own decision or on request."""
+
+    @property
+    def active_id(self) -> str:
+        """Which active."""
+        ...
+
+    @property
+    def standby_id(self) -> str:
+        """Which standby gives way."""
         ...
 
 
@@ -150,6 +169,11 @@ class JobView(Protocol):
     @property
     def queued(self) -> Sequence[ActionView]:
         """Requests that wait; their `stage` is `queued`."""
+        ...
+
+    @property
+    def failovers(self) -> Sequence[FailoverView]:
+        """Failovers in flight."""
         ...
 
 

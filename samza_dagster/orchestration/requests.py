@@ -17,6 +17,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
 from samza_dagster.placement import texts
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
@@ -244,12 +245,14 @@ def follow(
     timeout_s: float,
     on_moment: Callable[[Moment], None],
     former_stage: str = "",
+    beat: Callable[[str, float], None] = lambda _, __: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """The request as it stands once it has reached the stage `until`, or has ended.
 
-    Statuses that an earlier op saw are passed over. Raises `DeadlineExceeded` after
-    `timeout_s`; the coordinator goes on then.
+    Statuses that an earlier op saw are passed over. Each half minute `beat` gets the status
+    it is at and the seconds left. Raises `DeadlineExceeded` after `timeout_s`; the
+    coordinator goes on then.
     """
     if request.has_reached(until):
         return request
@@ -282,7 +285,19 @@ def follow(
             ORDER.index(moments[-1].stage) >= ORDER.index(until)
         )
 
-    last = client.wait(request.uuid, timeout_s=timeout_s, on_response=see, until=reached)
+    def tell(left_s: float) -> None:
+        at = f"{moments[-1].status}: {moments[-1].message}" if moments else "not answered yet"
+        beat(at, left_s)
+
+    last = wait_for_answer(
+        client,
+        request.uuid,
+        timeout_s=timeout_s,
+        on_response=see,
+        until=reached,
+        beat=tell,
+        monotonic=monotonic,
+    )
     return replace(
         request,
         status=last.status_code.value,

@@ -27,16 +27,6 @@ class ActionView(ports.ActionView, Protocol):
     """An action in flight, or one that waits."""
 
     @property
-    def processor_id(self) -> str:
-        """Whom it is for."""
-        ...
-
-    @property
-    def destination(self) -> str:
-        """What was asked for."""
-        ...
-
-    @property
     def kind(self) -> str:
         """`place`, `fail-over`, …"""
         ...
@@ -47,13 +37,8 @@ class ActionView(ports.ActionView, Protocol):
         ...
 
 
-class FailoverView(Protocol):
-    """An active on its way to its standby's host, by the coordinator's own decision or on request."""
-
-    @property
-    def active_id(self) -> str:
-        """Which active."""
-        ...
+class FailoverView(ports.FailoverView, Protocol):
+    """A failover, and why."""
 
     @property
     def why(self) -> str:

@@ -62,3 +62,13 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
         assert set(acknowledged(InstanceEvents(instance).observations(), "j/1")) == {"1"}
         assert set(acknowledged(prefixed.observations(), "j/1")) == {"0", "1"}
     assert set(kept) == {"1"}
+
+
+def test_a_directory_that_is_no_instance_is_told_nothing(tmp_path: Path) -> None:
+    """It isn't acknowledged there, nor would it be; Dagster makes no new instance of it."""
+    for more in ((), ("--dry-run",)):
+        code, told = acknowledge(tmp_path, "0", "--reason", "looked", *more)
+        assert code == 2
+        assert "DAGSTER_HOME" in json.loads(told)["asked"]
+        assert f"samza-dagster instance {tmp_path}" in json.loads(told)["fix"]
+    assert list(tmp_path.iterdir()) == []

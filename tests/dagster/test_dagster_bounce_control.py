@@ -276,7 +276,8 @@ def test_the_command_line_pauses_shows_resumes_and_aborts(
     assert (shown["state"], shown["who"], shown["why"]) == ("paused", "jo", "image")
     assert shown["progress"].startswith("1/4")
     one = command(home, "status", run.run_id[:6])
-    assert [(p["processor"], p["stand"]) for p in one["processors"]] == [("0-0", "back")]
+    stands = [(p["processor"], p["stand"]) for p in one["processors"]]
+    assert stands == [("0-0", "back"), *((p, "not yet") for p in ("1-0", "0", "1"))]
     told = command(home, "resume")
     assert told["bounce"]["told"] == "resume"
     assert len(resumed(on_disk)) == 1
@@ -288,6 +289,7 @@ def test_the_command_line_pauses_shows_resumes_and_aborts(
     given = ["bounce", "status", run.run_id, "--dagster-home", str(home)]
     lines = CliRunner().invoke(cli, given).stdout.splitlines()
     assert any(line.split()[:2] == ["0-0", "back"] for line in lines)
+    assert any(line.split()[:4] == ["1", "not", "yet", "host-2"] for line in lines)
 
 
 def begun(instance: dg.DagsterInstance, job: str, state: str, status: str = "STARTED") -> str:
@@ -361,6 +363,47 @@ def test_the_command_line_says_that_it_needs_an_instance() -> None:
     result = CliRunner().invoke(cli, ["bounce", "status"], env={"DAGSTER_HOME": ""})
     assert result.exit_code == 2
     assert "DAGSTER_HOME" in result.stderr
+
+
+def test_a_directory_that_is_no_instance_is_refused_and_nothing_is_made_in_it(
+    tmp_path: Path,
+) -> None:
+    """Dagster would make a new instance of it, which has no bounces."""
+    for home in (tmp_path, tmp_path / "none"):
+        refused = command(home, "status", code=2)
+        assert "DAGSTER_HOME" in refused["asked"] + refused["fix"]
+        assert refused["seen"]
+    assert f"samza-dagster instance {tmp_path}" in command(tmp_path, "abort", code=2)["fix"]
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "runs.db").write_text("no database")
+    assert "no dagster.yaml" in command(tmp_path, "status", code=2)["seen"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["history", "runs.db"]
+
+
+@pytest.mark.longdagster
+def test_an_instance_with_dagster_s_defaults_needs_no_dagster_yaml(tmp_path: Path) -> None:
+    """What it keeps of runs shows that it is one."""
+    with dg.DagsterInstance.from_config(str(tmp_path)) as made:
+        assert made.get_runs_count() == 0
+    assert command(tmp_path, "status") == {"bounces": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "seen"),
+    [
+        (b"a: [", "while parsing"),
+        (b"- 1\n", "to parse to dictionary"),
+        (b"\xff\xfe\x80", "utf-8"),
+    ],
+)
+def test_a_dagster_yaml_that_cannot_be_read_is_named(
+    tmp_path: Path, content: bytes, seen: str
+) -> None:
+    """As one JSON document, without a traceback."""
+    (tmp_path / "dagster.yaml").write_bytes(content)
+    refused = command(tmp_path, "status", code=2)
+    assert seen in refused["seen"]
+    assert str(tmp_path / "dagster.yaml") in refused["fix"]
 
 
 def test_the_command_line_says_what_keeps_it_from_opening_the_instance(

@@ -99,6 +99,27 @@ def test_a_tick_launches_the_bounce_with_its_settings_once(
     assert dg.validate_run_config(job, first.run_config)
 
 
+def test_settings_are_kept_as_they_were_understood(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    """Dagster would refuse a tick's config with a "2" for a number, each time anew."""
+    loose = YAML.replace("at_once: 2", 'at_once: "2", lag_limit: null, dry_run: "yes"')
+    (schedule,) = component(tmp_path, loose).bounces
+    assert schedule.settings == {
+        "unit": "hosts",
+        "at_once": 2,
+        "lag_limit": None,
+        "dry_run": True,
+        "skip": ["host-1"],
+    }
+    (made,) = bounce_schedules("demo/1", [schedule], now=lambda: THURSDAY)
+    asked = tick(made, instance, THURSDAY)
+    assert isinstance(asked, dg.RunRequest)
+    assert dg.validate_run_config(definitions().get_job_def("rolling_bounce"), asked.run_config)
+    with pytest.raises(Exception, match="at_once"):
+        component(tmp_path, YAML.replace("at_once: 2", 'at_once: "two"'))
+
+
 @pytest.mark.parametrize(
     ("day", "why"),
     [

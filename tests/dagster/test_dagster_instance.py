@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import threading
@@ -165,6 +166,26 @@ def test_the_command_writes_an_instance_on_postgres(tmp_path: Path) -> None:
     assert written.pop("storage") == {"postgres": {"postgres_url": {"env": POSTGRES_URL}}}
     assert written == instance_settings()
     assert names_storage(home)
+
+
+def test_the_command_answers_in_json(tmp_path: Path) -> None:
+    """What it wrote; and that it couldn't, as when a file is where the directory should be."""
+    given = ["instance", str(tmp_path / "home"), "--storage", "sqlite", "--json"]
+    done = CliRunner().invoke(cli, given)
+    assert done.exit_code == 0
+    path = tmp_path / "home" / "dagster.yaml"
+    assert json.loads(done.stdout) == {
+        "home": str(tmp_path / "home"),
+        "path": str(path),
+        "storage": "sqlite",
+    }
+    for home in (path, path / "below"):
+        refused = CliRunner().invoke(cli, ["instance", str(home), "--json"])
+        assert refused.exit_code == 2
+        assert json.loads(refused.stdout)["error"]
+    path.write_bytes(b"\xff")
+    refused = CliRunner().invoke(cli, given)
+    assert "--force" in json.loads(refused.stdout)["fix"]
 
 
 def test_the_command_keeps_what_somebody_has_changed(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from samza_dagster.model.naming import is_standby
+from samza_dagster.orchestration.bounce.back import not_itself
+from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
 from samza_dagster.orchestration.ports import JobView, Placement
 
 LOOK_MS = 1_000
@@ -72,15 +73,17 @@ class CanaryWatch:
         return Verdict(said, f"{name} {'passed' if said else 'failed'}")
 
     def _look(self, view: JobView, canary: list[Bounced], since_ms: int) -> Verdict:
-        """A crash is a no at once; a commit or a lag may take its time."""
+        """A commit or a lag may take its time; so may a restart that somebody else asked for.
+
+        One that died by itself has failed, which ends the bounce before this does.
+        """
+        idle = not_running(view)
         for row in canary:
             found = view.processors.get(row.processor)
-            if found is None or found.state not in (RUNNING, LAST_SEEN_STATE):
-                return Verdict(False, f"{row.processor} is {found.state if found else 'gone'}")
-            if row.execution and found.execution_id != row.execution:
-                return Verdict(
-                    False, f"{row.processor} runs as {found.execution_id}: it died since"
-                )
+            if found is None:
+                return Verdict(False, f"{row.processor} is gone")
+            if why := not_itself(row, found, idle):
+                return Verdict(None, why)
         patience = self._plan.patience
         for row in canary:
             if (

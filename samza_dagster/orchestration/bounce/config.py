@@ -66,7 +66,7 @@ class RollingBounceConfig(OpConfig):
         default=1,
         ge=1,
         le=MOST_AT_ONCE,
-        description="Containers that are down or not yet back at a time; one that failed counts until it runs. "
+        description="Containers that are down or not yet back at a time; one that failed or died counts until it runs. "
         "Never two of a group.",
     )
     canaries: int = Field(

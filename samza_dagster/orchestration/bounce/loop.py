@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself, until_settled
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
@@ -21,6 +22,7 @@ from samza_dagster.orchestration.bounce.order import (
     Position,
     Stand,
     busy_groups,
+    not_running,
     what_next,
 )
 from samza_dagster.orchestration.bounce.plan import BouncePlan
@@ -73,9 +75,10 @@ class Bounce:
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
-        self._progress = Progress(ledger, plan)
+        self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
+        self._back = BackWatch(client)
         self._canary = CanaryWatch(client, plan, ledger.check_passed)
         self._idle_since: int | None = None
         self._away_since: int | None = None
@@ -129,7 +132,7 @@ class Bounce:
             if p not in view.processors:
                 rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
             elif known is not None:
-                rows[p] = known
+                rows[p] = self._still_back(known, view)
             else:
                 asked = attempt_of(
                     self._client, self._root, p, view.deployment_id, there, remembered
@@ -142,6 +145,17 @@ class Bounce:
                 rows[p] = self._restart(p, rows[p])
         return rows
 
+    def _still_back(self, known: Bounced, view: JobView) -> Bounced:
+        """Who isn't the process that an earlier run saw is verified again, and not restarted."""
+        p = known.processor
+        why = not_itself(known, view.processors[p], not_running(view))
+        if not why:
+            return known
+        self._ledger.log(f"{p} was back, and now {why}: it is verified again")
+        restart = self._restarts[p] = self._made(p, known)
+        restart.begin_again(self._now_ms())
+        return restart.row
+
     def _turn(self) -> Result | None:
         now = self._now_ms()
         order = self._ledger.control()
@@ -149,7 +163,8 @@ class Bounce:
             return self._abort()
         view = self._step(now)
         self._read_history(now)
-        position = self._position(view, order, now)
+        since = self._since_back(view, now)
+        position = self._position(view, order, since, now)
         todo = what_next(self._plan.units, self._plan.limits, position, now)
         if todo.phase is Phase.JUDGING:
             verdict = self._canary.judge(view, self._rows, now)
@@ -161,6 +176,7 @@ class Bounce:
                 todo = what_next(self._plan.units, self._plan.limits, position, now)
             if verdict.passed is False:
                 todo = replace(todo, because=f"{todo.because}: {verdict.why}")
+        todo = until_settled(todo, since)
         for p in todo.ask:
             # Unreachable leaves it waiting, asked or not: the same id is asked again.
             self._rows[p] = self._restart(p, self._rows[p])
@@ -170,7 +186,23 @@ class Bounce:
             return self._ended(order, todo.because)
         return self._too_idle(todo, now)
 
-    def _position(self, view: JobView, order: str, now: int) -> Position:
+    def _since_back(self, view: JobView, now: int) -> Since:
+        """Who died after it was back has failed, who was restarted by somebody else has not."""
+        since = self._back.look(view, self._rows, self._ours(), now)
+        for p, found in since.renewed.items():
+            host, execution = found.host or "", found.execution_id or ""
+            self._rows[p] = replace(self._rows[p], now_on=host, execution=execution)
+            self._ledger.log(f"{p} runs as {execution} on {host}: somebody else has asked for that")
+        for p, seen in since.died.items():
+            why = f"it was back and died since: {seen}"
+            self._rows[p] = replace(self._rows[p], stand=Stand.FAILED, why=why)
+            self._progress.changed(self._rows[p], self._rows)
+        return since
+
+    def _ours(self) -> set[str]:
+        return {row.uuid for row in self._rows.values()}
+
+    def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
         placed: dict[str, list[int]] = {}
         for processor, at in self._placed.values():
             placed.setdefault(processor, []).append(at)
@@ -178,14 +210,14 @@ class Bounce:
             stands={p: self._rows[p].stand for p in self._plan.processors},
             back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
             judged=self._canary.passed,
-            busy=busy_groups(view, {row.uuid for row in self._rows.values()}),
-            down=self._down.among(view, self._rows, now),
+            busy=busy_groups(view, self._ours()),
+            down={**self._down.among(view, self._rows, now), **since.unsettled},
             placed_at_ms=placed,
             halt="it is paused" if order == PAUSE else "",
         )
 
-    def _restart(self, p: str, row: Bounced) -> Bounced:
-        restart = self._restarts[p] = Restart(
+    def _made(self, p: str, row: Bounced) -> Restart:
+        return Restart(
             self._client,
             self._root,
             row,
@@ -194,6 +226,9 @@ class Bounce:
             former=self._plan.executions.get(p),
             coordinator=self._plan.coordinator,
         )
+
+    def _restart(self, p: str, row: Bounced) -> Bounced:
+        restart = self._restarts[p] = self._made(p, row)
         now = self._now_ms()
         restart.begin(self._asked[p], now)
         self._placed[restart.row.uuid] = p, now

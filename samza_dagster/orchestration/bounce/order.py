@@ -72,7 +72,8 @@ class Position:
 
     `back_at_ms` is known of those that are BACK. `judged` is the judge's word on the
     canary, None before it. `busy` says of a group why it isn't to be touched now, `down` of
-    processors that this bounce failed to restart why they count as down.
+    processors that this bounce has touched why they count as down: who failed, or was back
+    and died.
     `placed_at_ms` are a processor's placements of late, by anybody. `halt`: somebody
     wants nothing more to be asked.
     """
@@ -271,7 +272,7 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
     if not ask and not flying and not is_one_left:
         return Next(Phase.ENDED, because="of each group that is left a member has failed")
     if not ask and free <= 0 and down:
-        waits = f"{'; '.join(down[:3])}: who failed keeps its place until it runs"
+        waits = f"{'; '.join(down[:3])}: who failed or died keeps its place until it runs"
         return Next(Phase.BOUNCING, because=waits)
     return Next(Phase.BOUNCING, tuple(ask), because, min(until, default=None))
 

@@ -147,10 +147,16 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
 
 
 def expected_s(
-    left: Sequence[str], limits: Limits, seconds: Mapping[str, float], *, canaries_left: int = 0
+    left: Sequence[str],
+    limits: Limits,
+    seconds: Mapping[str, float],
+    *,
+    canaries_left: int = 0,
+    bake_s: float,
 ) -> float | None:
     """Seconds that `left` will take, by the mean of each mode; None while nothing is measured.
 
+    `bake_s` is what is left of the bake; it counts where others come after the canary.
     A mode that isn't measured takes what the other one takes. The last `at_once` places
     are rarely all in use: counted in whole turns, so rather too long than too short.
     """
@@ -160,7 +166,7 @@ def expected_s(
     costs = [seconds.get(mode_of(p), other) for p in left]
     canary, rest = costs[:canaries_left], costs[canaries_left:]
     total = _turns(canary, limits.at_once) + _turns(rest, limits.at_once)
-    return total + (limits.bake_ms / 1000 if canaries_left and rest else 0.0)
+    return total + (bake_s if rest else 0.0)
 
 
 def _turns(costs: Sequence[float], at_once: int) -> float:
@@ -195,7 +201,13 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         if plan.judge
         else "it still runs, processes and has its lag back"
     )
-    took = expected_s(plan.processors, limits, plan.measured.seconds, canaries_left=first)
+    took = expected_s(
+        plan.processors,
+        limits,
+        plan.measured.seconds,
+        canaries_left=first,
+        bake_s=limits.bake_ms / 1000 if first else 0.0,
+    )
     lines = [
         f"**rolling_bounce** of {total} container(s) of `{plan.job}` in {len(plan.units)}"
         f" {'host(s)' if limits.unit == 'hosts' else 'unit(s)'}, at most {limits.at_once} at once,"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from samza_dagster.orchestration.bounce.order import Next, Stand
 from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.pictures import in_words
+from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
-HEARTBEAT_MS = 30_000
 _NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
 
 
@@ -42,9 +42,10 @@ class Ledger(Protocol):
 class Progress:
     """Tells a ledger what changes, and every 30 s what it sees."""
 
-    def __init__(self, ledger: Ledger, plan: BouncePlan) -> None:
+    def __init__(self, ledger: Ledger, plan: BouncePlan, now_ms: Callable[[], int]) -> None:
         self._ledger = ledger
         self._plan = plan
+        self._now_ms = now_ms
         self._told = ""
         self._because = ""
         self._due_ms = 0
@@ -68,7 +69,7 @@ class Progress:
         self._because = todo.because
         if now_ms < self._due_ms:
             return
-        self._due_ms = now_ms + HEARTBEAT_MS
+        self._due_ms = now_ms + EVERY_MS
         flying = [r for r in rows.values() if r.stand is Stand.IN_FLIGHT]
         sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
         self._ledger.log(f"{todo.phase}: {self.text(rows)}; {sees or 'nobody is in flight'}")
@@ -82,7 +83,10 @@ class Progress:
             self._ledger.progress(text)
 
     def text(self, rows: Mapping[str, Bounced]) -> str:
-        """`7/20, about 12 min left`: by what this bounce took so far, else by earlier ones."""
+        """`7/20, about 12 min left`: by what this bounce took so far, else by earlier ones.
+
+        While the canary bakes, what is left of that is part of it.
+        """
         plan = self._plan
         seconds: dict[str, list[float]] = {}
         for row in rows.values():
@@ -96,6 +100,7 @@ class Progress:
             plan.limits,
             {**plan.measured.seconds, **means},
             canaries_left=sum(p in canary for p in left),
+            bake_s=self._bake_left_s(rows, canary),
         )
         bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
         parts = [f"{_done(rows)}/{len(rows)}"]
@@ -105,6 +110,17 @@ class Progress:
                 "time left not known yet" if took is None else f"about {in_words(took)} left"
             )
         return ", ".join(parts)
+
+    def _bake_left_s(self, rows: Mapping[str, Bounced], canary: Collection[str]) -> float:
+        """All of it until the canary is back; nothing once others have begun."""
+        bake_ms, others = self._plan.limits.bake_ms, set(rows) - set(canary)
+        begun = any(rows[p].stand not in (Stand.WAITING, Stand.GONE) for p in others)
+        if not canary or begun:
+            return 0.0
+        if any(rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT) for p in canary):
+            return bake_ms / 1000
+        back_ms = max((rows[p].back_ms or 0 for p in canary), default=0)
+        return max(0, back_ms + bake_ms - self._now_ms()) / 1000
 
 
 def _done(rows: Mapping[str, Bounced]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import dagster as dg
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import DRAWN_AT_MOST, bounce_svg
-from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured
+from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.checks.events import newest_evaluation
 from samza_dagster.orchestration.history.events import GROUP
@@ -69,9 +69,9 @@ class RunLedger:
             "total": total,
             ROW: dg.MetadataValue.json(asdict(row)),
         }
-        if row.seconds is not None:
+        if row.seconds is not None and not row.has_died:
             metadata["seconds"] = row.seconds
-        if row.down_s is not None:
+        if row.down_s is not None and not row.has_died:
             metadata["down_seconds"] = row.down_s
         if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
             metadata["progress"] = dg.MetadataValue.md(picture(bounce_svg(rows.values()), "bounce"))
@@ -124,6 +124,21 @@ def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> lis
     return rows
 
 
+def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dict[str, Bounced]:
+    """Each container of a bounce in its order, as it was recorded last; WAITING without a record.
+
+    `runs` are those of its chain, newest first. None before its plan is made.
+    """
+    newest = {row.processor: row for row in recorded(instance, reversed(runs))}
+    for run in runs:
+        for record in _plans(instance, run):
+            hosts = cast("dict[str, str]", record["plan"]["hosts"])
+            order = [p for _, *processors in record["plan"]["units"] for p in processors]
+            planned = {p: Bounced(p, hosts.get(p, ""), mode_of(p)) for p in order}
+            return {p: newest.get(p, row) for p, row in planned.items()} | newest
+    return newest
+
+
 def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
     """Processors that a run of this bounce saw back, by their newest record."""
     runs = reversed(bounce_runs.chain(instance, root))
@@ -166,8 +181,8 @@ def measured(instance: dg.DagsterInstance, job: str, prefix: str = "") -> Measur
         return {mode: statistics.median(told) for mode, told in by_mode.items()}
 
     return Measured(
-        seconds=medians((r.mode, r.seconds) for r in rows),
-        down_s=medians((r.mode, r.down_s) for r in rows),
+        seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),
+        down_s=medians((r.mode, r.down_s) for r in rows if not r.has_died),
     )
 
 
@@ -176,13 +191,18 @@ def former_plan(
 ) -> dict[str, Any] | None:
     """The plan that the chain's first run for this config left."""
     for run in reversed(bounce_runs.chain(instance, root)):
-        for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
-            output = entry.dagster_event.step_output_data if entry.dagster_event else None
-            value = output.metadata.get("plan_record") if output else None
-            record = cast("dict[str, Any]", value.value) if value is not None else None
-            if record is not None and record["asked"] == asked:
+        for record in _plans(instance, run):
+            if record["asked"] == asked:
                 return record["plan"]
     return None
+
+
+def _plans(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dict[str, Any]]:
+    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
+        output = entry.dagster_event.step_output_data if entry.dagster_event else None
+        value = output.metadata.get("plan_record") if output else None
+        if value is not None:
+            yield cast("dict[str, Any]", value.value)
 
 
 def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:

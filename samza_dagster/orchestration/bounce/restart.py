@@ -94,6 +94,7 @@ class Restart:
         self._committed = not self._hold
         self._since_ms = 0
         self._began_ms = 0
+        self._again = False
 
     @property
     def is_held_only(self) -> bool:
@@ -138,6 +139,20 @@ class Restart:
         except InvalidInput as error:
             self._holds.pop(asked.uuid, None)
             self._fail(str(error))
+
+    def begin_again(self, now_ms: int) -> None:
+        """Verifies one that was back and is another process by now; asks nothing.
+
+        Its times stay those of its restart.
+        """
+        self._began_ms = self._since_ms = now_ms
+        self._again = True
+        self.row = replace(
+            self.row,
+            stand=Stand.IN_FLIGHT,
+            in_ms=self.row.in_ms or now_ms,
+            why="it is another process than the one that was back",
+        )
 
     def step(self, view: JobView, lags: Lags | None, now_ms: int) -> bool:
         """Looks at the request or the container once; True when something changed."""
@@ -248,15 +263,18 @@ class Restart:
                 self.row,
                 stand=Stand.BACK,
                 back_ms=now_ms,
-                seconds=max(0, now_ms - began) / 1000,
+                seconds=self.row.seconds if self._again else max(0, now_ms - began) / 1000,
                 why=self._verified(lag),
             )
             return
         patience = self._patience
         # A container that runs and only catches up has the time for lag.
         limit = patience.verify_s if not missing or why_not != missing else patience.lag_s
+        if self._again and self._not_running(found):
+            limit = max(limit, patience.request_s)
         if now_ms - self._began_ms > max(limit, 1.0) * 1000:
-            self._fail(f"{why_not}, {limit:g} s after it has checked in")
+            since = "since it is looked at again" if self._again else "after it has checked in"
+            self._fail(f"{why_not}, {limit:g} s {since}")
         else:
             self.row = replace(self.row, why=why_not)
 

@@ -56,6 +56,11 @@ class Bounced:
     execution: str = ""
     why: str = ""
 
+    @property
+    def has_died(self) -> bool:
+        """It was back and died: its times were told before."""
+        return self.stand is Stand.FAILED and self.back_ms is not None
+
 
 @dataclass(frozen=True)
 class Lags:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import dagster as dg
 
@@ -137,7 +138,11 @@ def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
 
 
 def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Raises `Refused` when an older run bounces the same job now."""
+    """Raises `Refused` when an older run of the same job is at work, or any that bounces already.
+
+    An older one counts from when it is being started, before it has said anything of itself.
+    One that is started later finds this one by its tag: of two never both bounce.
+    """
     job = run.tags.get(JOB, "")
     mine = instance.get_run_record_by_id(run.run_id)
     records = instance.get_run_records(
@@ -145,15 +150,25 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     )
     for record in records:
         other = record.dagster_run
-        if other.run_id == run.run_id or other.tags.get(BOUNCE) in (None, DRY_RUN):
+        if other.run_id == run.run_id or _restarts_nobody(other):
             continue
-        if mine is None or record.storage_id < mine.storage_id:
+        is_older = mine is None or record.storage_id < mine.storage_id
+        if is_older or other.tags.get(BOUNCE) == RUNNING:
             raise Refused(
                 f"one bounce of {job} at a time",
                 seen=f"run {other.run_id} is {other.status.value.lower()}: "
                 f"{other.tags.get(PROGRESS, 'no progress yet')}",
                 fix="wait for it or abort it; one whose worker is gone: terminate it in the UI",
             )
+
+
+def _restarts_nobody(run: dg.DagsterRun) -> bool:
+    """A dry run, also before it begins, or one that was skipped."""
+    state = run.tags.get(BOUNCE)
+    if state is not None:
+        return state in (DRY_RUN, SKIPPED)
+    ops = cast("dict[str, Any]", run.run_config).get("ops", {})
+    return bool(ops.get("plan_bounce", {}).get("config", {}).get("dry_run", False))
 
 
 def hindrance(instance: dg.DagsterInstance, job: str) -> str:

@@ -85,8 +85,9 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
         unknown = sorted(set(value) - set(RollingBounceConfig.model_fields))
         if unknown:
             raise ValueError(f"rolling_bounce has no setting {', '.join(unknown)}")
-        RollingBounceConfig(**value)
-        return value
+        # As it was understood: Dagster's own check of a tick's config takes no "2" for a 2.
+        read = RollingBounceConfig(**value).model_dump(mode="json")
+        return {name: read[name] for name in value}
 
 
 def bounce_schedules(

@@ -20,7 +20,7 @@ from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.units.progress import Limits, Progress, any_of, named, subject
 from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor, look, told
 from samza_dagster.orchestration.waits.continuation import seen_before
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat
+from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
 from samza_dagster.placement import texts
 
 POLL_S = 0.3
@@ -54,7 +54,7 @@ class Carrier:
         self._limits = limits
         self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
         self._seen: Met | None = seen_before(context)
-        self._beat = Heartbeat(context.log.info, now_ms)
+        self._beats = Heartbeats(context.log.info, now_ms)
         self._lags: Mapping[str, int | None] = {}
         self._lags_at_ms: int | None = None
         self._told: set[tuple[str, str, int]] = set()
@@ -142,6 +142,7 @@ class Carrier:
                     " the coordinator goes on with it: re-execute this run from failure to follow",
                 )
                 return True
+            self._still(one, step, f"request {one.uuid} is {one.said or 'not answered yet'}")
             raise
         self._tell(one, step, response)
         uuid, one.uuid = one.uuid, ""
@@ -171,6 +172,8 @@ class Carrier:
             one.at, one.step_done_ms = one.at + 1, self._now_ms()
             return
         one.uuid = asked.uuid
+        one.said = ""
+        self._beats.of(one.unit.processor).begin(step.name)
         one.deadline, one.stopped_at_ms = self._monotonic() + self._limits.timeout_s, None
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
             note_spin_up(self._context, asked.uuid)
@@ -229,7 +232,8 @@ class Carrier:
         if now_ms >= one.wait.deadline_ms:
             self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {line}")
             return True
-        self._beat("steady" if since is not None else "behind", line)
+        state = "steady" if since is not None else "behind"
+        self._beats.of(one.unit.processor)(f"{step.name}: {state}", line)
         return False
 
     def _processing(self, one: Progress, step: Step) -> bool:
@@ -249,7 +253,18 @@ class Carrier:
                 " log; if its input is idle, re-execute the whole run with verify_timeout_s 0",
             )
             return True
+        self._still(one, step, "no input offset grew in a commit yet")
         return False
+
+    def _still(self, one: Progress, step: Step, what: str) -> None:
+        """The heartbeat of a step that is waited for, until the unit's deadline."""
+
+        def line() -> str:
+            seen = seen_now(self._client, subject(one, step), one.uuid)
+            left = time_left(one.deadline - self._monotonic())
+            return f"{one.unit.processor}: {step.name}: waiting: {what}; {seen}; {left}"
+
+        self._beats.of(one.unit.processor)(step.name, line)
 
     def _catch_up_deadline(self, one: Progress, standby: str, now_ms: int) -> int:
         bound = round(self._limits.catch_up.timeout_s * 1000)
@@ -336,6 +351,7 @@ class Carrier:
         if said in self._told:
             return
         self._told.add(said)
+        one.said = f"{response.status_code.value}: {response.response_message}"
         if response.response_message == texts.STOP_IN_PROGRESS:
             one.stopped_at_ms = response.timestamp
         self._context.log.info(

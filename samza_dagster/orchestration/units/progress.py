@@ -26,7 +26,7 @@ class Progress:
     """One unit as far as it is carried out. `rows` has a line for each step that ended.
 
     `attempt` is the one that has started its standby: what is asked of that one is asked of
-    no other.
+    no other. `uuid` is the request that it waits for, `said` its newest status.
     """
 
     unit: Unit
@@ -37,6 +37,7 @@ class Progress:
     standby_since_ms: int | None = None
     standby_until_ms: int | None = None
     uuid: str = ""
+    said: str = ""
     deadline: float = 0.0
     wait: Wait | None = None
     watched: Watched | None = None

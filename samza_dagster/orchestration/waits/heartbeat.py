@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
+from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.model import PlacementResponse
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.waits.conditions import lags_by_processor
+
+EVERY_S = 30.0
 EVERY_MS = 30_000
 
 
@@ -16,10 +23,91 @@ class Heartbeat:
         self._state: str | None = None
         self._at_ms = 0
 
-    def __call__(self, state: str, line: str) -> None:
-        """`state` is what counts as a change; `line` may say more."""
+    def begin(self, state: str) -> None:
+        """A wait begins of which a line tells already: the next one is due in 30 s."""
+        self._state, self._at_ms = state, self._now_ms()
+
+    def __call__(self, state: str, line: str | Callable[[], str]) -> None:
+        """`state` is what counts as a change; `line` may say more, and is made when it is due."""
         now_ms = self._now_ms()
         if state == self._state and now_ms - self._at_ms < EVERY_MS:
             return
         self._state, self._at_ms = state, now_ms
-        self._log(line)
+        self._log(line if isinstance(line, str) else line())
+
+
+class Heartbeats:
+    """A heartbeat for each of several that are waited for at once."""
+
+    def __init__(self, log: Callable[[str], None], now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._of: dict[str, Heartbeat] = {}
+
+    def of(self, name: str) -> Heartbeat:
+        """The one of this name."""
+        return self._of.setdefault(name, Heartbeat(self._log, self._now_ms))
+
+
+def seen_now(client: Placement, processor_id: str, request: str = "") -> str:
+    """What is known of a container and of the action for it, for a line of the log.
+
+    How far its stores are behind tells how far its restore is. Raises nothing of ours: a
+    line of the log ends no wait.
+    """
+    try:
+        view = client.view()
+        actions = (*view.actions, *view.queued) if request else ()
+        parts = [f"its action is at {a.stage}" for a in actions if a.uuid == request]
+        found = view.processors.get(processor_id)
+        if found is None:
+            parts.append(f"{processor_id} isn't in the job")
+            return ", ".join(parts)
+        where = f" on {found.host}" if found.host else ""
+        parts.append(f"{processor_id} is {found.state}{where}")
+        lags = lags_by_processor(client.lag())
+        if processor_id in lags:
+            records = lags[processor_id]
+            parts.append("lag unknown" if records is None else f"{records:,} records behind")
+        return ", ".join(parts)
+    except SamzaDagsterError as error:
+        return f"{processor_id} can't be looked at: {error.seen or error.asked}"
+
+
+def time_left(seconds: float) -> str:
+    """How long till the deadline, for a line of the log."""
+    return f"{max(0.0, seconds):.0f} s left"
+
+
+def wait_for_answer(
+    client: Placement,
+    uuid: str,
+    *,
+    timeout_s: float,
+    on_response: Callable[[PlacementResponse], None],
+    until: Callable[[PlacementResponse], bool],
+    beat: Callable[[float], None],
+    monotonic: Callable[[], float] = time.monotonic,
+) -> PlacementResponse:
+    """The client's wait, in slices of half a minute; after each `beat` gets the seconds left.
+
+    A status may be shown to `on_response` again by the next slice. Raises `DeadlineExceeded`
+    as the client does: after `timeout_s`, or before it when the client gives up by itself.
+    """
+    deadline = monotonic() + timeout_s
+    while True:
+        began = monotonic()
+        slice_s = min(EVERY_S, max(0.0, deadline - began))
+        try:
+            return client.wait(uuid, timeout_s=slice_s, on_response=on_response, until=until)
+        except DeadlineExceeded as error:
+            now = monotonic()
+            if now >= deadline and timeout_s > EVERY_S:
+                raise DeadlineExceeded(
+                    f"the outcome of request {uuid} within {timeout_s:g} s",
+                    seen=error.seen,
+                    fix=error.fix,
+                ) from error
+            if now < began + slice_s or now >= deadline:
+                raise
+            beat(deadline - now)

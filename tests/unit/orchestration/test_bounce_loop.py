@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -211,8 +211,149 @@ def test_a_canary_that_dies_in_its_bake_is_a_no() -> None:
     world.on_sleep = die
     result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
     assert result.end is End.STOPPED
-    assert "runs as 0#2: it died since" in result.because
+    assert "the canary failed: 0" in result.because
+    assert "died since: 0 runs as 0#2, no longer as 0#1" in result.are(Stand.FAILED)[0].why
     assert world.order() == ["0"]
+
+
+def crash(processor: str, book: Book, after_ms: int, for_ms: int) -> Callable[[BounceWorld], None]:
+    """What takes one down, so long after it was seen back."""
+
+    def pass_time(world: BounceWorld) -> None:
+        back = book.back().get(processor)
+        if back is None or back.back_ms is None:
+            return
+        since = world.now_ms - back.back_ms - after_ms
+        world.crashed = {processor} if 0 <= since < for_ms else set()
+
+    return pass_time
+
+
+def test_a_canary_that_crashes_minutes_after_its_bake_ends_it() -> None:
+    """Its judge said yes: a release may crash when it has run for a while."""
+    world, book = BounceWorld(at=many(20, 5)), Book()
+    plan = plan_of(world, canaries=1, bake_s=60, stop_after_failures=9)
+    canary = plan.processors[0]
+    world.on_sleep = crash(canary, book, 120_000, 10**9)
+    result = run(world, book, plan)
+    assert any("the canary runs" in line for line in book.lines)
+    assert result.end is End.STOPPED
+    assert f"the canary failed: {canary}" in result.because
+    (failed,) = result.are(Stand.FAILED)
+    assert failed.why == f"it was back and died since: {canary} is starting"
+    assert failed.back_ms is not None
+    crashed_ms = failed.back_ms + 120_000
+    assert all(r.asked_ms is None or r.asked_ms < crashed_ms + 2_000 for r in result.rows)
+
+
+def test_who_was_back_and_dies_keeps_its_place_until_it_runs() -> None:
+    """With one place nobody else is down meanwhile; it counts as a failure."""
+    world, book = BounceWorld(at=many(6, 3)), Book()
+    hurt, most = crash("0-0", book, 20_000, 90_000), 0
+
+    def count(world: BounceWorld) -> None:
+        nonlocal most
+        hurt(world)
+        most = max(most, len(world.down()) if world.crashed else 0)
+
+    world.on_sleep = count
+    result = run(world, book, plan_of(world, stop_after_failures=3))
+    assert most <= 2  # the one that was in flight when it died
+    assert [r.processor for r in result.are(Stand.FAILED)] == ["0-0"]
+    assert [r.processor for r in result.are(Stand.WAITING)] == ["0"]
+    assert any("0-0 is starting: who failed or died keeps its place" in line for line in book.lines)
+    assert book.told[-1].startswith("10/12, 1 failed")
+
+
+def test_a_release_that_crashes_some_time_after_its_start_is_stopped_by_the_budget() -> None:
+    """Each is back for 30 s and then down for good: no more than one is asked after the first died."""
+    world, book = BounceWorld(at=many(6, 3)), Book()
+
+    def hurt(world: BounceWorld) -> None:
+        back = {p: r.back_ms or 0 for p, r in book.back().items()}
+        world.crashed = {p for p, at in back.items() if world.now_ms >= at + 30_000}
+
+    world.on_sleep = hurt
+    plan = plan_of(world)
+    result = run(world, book, plan)
+    assert result.end is End.STOPPED
+    died = plan.processors[0]
+    assert f"the budget of failures is spent: {died}" in result.because
+    first = book.back()[died].back_ms
+    assert first is not None
+    assert all(r.asked_ms is None or r.asked_ms <= first + 32_000 for r in result.rows)
+
+
+def test_a_bounce_is_not_done_before_a_death_is_settled() -> None:
+    """One dies seconds before the last one is back."""
+    world, book = BounceWorld(), Book()
+    world.on_sleep = crash("0-0", book, 7_000, 10**9)
+    result = run(world, book, plan_of(world, only=["0", "0-0"]))
+    assert [r.processor for r in result.are(Stand.BACK)] == ["0"]
+    assert result.end is End.STOPPED
+    assert "the budget of failures is spent: 0-0" in result.because
+    assert any("whether somebody has asked for that" in line for line in book.lines)
+
+
+def test_what_is_left_of_the_bake_is_part_of_the_time_left() -> None:
+    """Of an hour's bake it isn't told that seconds are left, and it shrinks."""
+    world, book = BounceWorld(), Book()
+    result = run(world, book, plan_of(world, canaries=1, bake_s=3_600))
+    assert result.end is End.DONE
+    baking = [text.partition("about ")[2] for text in book.told if text.startswith("1/4")]
+    assert baking[0] == "60 min left"
+    assert baking[1:31] == [f"{minutes} min left" for minutes in range(59, 29, -1)]
+
+
+@pytest.mark.parametrize("canaries", [0, 1])
+def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(canaries: int) -> None:
+    """A planned move: seen in flight, or by its answer alone."""
+    world, book = BounceWorld(at=many(3, 3)), Book()
+    hurt = crash("0-0", book, 5_000, 4_000)
+
+    def move(world: BounceWorld) -> None:
+        before = world.crashed
+        hurt(world)
+        action = ActionView("x", "0-0", "host-9", "stopping", 0)
+        world.others = (action,) if world.crashed else ()
+        if before and not world.crashed:
+            world.starts["0-0"].append(world.now_ms)
+            world.at["0-0"] = "host-9"
+            world.earlier = [earlier_restart("0-0", world.now_ms, 1)]
+
+    world.on_sleep = move
+    plan = plan_of(world, canaries=canaries, bake_s=30)
+    result = run(world, book, plan)
+    assert result.end is End.DONE
+    row = next(r for r in result.rows if r.processor == "0-0")
+    assert (row.stand, row.execution, row.now_on) == (Stand.BACK, "0-0#2", "host-9")
+    assert any("somebody else has asked for that" in line for line in book.lines)
+
+
+def test_who_died_while_no_worker_watched_is_verified_again_and_not_restarted() -> None:
+    """Whoever goes on with the bounce: it keeps its place until it is back, and keeps its times."""
+    world, book = BounceWorld(), Book()
+    plan = plan_of(world)
+
+    def pause(world: BounceWorld) -> None:
+        book.order = "pause" if len(book.back()) == 2 else ""
+
+    world.on_sleep = pause
+    assert run(world, book, plan).end is End.PAUSED
+    before = book.back()["0-0"]
+    world.on_sleep, book.order = None, ""
+    world.now_ms += 86_400_000
+    world.starts["0-0"].append(world.now_ms)
+    result = run(world, book, plan)
+    assert result.end is End.DONE
+    after = result.rows[0]
+    assert (after.execution, after.seconds, after.uuid) == ("0-0#2", before.seconds, before.uuid)
+    assert after.back_ms is not None
+    assert after.back_ms >= world.starts["0-0"][-1] + world.lag_ms
+    asked = next(r.asked_ms for r in result.rows if r.processor == "1")
+    assert asked is not None
+    assert asked >= after.back_ms
+    assert len(world.requests) == 4
 
 
 @pytest.mark.parametrize(

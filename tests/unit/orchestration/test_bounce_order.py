@@ -207,7 +207,7 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     stands = {"0": Stand.FAILED, "1": Stand.WAITING, "2": Stand.BACK}
     todo = what_next(order, limits, Position(stands, down=down), 0)
     assert (todo.phase, todo.ask) == (Phase.BOUNCING, ())
-    assert todo.because == "0 is starting: who failed keeps its place until it runs"
+    assert todo.because == "0 is starting: who failed or died keeps its place until it runs"
     assert what_next(order, limits, Position(stands), 0).ask == ("1",)
     over = {"0": Stand.FAILED, "1": Stand.GONE, "2": Stand.BACK}
     assert what_next(order, limits, Position(over, down=down), 0).phase is Phase.ENDED

@@ -1,0 +1,152 @@
+"""Those that a bounce has seen back: whether each is still that process, and if not, who asked.
+
+Our coordinator tells what runs, and as which incarnation. Samza's AM doesn't: under it
+nobody tells that a container died after it was back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from samza_dagster.model import PlacementResponse
+from samza_dagster.model.naming import STANDBY, group_of
+from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
+from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView
+from samza_dagster.placement import texts
+
+SETTLES_MS = 5_000
+"""An answer and the state that it tells of are in two topics: so long one may lack the other."""
+_DOWN_FOR_IT = ("stopping", "starting", "fallback-source", "fallback-any")
+_STANDBY_DOWN_FOR_IT = ("stopping-standby", "reserving", *_DOWN_FOR_IT)
+_PLACED = (
+    texts.started(""),
+    texts.start_failed("", "").partition(" on ")[0],
+    texts.constraints_now("").partition(" on ")[0],
+)
+
+
+@dataclass(frozen=True)
+class Since:
+    """What became of those that were back, by processor.
+
+    `unsettled`: it isn't the process that was seen back, and who asked for that isn't known
+    yet. `died`: nobody did. `renewed`: it runs as another process that somebody asked for.
+    """
+
+    unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
+    died: Mapping[str, str] = field(default_factory=dict[str, str])
+    renewed: Mapping[str, ProcessorView] = field(default_factory=dict[str, ProcessorView])
+
+
+def not_itself(row: Bounced, found: ProcessorView, idle: Mapping[str, str]) -> str:
+    """Why it isn't the process that was seen back; empty while it is, or nobody tells."""
+    if found.processor_id in idle:
+        return idle[found.processor_id]
+    now = found.execution_id
+    if not row.execution or now is None or now == row.execution:
+        return ""
+    return f"{found.processor_id} runs as {now}, no longer as {row.execution}"
+
+
+def until_settled(todo: Next, since: Since) -> Next:
+    """Nobody is asked, and nothing ends, while it isn't known whether somebody has died."""
+    if not since.unsettled or not (todo.ask or todo.phase is Phase.ENDED):
+        return todo
+    phase = Phase.FINISHING if todo.phase is Phase.ENDED else todo.phase
+    told = "; ".join(list(since.unsettled.values())[:3])
+    return Next(phase, because=f"{told}: whether somebody has asked for that is looked at")
+
+
+class BackWatch:
+    """Looks at those that are back until their bounce ends.
+
+    What another deployment restarts, whoever deployed has asked for.
+    """
+
+    def __init__(self, client: Placement) -> None:
+        self._client = client
+        self._deployment: dict[str, str | None] = {}
+        self._first_ms: dict[str, int] = {}
+        self._asked_for: set[str] = set()
+        self._by: dict[str, int] = {}
+
+    def look(
+        self, view: JobView, rows: Mapping[str, Bounced], ours: Collection[str], now_ms: int
+    ) -> Since:
+        """What is known now; `ours` are the requests of this bounce. Raises `Unreachable`."""
+        if view.coordinator != OURS:
+            return Since()
+        idle = not_running(view)
+        unsettled: dict[str, str] = {}
+        died: dict[str, str] = {}
+        renewed: dict[str, ProcessorView] = {}
+        for p, row in rows.items():
+            found = view.processors.get(p)
+            why = not_itself(row, found, idle) if found and row.stand is Stand.BACK else ""
+            if found is None or not why:
+                self._first_ms.pop(p, None)
+                self._asked_for.discard(p)
+                if row.stand is Stand.BACK:
+                    self._deployment[p] = view.deployment_id
+            elif self._is_asked_for(p, row, view, ours, now_ms):
+                self._first_ms.pop(p, None)
+                if p not in idle:
+                    renewed[p] = found
+            elif now_ms - self._first_ms.setdefault(p, now_ms) < SETTLES_MS:
+                unsettled[p] = why
+            else:
+                died[p] = why
+        return Since(unsettled, died, renewed)
+
+    def _is_asked_for(
+        self, p: str, row: Bounced, view: JobView, ours: Collection[str], now_ms: int
+    ) -> bool:
+        """By somebody else than this bounce: for it, or for an active that takes its place."""
+        if p in self._asked_for:
+            return True
+        found = (
+            self._deployment.get(p, view.deployment_id) != view.deployment_id
+            or any(failover.standby_id == p for failover in view.failovers)
+            or any(
+                action.stage in _DOWN_FOR_IT
+                if action.processor_id == p
+                else group_of(action.processor_id) == group_of(p)
+                and action.destination == STANDBY
+                and action.stage in _STANDBY_DOWN_FOR_IT
+                for action in view.actions
+                if action.uuid not in ours
+            )
+            or self._was_asked_for(p, row, ours)
+        )
+        if found:
+            self._asked_for.add(p)
+        return found
+
+    def _was_asked_for(self, p: str, row: Bounced, ours: Collection[str]) -> bool:
+        """By an answer that is newer than its own restart, and than one that counted before."""
+        since = max(row.in_ms or 0, self._by.get(p, 0))
+        newest = max(
+            (
+                response.timestamp
+                for response in self._client.history()
+                if response.uuid not in ours and _has_stopped(response, p)
+            ),
+            default=0,
+        )
+        if newest <= since:
+            return False
+        self._by[p] = newest
+        return True
+
+
+def _has_stopped(response: PlacementResponse, p: str) -> bool:
+    mine = response.processor_id == p
+    of_its_active = (
+        group_of(response.processor_id) == group_of(p) and response.destination_host == STANDBY
+    )
+    message = response.response_message
+    gave_way = "gave way;" in message and not mine
+    return (mine or of_its_active) and (message.startswith(_PLACED) or gave_way)

@@ -1,0 +1,77 @@
+"""Each wait of an op says every half minute what it sees: here half a minute is over at once."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from fake_placement import World
+from test_dagster_holds import log_of
+from test_dagster_jobs import run
+
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.waits import heartbeat
+from samza_dagster.placement import texts
+
+pytestmark = pytest.mark.dagster
+MOVE = {"processor": "0", "destination": "host-2"}
+
+
+@pytest.fixture(autouse=True)
+def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.0)
+    monkeypatch.setattr(heartbeat, "EVERY_MS", 0)
+    for module, name in (("phases", "POLL_S"), ("acting", "POLL_S"), ("units.carry", "POLL_S")):
+        monkeypatch.setattr(f"samza_dagster.orchestration.{module}.{name}", 0.01)
+
+
+@pytest.mark.longdagster
+def test_a_move_tells_status_restore_and_time_left(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """While it reserves, stops, starts, and until it processes."""
+    world.slow, world.dying_for, world.processes = True, 3, False
+    world.lag_now = {"0": [12_345]}
+    result = run(request.node.name, "move_container", instance, verify_timeout_s=1, **MOVE)
+    assert not result.success
+    log, uuid = log_of(instance, result), request_uuid(result.run_id, "move", 0)
+    at = "0 is running on host-1, 12,345 records behind"
+    for line in (
+        f"reserve: waiting: request {uuid} is IN_PROGRESS: {texts.RESOURCES_REQUESTED};"
+        f" its action is at reserving, {at}; ",
+        f"stop: waiting: request {uuid} is IN_PROGRESS: {texts.STOP_IN_PROGRESS};"
+        f" its action is at stopping, {at}; ",
+        "waiting until 0 processes: no input offset grew in a commit yet; 0 is running on host-2,"
+        " 12,345 records behind; 1 s left",
+    ):
+        assert line in log
+    assert "; 600 s left" in log
+
+
+def test_a_standby_that_leaves_is_told_of(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The extra standby of a move that gives its place to the active."""
+    world.slow = True
+    world.lag_now = {"0-1": [0]}
+    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
+    result = run(request.node.name, "move_via_new_standby", instance, **config)
+    assert result.success
+    log = log_of(instance, result)
+    assert "give_place: waiting: request" in log
+    assert "0-1 is running on host-4, 0 records behind" in log
+
+
+@pytest.mark.longdagster
+def test_the_units_of_a_drain_are_told_of(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its request, and that its container doesn't process yet."""
+    world.slow, world.processes = True, False
+    world.lag_now = {"0": [0], "0-0": [5]}
+    config = {"host": "host-1", "steady_s": 0, "verify_timeout_s": 1}
+    result = run(request.node.name, "drain_host", instance, **config)
+    assert not result.success
+    log = log_of(instance, result)
+    assert "waiting: request" in log
+    assert "is IN_PROGRESS: " in log
+    assert "waiting: no input offset grew in a commit yet; 0 is running" in log
