@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.legal_hosts import Placing, one_more_of
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -23,6 +24,7 @@ from samza_dagster.model.naming import (
     LAST_SEEN,
     STANDBY,
 )
+from samza_dagster.placement.rules import SAME_DOMAIN
 
 MAX_EXPIRY_S = 86_400.0
 _HOST_FORM = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
@@ -85,12 +87,15 @@ def expiry_ms(request_expiry_s: float | None) -> int | None:
 
 
 def _peer_leaves(view: JobView, processor: ProcessorView, host: str) -> bool:
-    """An action that comes first may take the peer off `host`: the coordinator decides then."""
-    staying = {p.processor_id for p in peers_of(view, processor) if p.host == host}
+    """An action that comes first may take the peer off `host`, or out of its fault domain:
+    the coordinator decides then."""
+    domain = view.hosts[host].fault_domain
+    near = {host} | {h for h, v in view.hosts.items() if domain and v.fault_domain == domain}
+    staying = {p.processor_id for p in peers_of(view, processor) if p.host in near}
     moving = {
         a.processor_id
         for a in (*view.actions, *view.queued)
-        if a.destination not in {host, LAST_SEEN}
+        if a.destination not in {*near, LAST_SEEN}
     }
     return bool(staying) and staying <= moving
 
@@ -170,7 +175,8 @@ def check_destination(
         )
     verdict = next(v for v in verdicts if v.host == destination)
     if not verdict.legal:
-        if verdict.rule == SAME_HOST_RULE and _peer_leaves(view, processor, destination):
+        peers_alone = verdict.rule in (SAME_HOST_RULE, SAME_DOMAIN)
+        if peers_alone and _peer_leaves(view, processor, destination):
             notices.append(f"{verdict.seen}, and an action that comes first moves it")
             return destination, tuple(notices)
         legal = [v.host for v in verdicts if v.legal]
@@ -238,7 +244,8 @@ def _standby_host(
             seen=seen,
             fix=f"control-standby start {pid}, or name a host or ANY_HOST",
         )
-    taken = {processor.host, *(p.host for p in standbys)}
+    # Where the standby goes it must be legal beside the active, before the swap and after it.
+    taken = Placing(view).forbidden(one_more_of(pid))
     free = [v for v in verdicts if v.legal and v.host not in taken]
     if not free:
         raise Refused(

@@ -164,7 +164,12 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         steps += (*ruled.steps, "all of it is one request: stages RESERVING_STANDBY to STARTING")
     elif makes_room and plan.standby is not None:
         away = host_for_standby(
-            view, plan.standby, plan.source_host, plan.destination, plan.allowed_hosts
+            view,
+            plan.standby,
+            plan.source_host,
+            plan.destination,
+            plan.allowed_hosts,
+            makes_room=True,
         )
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
         ruled = client.plan(plan.standby, away)

@@ -2,7 +2,7 @@
 
 Wanted: each active has the job's number of standbys, everything runs, no standby that one
 of our failed runs spun up is left over, no two of a group share a host, and whoever is
-pinned is on its host. What the coordinator does by itself is told, not asked.
+pinned is on its host. Nobody is sent where the coordinator's rules forbid it. What the coordinator does by itself is told, not asked.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from samza_dagster.errors import Refused
+from samza_dagster.legal_hosts import Placing, one_more_of
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, OURS, RUNNING
 from samza_dagster.orchestration.ports import JobView, ProcessorView
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
+from samza_dagster.placement.rules import SAME_DOMAIN
 
 LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", "missing standby"
 
@@ -78,6 +80,7 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
         units += _shared(world, active, wanted, findings)
         units += _pinned(world, active, wanted, findings)
         units += _missing(world, active, number, findings)
+        findings += _together(world, active)
     findings += _localities(view)
     return Reconciliation(tuple(units), tuple(findings))
 
@@ -90,12 +93,13 @@ class _World:
     at: dict[str, str]
     free: dict[str, int | None]
     allowed: tuple[str, ...]
+    placing: Placing
 
     @classmethod
     def of(cls, view: JobView, allowed: tuple[str, ...]) -> _World:
         at = {p.processor_id: p.host for p in view.processors.values() if p.host is not None}
         free = {name: host.free_memory_mb for name, host in view.hosts.items()}
-        return cls(view, at, free, allowed)
+        return cls(view, at, free, allowed, Placing(view))
 
     def members(self, active: str) -> list[str]:
         return sorted(p for p in self.at if group_of(p) == active)
@@ -113,18 +117,34 @@ class _World:
             known = self.free.get(name) if name is not None else None
             if name is not None and known is not None:
                 self.free[name] = known + change
+        self.placing.put(processor_id, host)
         if host is not None:
             self.at[processor_id] = host
 
-    def place_for(self, active: str, avoid: Collection[str] = ()) -> str | None:
-        """The legal host with room that has most free memory, fewest containers, first name."""
+    def place_for(
+        self,
+        processor_id: str,
+        avoid: Collection[str] = (),
+        *,
+        before: tuple[str, str] | None = None,
+    ) -> str | None:
+        """The legal host with room that has most free memory, fewest containers, first name.
+
+        `before` says who of its group goes where once it is there: legal beside that as well.
+        """
         size = self.view.container_memory_mb or 0
-        taken = {self.at[p] for p in self.members(active)} | set(avoid)
+        group = group_of(processor_id)
+        taken = {self.at[p] for p in self.members(group)} | set(avoid)
+        taken |= self.placing.forbidden(processor_id)
+        if before is not None:
+            comes, there = before
+            self.placing.put(comes, there)
+            taken |= self.placing.forbidden(processor_id)
+            self.placing.put(comes, self.at[comes])
         legal = [
             name
-            for name, host in self.view.hosts.items()
-            if host.state != LOST
-            and name not in taken
+            for name in self.view.hosts
+            if name not in taken
             and (not self.allowed or name in self.allowed)
             and ((free := self.free[name]) is None or free >= size)
         ]
@@ -169,8 +189,8 @@ def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding])
                 continue
             why = f"it is on {host} as {stays} of its group is"
             pin = wanted.pins.get(pid)
-            free = pin is not None and pin not in {world.at[p] for p in world.members(active)}
-            to = pin if free else world.place_for(active, pins) or world.place_for(active)
+            free = pin is not None and world.placing.violation(pid, pin) is None
+            to = pin if free else world.place_for(pid, pins) or world.place_for(pid)
             if to is None:
                 findings.append(_no_host(pid, why))
                 continue
@@ -186,15 +206,17 @@ def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding])
         host = wanted.pins[pid]
         if world.at[pid] == host:
             continue
-        for other in world.members(active):
-            if other == pid or world.at[other] != host:
-                continue
-            away = world.place_for(active, avoid=[host, *wanted.pins.values()])
-            away = away or world.place_for(active, avoid=[host])
+        for other in world.placing.in_the_way(pid, host):
+            where = (
+                "where it is" if world.at[other] == host else f"in whose fault domain {other} is"
+            )
+            why, then = f"{pid} is wanted on {host}, {where}", (pid, host)
+            away = world.place_for(other, avoid=[host, *wanted.pins.values()], before=then)
+            away = away or world.place_for(other, avoid=[host], before=then)
             if away is None:
-                findings.append(_no_host(other, f"{pid} is wanted on {host}, where it is"))
+                findings.append(_no_host(other, why))
                 break
-            units.append(_place(other, away, PINNED, f"{pid} is wanted on {host}, where it is"))
+            units.append(_place(other, away, PINNED, why))
             world.go(other, away)
         else:
             units.append(_place(pid, host, PINNED, f"wanted on {host}, it is on {world.at[pid]}"))
@@ -215,7 +237,7 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
         )
         return units
     for one in range(has, number):
-        host = world.place_for(active)
+        host = world.place_for(one_more_of(active))
         if host is None:
             findings.append(_no_host(active, f"{one} standbys, {number} are wanted"))
             break
@@ -223,6 +245,16 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
         units.append(Unit(active, MISSING, f"{one} standbys, {number} are wanted", (step,)))
         world.go(f"{active}-new-{one}", host)
     return units
+
+
+def _together(world: _World, active: str) -> list[Finding]:
+    """Standbys in the fault domain of another of the group, as they are after the steps."""
+    return [
+        Finding(standby, broken.seen, f"relocate_standby {standby}: {broken.change}")
+        for standby in world.standbys(active)
+        if (broken := world.placing.violation(standby, world.at[standby])) is not None
+        and broken.rule == SAME_DOMAIN
+    ]
 
 
 def _place(processor_id: str, host: str, what: str, why: str) -> Unit:
@@ -269,8 +301,19 @@ def _no_host(processor_id: str, why: str) -> Finding:
     return Finding(
         processor_id,
         f"{why}; no legal host has room for it",
-        "one more host that is alive and has no container of its group",
+        "one more host that is alive and has no container of its group, nor of its fault domain",
     )
+
+
+def _near(view: JobView, processor_id: str, host: str, wanted: Wanted) -> str | None:
+    """Who of the group is pinned to another host of this host's fault domain."""
+    domain = view.hosts[host].fault_domain
+    for other, there in sorted(wanted.pins.items()):
+        same_group = other != processor_id and group_of(other) == group_of(processor_id)
+        known = view.hosts.get(there)
+        if same_group and domain and known is not None and known.fault_domain == domain:
+            return other
+    return None
 
 
 def _check_pins(view: JobView, wanted: Wanted) -> None:
@@ -287,5 +330,7 @@ def _check_pins(view: JobView, wanted: Wanted) -> None:
             seen = f"{host} isn't among the component's hosts ({', '.join(wanted.allowed)})"
         elif (other := taken.setdefault((group_of(pid), host), pid)) != pid:
             seen = f"{other} of the same group is wanted there too"
+        elif (other := _near(view, pid, host, wanted)) is not None:
+            seen = f"{other} of the same group is wanted in its fault domain"
         if seen:
             raise Refused(f"reconcile: {pid} on {host}", seen=seen, fix="another pin, or none")
