@@ -368,6 +368,10 @@ class Placement(Protocol):
         """UUIDs that the coordinator has taken lately, their answers on record or cleaned up."""
         ...
 
+    def standby_origins(self) -> Mapping[str, str]:
+        """Standby → UUID of the request that has spun it up, by the audit topic; one long reading."""
+        ...
+
     def history(
         self, processor_id: str | None = None, *, limit: int | None = None
     ) -> Sequence[PlacementResponse]:

@@ -22,6 +22,7 @@ from test_dagster_jobs import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
@@ -106,6 +107,64 @@ def test_a_standby_that_a_failed_run_left_over_is_removed(
     assert reconcile(instance).success
     assert kinds(world) == ["start-standby", "stop-standby"]
     assert "0-1" not in world.at
+
+
+def left_over_long_ago(world: World, instance: dg.DagsterInstance) -> str:
+    """A run was killed after it had spun up `0-1`; the answer is cleaned up since. Its request."""
+    world.lag_now = {"0-1": [1]}
+    world.breaks = {"lag": Killed()}
+    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    (uuid,) = world.requests
+    assert world.answers[uuid][-1].status_code.is_terminal
+    world.clean_up()
+    return uuid
+
+
+@pytest.mark.longdagster
+def test_a_standby_whose_answer_is_cleaned_up_is_still_known_to_be_left_over(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The audit topic says which request has started it."""
+    left_over_long_ago(world, instance)
+    result = reconcile(instance)
+    assert result.success
+    assert output_metadata(result, "plan_reconcile")["findings"].records == []
+    assert kinds(world) == ["start-standby", "stop-standby"]
+    assert "0-1" not in world.at
+
+
+@pytest.mark.longdagster
+def test_a_standby_of_somebody_else_with_the_id_of_one_left_over_long_ago_stays(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Also when the answers to both are cleaned up."""
+    left_over_long_ago(world, instance)
+    del world.at["0-1"]
+    world.lag_now = {"0-1": [1]}
+    assert launch(instance, 120, job="spin_up_standby").success
+    world.clean_up()
+    assert reconcile(instance).success
+    assert "0-1" in world.at
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("known", ["no topic", "no record"])
+def test_a_standby_of_which_nobody_knows_who_asked_for_it_is_told(
+    world: World, instance: dg.DagsterInstance, known: str
+) -> None:
+    """It stays, and the run warns: it may be one that is left over."""
+    left_over_long_ago(world, instance)
+    if known == "no topic":
+        world.breaks = {"audit": Unreachable("read the audit history", seen="no answer")}
+    else:
+        world.origins.clear()
+    result = reconcile(instance)
+    assert result.success
+    (record,) = output_metadata(result, "plan_reconcile")["findings"].records
+    assert record.data["about"] == "0-1"
+    assert ("no answer" if known == "no topic" else "no start of it") in record.data["seen"]
+    assert "control-standby stop 0-1" in record.data["to do"]
+    assert "0-1" in world.at
 
 
 @pytest.mark.longdagster

@@ -14,8 +14,9 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.reconcile.left_over import left_over
-from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
+from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import job_tag
@@ -76,15 +77,16 @@ def plan_reconcile(
             client = samza.client
             view = client.view()
             job = f"{view.job_name}/{view.job_id}"
+            left = left_over(context.instance, client, view, job_tag(job, samza.prefix))
             wanted = Wanted(
                 standbys=config.standbys,
                 pins=config.wanted,
-                ours=left_over(context.instance, client, job_tag(job, samza.prefix)),
+                ours=left.standbys,
                 no_extra=config.no_extra,
                 allowed=tuple(samza_policies.hosts),
             )
             found = reconcile(view, wanted)
-            findings = found.findings
+            findings = (*left.findings, *found.findings)
             plan = UnitsPlan(
                 what=ACTION,
                 subject="",

@@ -2,7 +2,8 @@
 
 Wanted: each active has the job's number of standbys, everything runs, no standby that one
 of our failed runs spun up is left over, no two of a group share a host, and whoever is
-pinned is on its host. Nobody is sent where the coordinator's rules forbid it. What the coordinator does by itself is told, not asked.
+pinned is on its host. Nobody is sent where the coordinator's rules forbid it. What the
+coordinator does by itself is told, not asked.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from samza_dagster.errors import Refused
 from samza_dagster.legal_hosts import Placing, one_more_of
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, OURS, RUNNING
-from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
+from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
 from samza_dagster.placement.rules import SAME_DOMAIN
 
@@ -38,15 +40,6 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What isn't as wanted and isn't ours to ask for: seen, and what to do."""
-
-    about: str
-    seen: str
-    to_do: str
-
-
-@dataclass(frozen=True)
 class Reconciliation:
     """What is to be asked, in order, and what else was found."""
 
@@ -60,7 +53,7 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     A group that an action is under way in is left alone. Raises `Refused` for pins that
     can't hold: unknown or lost, two of a group on one host, or a standby's outside `allowed`.
     """
-    _check_pins(view, wanted)
+    check_pins(view, wanted.pins, wanted.allowed)
     world = _World.of(view, wanted.allowed)
     findings: list[Finding] = []
     units: list[Unit] = []
@@ -72,16 +65,16 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
                 Finding(active, f"action {busy[active]} is under way", "reconcile again after it")
             )
             continue
-        unwell = _unwell(view, active)
-        if unwell:
-            findings += unwell
+        down = unwell(view, active)
+        if down:
+            findings += down
             continue
         units += _left_over(world, active, number, wanted)
         units += _shared(world, active, wanted, findings)
         units += _pinned(world, active, wanted, findings)
         units += _missing(world, active, number, findings)
         findings += _together(world, active)
-    findings += _localities(view)
+    findings += localities(view)
     return Reconciliation(tuple(units), tuple(findings))
 
 
@@ -192,7 +185,7 @@ def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding])
             free = pin is not None and world.placing.violation(pid, pin) is None
             to = pin if free else world.place_for(pid, pins) or world.place_for(pid)
             if to is None:
-                findings.append(_no_host(pid, why))
+                findings.append(no_host(pid, why))
                 continue
             units.append(_place(pid, to, SHARED_HOST, why))
             world.go(pid, to)
@@ -214,7 +207,7 @@ def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding])
             away = world.place_for(other, avoid=[host, *wanted.pins.values()], before=then)
             away = away or world.place_for(other, avoid=[host], before=then)
             if away is None:
-                findings.append(_no_host(other, why))
+                findings.append(no_host(other, why))
                 break
             units.append(_place(other, away, PINNED, why))
             world.go(other, away)
@@ -239,7 +232,7 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
     for one in range(has, number):
         host = world.place_for(one_more_of(active))
         if host is None:
-            findings.append(_no_host(active, f"{one} standbys, {number} are wanted"))
+            findings.append(no_host(active, f"{one} standbys, {number} are wanted"))
             break
         step = Step(f"spin_up_{one}", Kind.START_STANDBY, active, host)
         units.append(Unit(active, MISSING, f"{one} standbys, {number} are wanted", (step,)))
@@ -263,74 +256,3 @@ def _place(processor_id: str, host: str, what: str, why: str) -> Unit:
         return Unit(processor_id, what, why, (step,))
     verified = Step("processes", Kind.WAIT_PROCESSING, processor_id)
     return Unit(processor_id, what, why, (step, verified))
-
-
-def _unwell(view: JobView, active: str) -> list[Finding]:
-    """Members that don't run: the coordinator starts them by itself, and nothing is asked meanwhile."""
-    found = [
-        p
-        for _, p in sorted(view.processors.items())
-        if group_of(p.processor_id) == active and p.state not in (RUNNING, LAST_SEEN_STATE)
-    ]
-    return [
-        Finding(p.processor_id, f"it is {p.state} on {p.host or 'no host'}", _WAIT) for p in found
-    ]
-
-
-def _localities(view: JobView) -> list[Finding]:
-    return [
-        Finding(
-            p.processor_id,
-            f"it runs on {p.host}, the coordinator stream says {p.last_seen_host}",
-            "restart_container writes it anew; after a failover it agrees within seconds",
-        )
-        for _, p in sorted(view.processors.items())
-        if _disagrees(p)
-    ]
-
-
-def _disagrees(processor: ProcessorView) -> bool:
-    known, host = processor.last_seen_host, processor.host
-    return processor.state == RUNNING and known is not None and host is not None and known != host
-
-
-_WAIT = "the coordinator starts it by itself; reconcile again, or samza-dagster status says why not"
-
-
-def _no_host(processor_id: str, why: str) -> Finding:
-    return Finding(
-        processor_id,
-        f"{why}; no legal host has room for it",
-        "one more host that is alive and has no container of its group, nor of its fault domain",
-    )
-
-
-def _near(view: JobView, processor_id: str, host: str, wanted: Wanted) -> str | None:
-    """Who of the group is pinned to another host of this host's fault domain."""
-    domain = view.hosts[host].fault_domain
-    for other, there in sorted(wanted.pins.items()):
-        same_group = other != processor_id and group_of(other) == group_of(processor_id)
-        known = view.hosts.get(there)
-        if same_group and domain and known is not None and known.fault_domain == domain:
-            return other
-    return None
-
-
-def _check_pins(view: JobView, wanted: Wanted) -> None:
-    taken: dict[tuple[str, str], str] = {}
-    for pid, host in sorted(wanted.pins.items()):
-        seen = ""
-        if pid not in view.processors:
-            seen = f"no processor {pid}; there are {', '.join(sorted(view.processors))}"
-        elif host not in view.hosts:
-            seen = f"no host {host}; there are {', '.join(sorted(view.hosts))}"
-        elif view.hosts[host].state == LOST:
-            seen = f"{host} is lost"
-        elif is_standby(pid) and wanted.allowed and host not in wanted.allowed:
-            seen = f"{host} isn't among the component's hosts ({', '.join(wanted.allowed)})"
-        elif (other := taken.setdefault((group_of(pid), host), pid)) != pid:
-            seen = f"{other} of the same group is wanted there too"
-        elif (other := _near(view, pid, host, wanted)) is not None:
-            seen = f"{other} of the same group is wanted in its fault domain"
-        if seen:
-            raise Refused(f"reconcile: {pid} on {host}", seen=seen, fix="another pin, or none")
