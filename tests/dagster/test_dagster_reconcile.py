@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -11,6 +12,7 @@ from fake_placement import (
     EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
+    FakeClient,
     Killed,
     World,
     fake_cancel_waiting,
@@ -22,7 +24,9 @@ from test_dagster_jobs import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
+from samza_dagster.client.plan import Plan
 from samza_dagster.errors import Unreachable
+from samza_dagster.model import PlacementResponse
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
@@ -250,17 +254,79 @@ def test_killed_at_any_boundary_it_goes_on_where_it_stood(
     assert world.starts == {"0-0": 1, "1-0": 1}
 
 
-def test_a_step_that_fails_ends_it_with_what_is_left(
+def test_a_step_that_fails_ends_its_group_and_the_others_go_on(
     world: World, instance: dg.DagsterInstance
 ) -> None:
-    """The coordinator's text; nothing further is asked."""
+    """The run fails with the coordinator's text; of the group nothing further is asked."""
     world.at["0-0"] = "host-1"
     world.at["1-0"] = "host-2"
     world.ends = [EXPIRED]
-    text = failed_text(reconcile(instance), "carry_out_reconcile")
+    text = failed_text(reconcile(instance, standbys=2), "carry_out_reconcile")
     assert EXPIRED[1] in text
-    assert "not begun or left waiting: 1-0" in text
-    assert len(world.requests) == 1
+    assert "not begun or left waiting: 0" in text
+    assert world.at["0-0"] == "host-1"
+    assert world.at["1-0"] != "host-2"
+    assert "1-1" in world.at
+    assert [p for p, _ in world.asked] == ["0-0", "1-0", "1"]
+
+
+@pytest.mark.longdagster
+def test_a_group_that_always_fails_keeps_no_other_from_being_mended(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """And is asked last by the next run."""
+    real = world.go_on
+
+    def go_on(uuid: str) -> PlacementResponse | None:
+        fails = world.requests[uuid].processor_id == "0"
+        return world.answer(uuid, *NOT_STARTED) if fails else real(uuid)
+
+    world.go_on = go_on  # type: ignore[method-assign]
+    first = reconcile(instance, wanted={"0": "host-3", "1": "host-1"})
+    assert "0: place_on_host-3: FAILED" in failed_text(first, "carry_out_reconcile")
+    assert world.at["1"] == "host-1"
+    world.asked.clear()
+    assert not reconcile(instance, wanted={"0": "host-3", "1": "host-2"}).success
+    assert world.at["1"] == "host-2"
+    assert [p for p, _ in world.asked] == ["1", "0"]
+
+
+def test_a_group_that_is_refused_is_told_and_the_others_go_on(
+    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run fails in the end, with the refusal; a dry run shows it."""
+    world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
+    real = FakeClient.plan
+
+    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
+        made = real(client, processor_id, destination)
+        return replace(made, refusal="never") if processor_id == "0-0" else made
+
+    monkeypatch.setattr(FakeClient, "plan", plan)
+    shown = reconcile(instance, dry_run=True)
+    assert "- 0-0: never" in shown.output_for_node("plan_reconcile", "preview")
+    text = failed_text(reconcile(instance), "carry_out_reconcile")
+    assert text.endswith("0-0: never")
+    assert [p for p, _ in world.asked] == ["1-0"]
+
+
+@pytest.mark.parametrize(
+    "config", [{"only": ["1-0"]}, {"only": ["host-2"]}, {"skip": ["0"]}, {"skip": ["host-1"]}]
+)
+def test_only_the_groups_that_are_named_are_reconciled(
+    world: World, instance: dg.DagsterInstance, config: dict[str, list[str]]
+) -> None:
+    """By any of their processors, or a host that one is on."""
+    world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
+    assert reconcile(instance, **config).success
+    assert [p for p, _ in world.asked] == ["1-0"]
+
+
+def test_a_name_that_is_not_there_is_refused(world: World, instance: dg.DagsterInstance) -> None:
+    """A slip would leave out a group that was meant."""
+    text = failed_text(reconcile(instance, only=["7"]), "plan_reconcile")
+    assert "only or skip 7" in text
+    assert world.requests == {}
 
 
 def test_a_failed_step_is_asked_again_by_a_re_execution(

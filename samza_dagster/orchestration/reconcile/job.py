@@ -2,18 +2,18 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.errors import Refused
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
@@ -23,10 +23,12 @@ from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.units.ops import (
     OUTS,
     carry_out_units,
+    failed_before,
     outcome_metadata,
     refusals,
     told_plan,
 )
+from samza_dagster.orchestration.units.order import Unit
 from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
 
 ACTION = "reconcile"
@@ -51,6 +53,15 @@ class ReconcileConfig(SeveralConfig):
         description="Also remove standbys that somebody spun up on request, beyond that number; "
         "else only those that a failed or cancelled run left over.",
     )
+    only: list[str] = Field(
+        default_factory=list,
+        description="Processor ids or host names: only their container groups, and those of "
+        "whoever is on the hosts. Empty: all.",
+    )
+    skip: list[str] = Field(
+        default_factory=list,
+        description="Processor ids or host names whose groups are left alone.",
+    )
 
 
 @dg.op(out=OUTS)
@@ -65,6 +76,8 @@ def plan_reconcile(
         "wanted": config.wanted,
         "standbys": config.standbys,
         "no_extra": config.no_extra,
+        "only": config.only,
+        "skip": config.skip,
     }
     limits = config.limits(samza_policies)
     findings: Sequence[Finding] = ()
@@ -84,6 +97,8 @@ def plan_reconcile(
                 ours=left.standbys,
                 no_extra=config.no_extra,
                 allowed=tuple(samza_policies.hosts),
+                only=tuple(config.only),
+                skip=tuple(config.skip),
             )
             found = reconcile(view, wanted)
             findings = (*left.findings, *found.findings)
@@ -96,10 +111,11 @@ def plan_reconcile(
                 at_once=config.at_once,
                 limits=limits,
                 before=host_map(view),
+                apart=True,
             )
-            against = refusals(client, first_of_groups(plan))
-            if against:
-                raise Refused(f"reconcile: {'; '.join(against)}")
+            plan = in_turn(plan, client, failed_before(context))
+            for told in plan.refused:
+                context.log.warning(f"refused, the other groups go on: {told}")
     for finding in findings:
         context.log.warning(f"{finding.about}: {finding.seen}. To do: {finding.to_do}")
     for output in told_plan(context, plan, asked, dry_run=config.dry_run):
@@ -111,7 +127,7 @@ def plan_reconcile(
 def carry_out_reconcile(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
-    """Asks for what isn't as wanted, one at a time in each group."""
+    """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
     with errors_as_failures():
         client = samza.client
         progress = carry_out_units(context, client, plan)
@@ -128,20 +144,28 @@ def reconcile_graph() -> None:
     """Brings the job back to its wanted placement: number of standbys, legal hosts, pins, nothing left over.
 
     A dry run shows the steps and why. Groups in which an action is under way, or a
-    container doesn't run, are left alone and told of.
+    container doesn't run, are left alone and told of. One that is refused or fails keeps no
+    other from being mended; the run fails in the end with what is left.
     """
     carry_out_reconcile(getattr(plan_reconcile(), PLAN))
 
 
-def first_of_groups(plan: UnitsPlan) -> tuple[Any, ...]:
-    """The first unit of each group: later ones count on what it has done."""
-    seen: set[str] = set()
-    first: list[Any] = []
+def in_turn(plan: UnitsPlan, client: Placement, last: Collection[str]) -> UnitsPlan:
+    """The plan without the groups whose first request the client refuses; the groups `last` last.
+
+    Only the first of each is asked about: later ones count on what it has done.
+    """
+    first: dict[str, Unit] = {}
     for unit in plan.units:
-        if unit.group not in seen:
-            seen.add(unit.group)
-            first.append(unit)
-    return tuple(first)
+        first.setdefault(unit.group, unit)
+    against = refusals(client, first.values())
+    out = {unit.group for unit, _ in against}
+    units = [unit for unit in plan.units if unit.group not in out]
+    return replace(
+        plan,
+        units=tuple(sorted(units, key=lambda unit: unit.group in last)),
+        refused=tuple(told for _, told in against),
+    )
 
 
 def _findings_table(findings: Sequence[Finding]) -> dg.TableMetadataValue:

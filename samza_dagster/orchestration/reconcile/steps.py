@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from samza_dagster.errors import Refused
 from samza_dagster.legal_hosts import Placing, one_more_of
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import OURS
@@ -30,6 +31,8 @@ class Wanted:
     `standbys` of each active; None: the most that any active has of the job's own. `pins`
     are processor → host. `ours`: standbys that failed runs of ours have left over. With
     `no_extra` every standby that was spun up on request goes that isn't needed for the number.
+    `only` and `skip` are processors or hosts: they stand for their groups, and for those of
+    whoever is on the host.
     """
 
     standbys: int | None = None
@@ -37,6 +40,8 @@ class Wanted:
     ours: frozenset[str] = frozenset()
     no_extra: bool = False
     allowed: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,15 +56,16 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     """The steps from the job as it stands to the wanted placement; none when it is that.
 
     A group that an action is under way in is left alone. Raises `Refused` for pins that
-    can't hold: unknown or lost, two of a group on one host, or a standby's outside `allowed`.
+    can't hold (`check_pins`), and for an `only` or `skip` that isn't there.
     """
     check_pins(view, wanted.pins, wanted.allowed)
+    chosen = _chosen(view, wanted)
     world = _World.of(view, wanted.allowed)
     findings: list[Finding] = []
     units: list[Unit] = []
     busy = {group_of(a.processor_id): a.uuid for a in (*view.actions, *view.queued)}
     number = _number(view, wanted)
-    for active in sorted(p for p in view.processors if not is_standby(p)):
+    for active in sorted(chosen):
         if active in busy:
             findings.append(
                 Finding(active, f"action {busy[active]} is under way", "reconcile again after it")
@@ -74,8 +80,27 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
         units += _pinned(world, active, wanted, findings)
         units += _missing(world, active, number, findings)
         findings += _together(world, active)
-    findings += localities(view)
+    findings += [one for one in localities(view) if group_of(one.about) in chosen]
     return Reconciliation(tuple(units), tuple(findings))
+
+
+def _chosen(view: JobView, wanted: Wanted) -> set[str]:
+    """The actives whose groups are reconciled."""
+    names = {*view.processors, *view.hosts, *(p.host for p in view.processors.values() if p.host)}
+    unknown = sorted({*wanted.only, *wanted.skip} - names)
+    if unknown:
+        raise Refused(
+            f"reconcile: only or skip {', '.join(unknown)}",
+            seen=f"processors {', '.join(sorted(view.processors))}",
+            fix="processor ids or host names of the job",
+        )
+
+    def groups(named: tuple[str, ...]) -> set[str]:
+        found = [p for p in view.processors.values() if {p.processor_id, p.host} & {*named}]
+        return {group_of(p.processor_id) for p in found}
+
+    actives = {p for p in view.processors if not is_standby(p)}
+    return (actives & groups(wanted.only) if wanted.only else actives) - groups(wanted.skip)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.units.progress import Progress
 
 STEPS = ("container", "step", "what", "status", "message", "request")
+_NOTHING = "nothing begins after a failure"
 OUTCOMES = ("container", "what", "why", "state", "down_seconds", "failed")
 
 
@@ -26,9 +27,12 @@ def plan_markdown(plan: UnitsPlan) -> str:
         steps = "; ".join(step.told() for step in unit.steps)
         lines.append(f"| {number} | {unit.processor} | {unit.what} | {unit.why} | {steps} |")
     catch_up = plan.limits.catch_up
+    if plan.refused:
+        lines += ["", "Refused, and left out:", "", *(f"- {line}" for line in plan.refused)]
+    after = "of its group nothing begins after a failure" if plan.apart else _NOTHING
     lines += [
         "",
-        f"At most {plan.at_once} at a time, never two of a group; nothing begins after a failure.",
+        f"At most {plan.at_once} at a time, never two of a group; {after}.",
         f"Warm is at most {catch_up.lag_limit:,} records behind, a new standby for"
         f" {catch_up.steady_s:g} s (within {catch_up.timeout_s:g} s).",
         "",
