@@ -109,9 +109,12 @@ class SeenJob(Protocol):
 
 
 class Placing:
-    """Who is where, as steps of a plan change it, and where each may be by the heart's rules."""
+    """Who is where, as steps of a plan change it, and where each may be by the heart's rules.
 
-    def __init__(self, view: SeenJob) -> None:
+    With `only` it knows one group alone, which is quicker for a question or two.
+    """
+
+    def __init__(self, view: SeenJob, only: str | None = None) -> None:
         self._hosts = {
             name: Host(name, alive=host.state != LOST, fault_domain=host.fault_domain)
             for name, host in view.hosts.items()
@@ -119,7 +122,8 @@ class Placing:
         self._lost = {name for name, host in view.hosts.items() if host.state == LOST}
         self._members: dict[str, dict[str, Processor]] = {}
         for pid, processor in view.processors.items():
-            self.put(pid, processor.host, processor.state)
+            if only is None or group_of(pid) == only:
+                self.put(pid, processor.host, processor.state)
         self._ghosts: dict[str, tuple[Ghost, ...]] = {}
         for ghost in view.ghosts:
             group = group_of(ghost.processor_id)

@@ -23,6 +23,7 @@ from samza_dagster.model.naming import (
     FORCE_RESTART_LAST_SEEN,
     LAST_SEEN,
     STANDBY,
+    group_of,
 )
 from samza_dagster.placement.rules import SAME_DOMAIN
 
@@ -245,7 +246,7 @@ def _standby_host(
             fix=f"control-standby start {pid}, or name a host or ANY_HOST",
         )
     # Where the standby goes it must be legal beside the active, before the swap and after it.
-    taken = Placing(view).forbidden(one_more_of(pid))
+    taken = Placing(view, only=group_of(pid)).forbidden(one_more_of(pid))
     free = [v for v in verdicts if v.legal and v.host not in taken]
     if not free:
         raise Refused(

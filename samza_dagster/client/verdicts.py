@@ -57,9 +57,13 @@ def _room_for(view: JobView, placing: Placing, peer: ProcessorView, avoid: froze
     return next((name for name in sorted(view.hosts) if name not in taken), "")
 
 
+def _placing(view: JobView, processor: ProcessorView) -> Placing:
+    return Placing(view, only=group_of(processor.processor_id))
+
+
 def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdict:
     """Whether `host` may take `processor`, by the heart's rules, life and free resources."""
-    return _judge(view, processor, host, peers_of(view, processor), Placing(view))
+    return _judge(view, processor, host, peers_of(view, processor), _placing(view, processor))
 
 
 def _judge(
@@ -119,7 +123,7 @@ def _judge(
 
 def judge_all(view: JobView, processor: ProcessorView) -> tuple[HostVerdict, ...]:
     """A verdict for every known host, in order of their names."""
-    peers, placing = peers_of(view, processor), Placing(view)
+    peers, placing = peers_of(view, processor), _placing(view, processor)
     return tuple(
         _judge(view, processor, host, peers, placing) for _, host in sorted(view.hosts.items())
     )

@@ -199,9 +199,9 @@ def host_for_standby(
     Raises `Refused` with the rule that each host breaks.
     """
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
-    placing = [Placing(view)]
+    placing = [Placing(view, only=group_of(standby))]
     if makes_room:
-        placing.append(Placing(view))
+        placing.append(Placing(view, only=group_of(standby)))
         placing[1].put(group_of(standby), destination)
     why_not: dict[str, str] = {}
     legal: list[HostView] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster import serialize_value
 from fake_placement import (
     EXPIRED,
     NOT_STARTED,
@@ -308,6 +309,29 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
     text = failed_text(reconcile(instance), "carry_out_reconcile")
     assert text.endswith("0-0: never")
     assert [p for p, _ in world.asked] == ["1-0"]
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_plan_of_many_hundred_standbys_fits_into_the_metadata(
+    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    """No event has more than 300 kB; the run goes on with all of the plan."""
+    world.at = {str(n): f"host-{1 + n % 4}" for n in range(700)}
+    view = world.view()
+    monkeypatch.setattr(world, "view", lambda: view)
+    result = fake_job(JOB).execute_in_process(
+        run_config={"ops": {"plan_reconcile": {"config": {"standbys": 1, "dry_run": dry_run}}}},
+        instance=instance,
+        op_selection=["plan_reconcile"],
+    )
+    for entry in instance.all_logs(result.run_id):
+        assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
+    shown = output_metadata(result, "plan_reconcile")
+    assert shown["containers"] == 700
+    assert "more" in str(shown["plan_table"].records[-1].data["what"])
+    if not dry_run:
+        assert len(result.output_for_node("plan_reconcile", "plan").units) == 700
 
 
 @pytest.mark.parametrize(

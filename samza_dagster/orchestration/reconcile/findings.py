@@ -20,16 +20,17 @@ class Finding:
     to_do: str
 
 
-def unwell(view: JobView, active: str) -> list[Finding]:
-    """Members that don't run: the coordinator starts them by itself, and nothing is asked meanwhile."""
-    found = [
-        p
-        for _, p in sorted(view.processors.items())
-        if group_of(p.processor_id) == active and p.state not in (RUNNING, LAST_SEEN_STATE)
-    ]
-    return [
-        Finding(p.processor_id, f"it is {p.state} on {p.host or 'no host'}", _WAIT) for p in found
-    ]
+def unwell(view: JobView) -> dict[str, list[Finding]]:
+    """Of each group the members that don't run, if any.
+
+    The coordinator starts them by itself, and nothing is asked of their groups meanwhile.
+    """
+    found: dict[str, list[Finding]] = {}
+    for pid, processor in sorted(view.processors.items()):
+        if processor.state not in (RUNNING, LAST_SEEN_STATE):
+            seen = f"it is {processor.state} on {processor.host or 'no host'}"
+            found.setdefault(group_of(pid), []).append(Finding(pid, seen, _WAIT))
+    return found
 
 
 def localities(view: JobView) -> list[Finding]:

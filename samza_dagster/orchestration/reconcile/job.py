@@ -18,7 +18,7 @@ from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.tables import table_within
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.units.ops import (
     OUTS,
@@ -30,6 +30,7 @@ from samza_dagster.orchestration.units.ops import (
 )
 from samza_dagster.orchestration.units.order import Unit
 from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
+from samza_dagster.orchestration.units.tables import MOST_OF_ONE
 
 ACTION = "reconcile"
 
@@ -170,4 +171,4 @@ def in_turn(plan: UnitsPlan, client: Placement, last: Collection[str]) -> UnitsP
 
 def _findings_table(findings: Sequence[Finding]) -> dg.TableMetadataValue:
     rows = [{"about": f.about, "seen": f.seen, "to do": f.to_do} for f in findings]
-    return table(rows, ("about", "seen", "to do"))
+    return table_within(rows, ("about", "seen", "to do"), MOST_OF_ONE)

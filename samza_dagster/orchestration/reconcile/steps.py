@@ -8,6 +8,7 @@ coordinator does by itself is told, not asked.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -64,16 +65,15 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     findings: list[Finding] = []
     units: list[Unit] = []
     busy = {group_of(a.processor_id): a.uuid for a in (*view.actions, *view.queued)}
-    number = _number(view, wanted)
+    number, down = _number(view, wanted), unwell(view)
     for active in sorted(chosen):
         if active in busy:
             findings.append(
                 Finding(active, f"action {busy[active]} is under way", "reconcile again after it")
             )
             continue
-        down = unwell(view, active)
-        if down:
-            findings += down
+        if active in down:
+            findings += down[active]
             continue
         units += _left_over(world, active, number, wanted)
         units += _shared(world, active, wanted, findings)
@@ -112,15 +112,20 @@ class _World:
     free: dict[str, int | None]
     allowed: tuple[str, ...]
     placing: Placing
+    groups: dict[str, set[str]]
+    load: Counter[str]
 
     @classmethod
     def of(cls, view: JobView, allowed: tuple[str, ...]) -> _World:
         at = {p.processor_id: p.host for p in view.processors.values() if p.host is not None}
         free = {name: host.free_memory_mb for name, host in view.hosts.items()}
-        return cls(view, at, free, allowed, Placing(view))
+        groups: dict[str, set[str]] = {}
+        for processor_id in at:
+            groups.setdefault(group_of(processor_id), set()).add(processor_id)
+        return cls(view, at, free, allowed, Placing(view), groups, Counter(at.values()))
 
     def members(self, active: str) -> list[str]:
-        return sorted(p for p in self.at if group_of(p) == active)
+        return sorted(self.groups.get(active, ()))
 
     def standbys(self, active: str) -> list[str]:
         return [p for p in self.members(active) if is_standby(p)]
@@ -131,13 +136,20 @@ class _World:
 
     def go(self, processor_id: str, host: str | None) -> None:
         size = self.view.container_memory_mb or 0
-        for name, change in ((self.at.pop(processor_id, None), size), (host, -size)):
+        source = self.at.pop(processor_id, None)
+        for name, change in ((source, size), (host, -size)):
             known = self.free.get(name) if name is not None else None
             if name is not None and known is not None:
                 self.free[name] = known + change
         self.placing.put(processor_id, host)
+        members = self.groups.setdefault(group_of(processor_id), set())
+        members.discard(processor_id)
+        if source is not None:
+            self.load[source] -= 1
         if host is not None:
             self.at[processor_id] = host
+            self.load[host] += 1
+            members.add(processor_id)
 
     def place_for(
         self,
@@ -166,15 +178,14 @@ class _World:
             and (not self.allowed or name in self.allowed)
             and ((free := self.free[name]) is None or free >= size)
         ]
-        load = list(self.at.values())
-        return min(legal, key=lambda n: (-(self.free[n] or 0), load.count(n), n), default=None)
+        return min(legal, key=lambda n: (-(self.free[n] or 0), self.load[n], n), default=None)
 
 
 def _number(view: JobView, wanted: Wanted) -> int:
     if wanted.standbys is not None:
         return wanted.standbys
-    own = [group_of(p) for p, known in view.processors.items() if is_standby(p) and not known.extra]
-    return max((own.count(group) for group in set(own)), default=0)
+    own = (group_of(p) for p, known in view.processors.items() if is_standby(p) and not known.extra)
+    return max(Counter(own).values(), default=0)
 
 
 def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[Unit]:

@@ -14,6 +14,7 @@ from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import map_metadata
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.planning import PLAN, PREVIEW
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.tags import ACTION, JOB
@@ -66,8 +67,8 @@ def told_plan(
     if dry_run:
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
-    record = {"asked": asked, "plan": plan.to_json()}
-    yield dg.Output(plan, PLAN, metadata={**metadata, "plan_record": dg.MetadataValue.json(record)})
+    record = dg.MetadataValue.json(kept({"asked": asked, "plan": plan.to_json()}))
+    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
 def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]:
