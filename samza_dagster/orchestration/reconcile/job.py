@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.orchestration.config import Names, Pins
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
@@ -38,7 +39,7 @@ ACTION = "reconcile"
 class ReconcileConfig(SeveralConfig):
     """What the placement should be."""
 
-    wanted: dict[str, str] = Field(
+    wanted: Pins = Field(
         default_factory=dict,
         description="Processor id → host that it should be on: a standby's one of the component's, "
         "if it names any. Others may be anywhere legal.",
@@ -54,12 +55,12 @@ class ReconcileConfig(SeveralConfig):
         description="Also remove standbys that somebody spun up on request, beyond that number; "
         "else only those that a failed or cancelled run left over.",
     )
-    only: list[str] = Field(
+    only: Names = Field(
         default_factory=list,
         description="Processor ids or host names: only their container groups, and those of "
         "whoever is on the hosts. Empty: all.",
     )
-    skip: list[str] = Field(
+    skip: Names = Field(
         default_factory=list,
         description="Processor ids or host names whose groups are left alone.",
     )
