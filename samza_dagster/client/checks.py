@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
-from samza_dagster.legal_hosts import Placing, one_more_of
+from samza_dagster.legal_hosts import Placing
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -245,9 +245,13 @@ def _standby_host(
             seen=seen,
             fix=f"control-standby start {pid}, or name a host or ANY_HOST",
         )
-    # Where the standby goes it must be legal beside the active, before the swap and after it.
-    taken = Placing(view, only=group_of(pid)).forbidden(one_more_of(pid))
-    free = [v for v in verdicts if v.legal and v.host not in taken]
+    # As the coordinator reserves it, before anything stops: the fault domain that it leaves is legal.
+    placing = Placing(view, only=group_of(pid))
+    free = {
+        host
+        for standby in standbys
+        for host in set(view.hosts) - placing.forbidden(standby.processor_id) - {standby.host}
+    }
     if not free:
         raise Refused(
             f"place {pid} --to STANDBY: the standby needs a new host first",

@@ -156,12 +156,14 @@ def test_a_peer_that_leaves_the_rack_first_is_left_to_the_coordinator() -> None:
         check_destination(stays, standby, "h2")
 
 
-def test_a_swap_needs_a_third_place_for_the_standby() -> None:
-    """Neither in the rack that the active leaves nor in the one that it goes to."""
+def test_a_swap_needs_a_place_for_the_standby_beside_its_active() -> None:
+    """One in the rack that it leaves is legal, as it is for the coordinator: two racks are enough."""
     view = in_racks({"0": "h1", "0-0": "h3"})
-    assert check_destination(view, view.processors["0"], "STANDBY")[0] == "h3"
     two = {name: host for name, host in view.hosts.items() if name != "h5"}
     view = in_racks({"0": "h1", "0-0": "h3"}, hosts=two)
+    assert check_destination(view, view.processors["0"], "STANDBY")[0] == "h3"
+    alone = {name: host for name, host in two.items() if name != "h4"}
+    view = in_racks({"0": "h1", "0-0": "h3"}, hosts=alone)
     with pytest.raises(Refused, match="the standby needs a new host first"):
         check_destination(view, view.processors["0"], "STANDBY")
 
