@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
+from samza_dagster.client.audit_history import AuditSource, open_audit
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.state_source import StateSource, TopicStateSource
 from samza_dagster.metadata.connection import Connection
@@ -25,7 +26,7 @@ def wall_clock_ms() -> int:
 @dataclass(frozen=True)
 class JobAccess:
     """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
-    `mailbox` None: nothing can be asked but what Samza's wire has.
+    `mailbox` None: nothing can be asked but what Samza's wire has. `audit` opens the audit topic.
 
     `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
     """
@@ -39,6 +40,7 @@ class JobAccess:
     monotonic: Callable[[], float] = time.monotonic
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: Mailbox | None = None
+    audit: Callable[[], AuditSource] | None = None
 
     @classmethod
     def of(cls, connection: Connection) -> Self:
@@ -60,6 +62,7 @@ class JobAccess:
             ),
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
+            audit=lambda: open_audit(connection),
         )
 
     def close(self) -> None:

@@ -1,8 +1,12 @@
-"""A job's audit history: from its topic, with what the state says of its end; or from a file."""
+"""A job's audit history: from its topic, with what the state says of its end; or from a file.
+
+And what it says of single containers: which request has started a standby.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -13,9 +17,11 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.state import AskKind
 from samza_dagster.placement.verification import Head
 
 _READINGS = 5
+_ON_REQUEST = re.compile(rf"{AskKind.START_STANDBY.value} (\S+) to ")
 
 
 @dataclass(frozen=True)
@@ -36,17 +42,43 @@ class Entries(Protocol):
         ...
 
 
+class AuditSource(Entries, Protocol):
+    """The audit topic of one job, opened."""
+
+    def close(self) -> None:
+        """Releases the connections."""
+        ...
+
+
+def open_audit(connection: Connection) -> AuditLog:
+    """The job's audit topic; connects at the first reading."""
+    return AuditLog(
+        connection.bootstrap_servers,
+        connection.audit_topic,
+        client_config=connection.client_config,
+    )
+
+
+def standby_origins(records: Iterable[AuditRecord]) -> dict[str, str]:
+    """Standby → UUID of the request that has spun it up, the newest one of those that had its id.
+
+    `records` in order. What it was started for later, as after a host was lost, is no origin.
+    """
+    found: dict[str, str] = {}
+    for record in records:
+        asked = _ON_REQUEST.match(record.why) if record.kind == "start" else None
+        if asked is not None:
+            found[record.processor_id] = asked[1]
+    return found
+
+
 def read_history(connection: Connection) -> AuditHistory:
     """The whole history of a job, and the head that its state names.
 
     Raises `InvalidInput` when the job has no audit topic, `MalformedRecord` for a record
     that can't be read (offset and field), `Unreachable`.
     """
-    log = AuditLog(
-        connection.bootstrap_servers,
-        connection.audit_topic,
-        client_config=connection.client_config,
-    )
+    log = open_audit(connection)
     state = StateReader(
         connection.bootstrap_servers,
         connection.state_topic,
@@ -67,7 +99,7 @@ def consistent(log: Entries, head: Callable[[], Head | None]) -> AuditHistory:
     after the state was read are left out; those that were there before it stay, and
     are too many if the state doesn't know them.
     """
-    records = _decoded(log)
+    records = decoded(log)
     named = head()
     if named is None:
         return AuditHistory(records)
@@ -75,7 +107,7 @@ def consistent(log: Entries, head: Callable[[], Head | None]) -> AuditHistory:
     for _ in range(_READINGS):
         if (records[-1].number if records else 0) >= named.number:
             break
-        later = _decoded(log)
+        later = decoded(log)
         records = tuple(r for r in later if r.number <= max(known, named.number))
     return AuditHistory(records, named)
 
@@ -108,7 +140,8 @@ def lines_of(records: Sequence[AuditRecord]) -> Iterable[str]:
         yield json.dumps(audit_to_json(record), separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
-def _decoded(log: Entries) -> tuple[AuditRecord, ...]:
+def decoded(log: Entries) -> tuple[AuditRecord, ...]:
+    """The records as they stand; raises `MalformedRecord` that names the offset and the field."""
     return tuple(
         audit_from_json(entry.value, f"topic {log.topic}, offset {entry.offset}")
         for entry in log.entries()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.legal_hosts import Placing
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -22,7 +23,9 @@ from samza_dagster.model.naming import (
     FORCE_RESTART_LAST_SEEN,
     LAST_SEEN,
     STANDBY,
+    group_of,
 )
+from samza_dagster.placement.rules import SAME_DOMAIN
 
 MAX_EXPIRY_S = 86_400.0
 _HOST_FORM = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
@@ -85,12 +88,15 @@ def expiry_ms(request_expiry_s: float | None) -> int | None:
 
 
 def _peer_leaves(view: JobView, processor: ProcessorView, host: str) -> bool:
-    """An action that comes first may take the peer off `host`: the coordinator decides then."""
-    staying = {p.processor_id for p in peers_of(view, processor) if p.host == host}
+    """An action that comes first may take the peer off `host`, or out of its fault domain:
+    the coordinator decides then."""
+    domain = view.hosts[host].fault_domain
+    near = {host} | {h for h, v in view.hosts.items() if domain and v.fault_domain == domain}
+    staying = {p.processor_id for p in peers_of(view, processor) if p.host in near}
     moving = {
         a.processor_id
         for a in (*view.actions, *view.queued)
-        if a.destination not in {host, LAST_SEEN}
+        if a.destination not in {*near, LAST_SEEN}
     }
     return bool(staying) and staying <= moving
 
@@ -170,7 +176,8 @@ def check_destination(
         )
     verdict = next(v for v in verdicts if v.host == destination)
     if not verdict.legal:
-        if verdict.rule == SAME_HOST_RULE and _peer_leaves(view, processor, destination):
+        peers_alone = verdict.rule in (SAME_HOST_RULE, SAME_DOMAIN)
+        if peers_alone and _peer_leaves(view, processor, destination):
             notices.append(f"{verdict.seen}, and an action that comes first moves it")
             return destination, tuple(notices)
         legal = [v.host for v in verdicts if v.legal]
@@ -238,8 +245,13 @@ def _standby_host(
             seen=seen,
             fix=f"control-standby start {pid}, or name a host or ANY_HOST",
         )
-    taken = {processor.host, *(p.host for p in standbys)}
-    free = [v for v in verdicts if v.legal and v.host not in taken]
+    # As the coordinator reserves it, before anything stops: the fault domain that it leaves is legal.
+    placing = Placing(view, only=group_of(pid))
+    free = {
+        host
+        for standby in standbys
+        for host in set(view.hosts) - placing.forbidden(standby.processor_id) - {standby.host}
+    }
     if not free:
         raise Refused(
             f"place {pid} --to STANDBY: the standby needs a new host first",

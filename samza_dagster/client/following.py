@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samza_dagster.client import audit_history
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.own_requests import OwnRequests
@@ -15,6 +16,7 @@ from samza_dagster.client.responses import (
     Until,
     terminal,
 )
+from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementRequest, PlacementResponse
@@ -31,6 +33,25 @@ class Following:
     _placement: ContainerPlacementMetadataStore
     _own: OwnRequests
     _written: dict[str, int]
+
+    def standby_origins(self) -> dict[str, str]:
+        """Standby → UUID of the request that has spun up the one which has its id now or had it last.
+
+        By the job's audit topic, which is read whole: it tells of starts whose answers are
+        cleaned up. Raises `InvalidInput` when there is no such topic, `MalformedRecord`,
+        `Unreachable`, and `MissingPrerequisite` of a client over stores alone.
+        """
+        if self._job.audit is None:
+            raise MissingPrerequisite(
+                "which request has spun up a standby",
+                seen="a client over metadata stores alone",
+                fix="PlacementClient(connection), or over(…, audit=…)",
+            )
+        log = self._job.audit()
+        try:
+            return audit_history.standby_origins(audit_history.decoded(log))
+        finally:
+            log.close()
 
     def request(self, uuid: str) -> PlacementRequest | None:
         """The request in the coordinator stream while no coordinator has taken it; None after that."""

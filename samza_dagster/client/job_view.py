@@ -159,6 +159,7 @@ def host_view(host: str, record: Mapping[str, Any]) -> HostView:
         free_memory_mb=number("free_memory_mb"),
         cores=number("cores"),
         free_cores=number("free_cores"),
+        fault_domain=str(record.get("fault_domain") or ""),
     )
 
 
@@ -289,6 +290,7 @@ def with_state(
                 ghost.lost_at_ms,
                 ghost.lease_ends_ms,
                 ghost.ended.value if ghost.ended else None,
+                ghost.elsewhere,
             )
             for group in groups.values()
             for ghost in group.ghosts

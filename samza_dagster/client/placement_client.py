@@ -14,6 +14,7 @@ from typing import Self
 
 from samza_dagster.client import tidying
 from samza_dagster.client.access import JobAccess, wall_clock_ms
+from samza_dagster.client.audit_history import AuditSource
 from samza_dagster.client.checks import (
     expiry_ms,
     find_deployment,
@@ -83,13 +84,25 @@ class PlacementClient(Following, OwnAsking):
         now_ms: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
         mailbox: Mailbox | None = None,
+        audit: Callable[[], AuditSource] | None = None,
     ) -> Self:
         """A client over stores that exist already.
 
-        Without `topics` it knows no lag, without `mailbox` it asks only what Samza's wire has.
+        Without `topics` it knows no lag, without `mailbox` it asks only what Samza's wire has,
+        without `audit` it doesn't know which request has spun up a standby.
         """
         return cls(
-            JobAccess(store, job_name, job_id, state, topics, now_ms, monotonic, mailbox=mailbox)
+            JobAccess(
+                store,
+                job_name,
+                job_id,
+                state,
+                topics,
+                now_ms,
+                monotonic,
+                mailbox=mailbox,
+                audit=audit,
+            )
         )
 
     def __enter__(self) -> Self:

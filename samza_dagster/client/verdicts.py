@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView, View
+from samza_dagster.legal_hosts import Placing
 from samza_dagster.model.naming import active_task_of, group_of
 
 SAME_HOST_RULE = "an active and its standbys, or two standbys of it, are never on one host"
@@ -50,15 +51,28 @@ def _shortage(view: JobView, host: HostView) -> str:
     return ", ".join(short)
 
 
-def _room_for(view: JobView, peer: ProcessorView, avoid: frozenset[str]) -> str:
+def _room_for(view: JobView, placing: Placing, peer: ProcessorView, avoid: frozenset[str]) -> str:
     taken = {p.host for p in peers_of(view, peer)} | {peer.host} | avoid
-    free = [h.host for _, h in sorted(view.hosts.items()) if h.host not in taken]
-    usable = [name for name in free if view.hosts[name].state != "lost"]
-    return usable[0] if usable else ""
+    taken |= placing.forbidden(peer.processor_id)
+    return next((name for name in sorted(view.hosts) if name not in taken), "")
+
+
+def _placing(view: JobView, processor: ProcessorView) -> Placing:
+    return Placing(view, only=group_of(processor.processor_id))
 
 
 def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdict:
-    """Whether `host` may take `processor`, by the same-host rule, life and free resources."""
+    """Whether `host` may take `processor`, by the heart's rules, life and free resources."""
+    return _judge(view, processor, host, peers_of(view, processor), _placing(view, processor))
+
+
+def _judge(
+    view: JobView,
+    processor: ProcessorView,
+    host: HostView,
+    peers: tuple[ProcessorView, ...],
+    placing: Placing,
+) -> HostVerdict:
     if host.state == "lost":
         return HostVerdict(
             host=host.host,
@@ -68,9 +82,9 @@ def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdic
             seen=f"no word from the agent of {host.host} for longer than the lease",
             fix=f"start the agent on {host.host}",
         )
-    peer = next((p for p in peers_of(view, processor) if p.host == host.host), None)
+    peer = next((p for p in peers if p.host == host.host), None)
     if peer is not None:
-        room = _room_for(view, peer, frozenset({host.host}))
+        room = _room_for(view, placing, peer, frozenset({host.host}))
         return HostVerdict(
             host=host.host,
             legal=False,
@@ -78,6 +92,16 @@ def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdic
             rule=SAME_HOST_RULE,
             seen=f"{peer.mode.value.lower()} {peer.processor_id} is on {host.host} ({peer.state})",
             fix=f"move {peer.processor_id} first: samza-dagster place {peer.processor_id} --to {room or 'a host added for it'}",
+        )
+    broken = placing.violation(processor.processor_id, host.host)
+    if broken is not None:
+        return HostVerdict(
+            host=host.host,
+            legal=False,
+            ready=False,
+            rule=broken.rule,
+            seen=broken.seen,
+            fix=broken.change,
         )
     short = _shortage(view, host)
     if short:
@@ -99,4 +123,7 @@ def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdic
 
 def judge_all(view: JobView, processor: ProcessorView) -> tuple[HostVerdict, ...]:
     """A verdict for every known host, in order of their names."""
-    return tuple(judge(view, processor, host) for _, host in sorted(view.hosts.items()))
+    peers, placing = peers_of(view, processor), _placing(view, processor)
+    return tuple(
+        _judge(view, processor, host, peers, placing) for _, host in sorted(view.hosts.items())
+    )

@@ -73,7 +73,10 @@ class ProcessorView(View):
 
 @dataclass(frozen=True)
 class HostView(View):
-    """One host: `alive` or `lost` by its agent, `last-seen` from localities alone."""
+    """One host: `alive` or `lost` by its agent, `last-seen` from localities alone.
+
+    Hosts of one `fault_domain` may fail together; empty where none is known, or heeded.
+    """
 
     host: str
     state: str
@@ -81,6 +84,7 @@ class HostView(View):
     free_memory_mb: int | None = None
     cores: int | None = None
     free_cores: int | None = None
+    fault_domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ class GhostView(View):
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
     `ended` says how it lost its tasks since (`dead`, `fenced`, `lease`); None: it may own them.
+    `elsewhere`: another machine bears its host's name by now.
     """
 
     processor_id: str
@@ -124,6 +129,7 @@ class GhostView(View):
     lost_at_ms: int
     lease_ends_ms: int | None
     ended: str | None = None
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)

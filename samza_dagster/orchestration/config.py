@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from typing import Annotated
+
 import dagster as dg
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from samza_dagster.model.naming import ANY_HOST
 
 PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
+LONGEST_ID, LONGEST_HOST = 128, 255
+MOST_NAMED = 10_000
+"""Containers or hosts in one list: as many as the largest job has."""
+
+
+def _are_names(names: list[str]) -> list[str]:
+    for name in names:
+        _check(name, HOST_PATTERN, LONGEST_HOST, "a processor id or a host name")
+    return names
+
+
+def _are_pins(pins: dict[str, str]) -> dict[str, str]:
+    for processor, host in pins.items():
+        _check(processor, PROCESSOR_PATTERN, LONGEST_ID, "a processor id")
+        _check(host, HOST_PATTERN, LONGEST_HOST, "a host name")
+    return pins
+
+
+def _check(text: str, pattern: str, longest: int, what: str) -> None:
+    if len(text) > longest or re.fullmatch(pattern, text) is None:
+        raise ValueError(f"{text[:longest]!r} is not {what} of at most {longest} characters")
+
+
+# Bounds of each entry are checked here: Dagster reads no annotation within a list or a map.
+Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_names)]
+"""Processor ids or host names."""
+Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]
+"""Processor id → host name."""
 
 
 class OpConfig(dg.Config):
@@ -18,8 +49,8 @@ class OpConfig(dg.Config):
     model_config = ConfigDict(defer_build=True)
 
 
-class RunConfig(OpConfig):
-    """What every run that changes a placement is told."""
+class AskedConfig(OpConfig):
+    """Who asks and why, how long an op waits, and whether it is only to be shown."""
 
     reason: str = Field(
         default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
@@ -30,20 +61,26 @@ class RunConfig(OpConfig):
     requested_by: str = Field(
         default="", max_length=128, description="Who asks; kept as run tag samza/who."
     )
-    request_expiry_s: int | None = Field(
-        default=None,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that the coordinator may take to reserve the destination, and to "
-        "hold it for the stop; after that the action fails and the container is untouched. "
-        "Empty: the policy's.",
-    )
     timeout_s: int | None = Field(
         default=None,
         ge=1,
         le=DAY_S,
         description="Seconds that each op waits for the coordinator. What was only reserved is "
         "given back then; what is being stopped goes on: re-execute the run to follow. "
+        "Empty: the policy's.",
+    )
+    dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
+
+
+class RunConfig(AskedConfig):
+    """What every run that changes a placement is told."""
+
+    request_expiry_s: int | None = Field(
+        default=None,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that the coordinator may take to reserve the destination, and to "
+        "hold it for the stop; after that the action fails and the container is untouched. "
         "Empty: the policy's.",
     )
     verify_timeout_s: int | None = Field(
@@ -53,7 +90,6 @@ class RunConfig(OpConfig):
         description="Seconds that the container may take from SUCCEEDED to processing again; "
         "0 doesn't wait for processing. Empty: the policy's.",
     )
-    dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
 
 
 class PlacementConfig(RunConfig):

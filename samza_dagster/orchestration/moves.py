@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from samza_dagster.errors import Refused
+from samza_dagster.legal_hosts import Placing
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
     FORCE_RESTART_LAST_SEEN,
@@ -184,10 +185,13 @@ def host_for_standby(
     source: str | None,
     destination: str,
     allowed: Collection[str] = (),
+    *,
+    makes_room: bool = False,
 ) -> str:
     """Where a standby goes so that it is away from the source and the destination.
 
-    Alive, not the source, not the destination, without another member of the group;
+    Alive, not the source, not the destination, without another member of the group there or in
+    its fault domain; with `makes_room` also once the active is on the destination;
     one with room for a container if there is any, of these the one with most free
     memory, then with fewest containers, then by name. A host is
     named instead of ANY_HOST because a coordinator may choose the source for that.
@@ -195,26 +199,33 @@ def host_for_standby(
     Raises `Refused` with the rule that each host breaks.
     """
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
+    placing = [Placing(view, only=group_of(standby))]
+    if makes_room:
+        placing.append(Placing(view, only=group_of(standby)))
+        placing[1].put(group_of(standby), destination)
     why_not: dict[str, str] = {}
     legal: list[HostView] = []
     for name, host in sorted(view.hosts.items()):
         if host.state == LOST:
-            why_not[name] = "is lost"
+            why_not[name] = f"{name} is lost"
         elif name == source:
-            why_not[name] = "is the source"
+            why_not[name] = f"{name} is the source"
         elif name == destination:
-            why_not[name] = "is the destination"
+            why_not[name] = f"{name} is the destination"
         elif name in members:
-            why_not[name] = f"has {members[name]} of the same group"
+            why_not[name] = f"{name} has {members[name]} of the same group"
         elif allowed and name not in allowed:
-            why_not[name] = "isn't among the component's hosts"
+            why_not[name] = f"{name} isn't among the component's hosts"
+        elif broken := next(filter(None, (p.violation(standby, name) for p in placing)), None):
+            why_not[name] = broken.seen
         else:
             legal.append(host)
     if not legal:
         raise Refused(
             f"a host for standby {standby} away from {source} and {destination}",
-            seen="; ".join(f"{name} {rule}" for name, rule in why_not.items()) or "no hosts",
-            fix="one more host that is alive and has no container of this group",
+            seen="; ".join(why_not.values()) or "no hosts",
+            fix="one more host that is alive and has no container of this group"
+            + (", nor one in its fault domain" if knows_domains(view) else ""),
         )
     load = dict.fromkeys(view.hosts, 0)
     for processor in view.processors.values():
@@ -227,6 +238,11 @@ def host_for_standby(
         return (free is not None and free < needed, -(free or 0), load[host.host], host.host)
 
     return min(legal, key=rank).host
+
+
+def knows_domains(view: JobView) -> bool:
+    """Whether agents say what fails together."""
+    return any(host.fault_domain for host in view.hosts.values())
 
 
 def _members(view: JobView, processor_id: str) -> list[ProcessorView]:

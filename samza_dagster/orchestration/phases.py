@@ -96,7 +96,12 @@ class Phases:
             return nothing(RELOCATE, host)
         self.role = "asks: a request of its own for the standby"
         destination = asked.destination or host_for_standby(
-            view, standby, plan.source_host, plan.destination, plan.allowed_hosts
+            view,
+            standby,
+            plan.source_host,
+            plan.destination,
+            plan.allowed_hosts,
+            makes_room=True,
         )
         return self._reached(self._ask(RELOCATE, standby, destination, asked), ENDED)
 

@@ -7,6 +7,7 @@ as the config of the run at hand says.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, TypeVar, cast
@@ -30,6 +31,7 @@ from samza_dagster.orchestration.config import (
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
 from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -164,7 +166,12 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         steps += (*ruled.steps, "all of it is one request: stages RESERVING_STANDBY to STARTING")
     elif makes_room and plan.standby is not None:
         away = host_for_standby(
-            view, plan.standby, plan.source_host, plan.destination, plan.allowed_hosts
+            view,
+            plan.standby,
+            plan.source_host,
+            plan.destination,
+            plan.allowed_hosts,
+            makes_room=True,
         )
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
         ruled = client.plan(plan.standby, away)
@@ -219,12 +226,13 @@ def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> Mov
 
 def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict[str, Any] | None:
     """The plan's record that an earlier run of this chain kept for the same ask."""
+    wanted = json.loads(json.dumps(asked))  # as a record has it
     for run in chain_of(context):
         for event in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
             output = event.dagster_event.step_output_data if event.dagster_event else None
-            value = output.metadata.get("plan_record") if output else None
-            record = cast("dict[str, Any]", value.value) if value is not None else None
-            if record is not None and record["asked"] == asked:
+            value = output.metadata.get(PLAN_RECORD) if output else None
+            record = unpacked(cast("dict[str, Any]", value.value)) if value is not None else None
+            if record is not None and record["asked"] == wanted:
                 return cast("dict[str, Any]", record["plan"])
     return None
 

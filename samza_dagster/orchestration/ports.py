@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from samza_dagster.legal_hosts import SeenGhost
 from samza_dagster.model import PlacementRequest, PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
 
@@ -72,6 +73,11 @@ class HostView(Protocol):
     @property
     def free_memory_mb(self) -> int | None:
         """Memory not given to a container, in MiB; None when the coordinator doesn't say."""
+        ...
+
+    @property
+    def fault_domain(self) -> str:
+        """What fails together with it; empty when that isn't known."""
         ...
 
 
@@ -159,6 +165,11 @@ class JobView(Protocol):
     @property
     def actions(self) -> Sequence[ActionView]:
         """Actions in flight; `stage` is of our coordinator's alone."""
+        ...
+
+    @property
+    def ghosts(self) -> Sequence[SeenGhost]:
+        """Incarnations on hosts that fell silent, not seen dead."""
         ...
 
     @property
@@ -379,6 +390,10 @@ class Placement(Protocol):
 
     def remembered(self) -> Collection[str]:
         """UUIDs that the coordinator has taken lately, their answers on record or cleaned up."""
+        ...
+
+    def standby_origins(self) -> Mapping[str, str]:
+        """Standby → UUID of the request that has spun it up, by the audit topic; one long reading."""
         ...
 
     def history(

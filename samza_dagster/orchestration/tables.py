@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -12,6 +13,7 @@ from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.pictures import MOST_BYTES, picture, timeline_svg
 from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
 
+_OF_A_RECORD = 60  # bytes that Dagster writes around each row
 Scalar = str | int | float | bool | None
 
 
@@ -43,7 +45,7 @@ def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMe
         }
         for host in sorted({*was, *now})
     ]
-    return table(rows, ("host", "before", "after", "changed"))
+    return table_within(rows, ("host", "before", "after", "changed"), MOST_BYTES)
 
 
 def map_shown(
@@ -122,6 +124,35 @@ def table(
         ]
     )
     return dg.MetadataValue.table(records=records, schema=schema)
+
+
+def table_within(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], most_bytes: int
+) -> dg.TableMetadataValue:
+    """The same, of as many rows as fit; a last row says how many more there are."""
+    fit = _fitting((len(json.dumps(row, default=str)) + _OF_A_RECORD for row in rows), most_bytes)
+    if fit == len(rows):
+        return table(rows, columns)
+    more = {columns[0]: "…", columns[1]: f"and {len(rows) - fit:,} more"}
+    return table([*rows[:fit], more], columns)
+
+
+def lines_within(lines: Sequence[str], most_bytes: int, more: str) -> list[str]:
+    """As many lines as fit; the last one then is `more`, with the number of the others for `{}`."""
+    fit = _fitting((len(line.encode()) + 1 for line in lines), most_bytes)
+    if fit == len(lines):
+        return [*lines]
+    return [*lines[:fit], more.format(f"{len(lines) - fit:,}")]
+
+
+def _fitting(sizes: Iterable[int], most_bytes: int) -> int:
+    fit, total = 0, 0
+    for size in sizes:
+        total += size
+        if total > most_bytes:
+            break
+        fit += 1
+    return fit
 
 
 def _scalar(value: object) -> Scalar:

@@ -69,6 +69,11 @@ class GhostView(Protocol):
         """How it lost its tasks; None: it may own them."""
         ...
 
+    @property
+    def elsewhere(self) -> bool:
+        """Another machine bears its host's name by now."""
+        ...
+
 
 class LeaderView(Protocol):
     """The coordinator that leads, by its last sign of life."""

@@ -100,6 +100,7 @@ class World:
     cancelled: list[str] = field(default_factory=list)
     forgotten: set[str] = field(default_factory=set)
     too_late_to_cancel: bool = False
+    origins: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def demo(cls) -> World:
@@ -220,6 +221,7 @@ class World:
             free = next(n for n in range(len(taken) + 1) if n not in taken)
             standby = f"{request.processor_id}-{free}"
             self.extra.add(standby)
+            self.origins[standby] = uuid
             self._arrive(standby, host)
             return self.answer(uuid, SUCCEEDED, texts.standby_started(standby, host))
         if self.kinds[uuid] == "stop-standby" and end[0] is SUCCEEDED:
@@ -393,6 +395,10 @@ class FakeClient:
 
     def remembered(self) -> frozenset[str]:
         return frozenset(self.world.answers) | self.world.forgotten
+
+    def standby_origins(self) -> dict[str, str]:
+        self._break("audit")
+        return dict(self.world.origins)
 
     def history(
         self, processor_id: str | None = None, *, limit: int | None = None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster import serialize_value
 from fake_placement import (
     EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
+    FakeClient,
     Killed,
     World,
     fake_cancel_waiting,
@@ -22,6 +25,9 @@ from test_dagster_jobs import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
+from samza_dagster.client.plan import Plan
+from samza_dagster.errors import Unreachable
+from samza_dagster.model import PlacementResponse
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
@@ -108,6 +114,64 @@ def test_a_standby_that_a_failed_run_left_over_is_removed(
     assert "0-1" not in world.at
 
 
+def left_over_long_ago(world: World, instance: dg.DagsterInstance) -> str:
+    """A run was killed after it had spun up `0-1`; the answer is cleaned up since. Its request."""
+    world.lag_now = {"0-1": [1]}
+    world.breaks = {"lag": Killed()}
+    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    (uuid,) = world.requests
+    assert world.answers[uuid][-1].status_code.is_terminal
+    world.clean_up()
+    return uuid
+
+
+@pytest.mark.longdagster
+def test_a_standby_whose_answer_is_cleaned_up_is_still_known_to_be_left_over(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The audit topic says which request has started it."""
+    left_over_long_ago(world, instance)
+    result = reconcile(instance)
+    assert result.success
+    assert output_metadata(result, "plan_reconcile")["findings"].records == []
+    assert kinds(world) == ["start-standby", "stop-standby"]
+    assert "0-1" not in world.at
+
+
+@pytest.mark.longdagster
+def test_a_standby_of_somebody_else_with_the_id_of_one_left_over_long_ago_stays(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Also when the answers to both are cleaned up."""
+    left_over_long_ago(world, instance)
+    del world.at["0-1"]
+    world.lag_now = {"0-1": [1]}
+    assert launch(instance, 120, job="spin_up_standby").success
+    world.clean_up()
+    assert reconcile(instance).success
+    assert "0-1" in world.at
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("known", ["no topic", "no record"])
+def test_a_standby_of_which_nobody_knows_who_asked_for_it_is_told(
+    world: World, instance: dg.DagsterInstance, known: str
+) -> None:
+    """It stays, and the run warns: it may be one that is left over."""
+    left_over_long_ago(world, instance)
+    if known == "no topic":
+        world.breaks = {"audit": Unreachable("read the audit history", seen="no answer")}
+    else:
+        world.origins.clear()
+    result = reconcile(instance)
+    assert result.success
+    (record,) = output_metadata(result, "plan_reconcile")["findings"].records
+    assert record.data["about"] == "0-1"
+    assert ("no answer" if known == "no topic" else "no start of it") in record.data["seen"]
+    assert "control-standby stop 0-1" in record.data["to do"]
+    assert "0-1" in world.at
+
+
 @pytest.mark.longdagster
 @pytest.mark.parametrize("anew", ["a run that waits", "spin_up_standby"])
 def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
@@ -191,17 +255,102 @@ def test_killed_at_any_boundary_it_goes_on_where_it_stood(
     assert world.starts == {"0-0": 1, "1-0": 1}
 
 
-def test_a_step_that_fails_ends_it_with_what_is_left(
+def test_a_step_that_fails_ends_its_group_and_the_others_go_on(
     world: World, instance: dg.DagsterInstance
 ) -> None:
-    """The coordinator's text; nothing further is asked."""
+    """The run fails with the coordinator's text; of the group nothing further is asked."""
     world.at["0-0"] = "host-1"
     world.at["1-0"] = "host-2"
     world.ends = [EXPIRED]
-    text = failed_text(reconcile(instance), "carry_out_reconcile")
+    text = failed_text(reconcile(instance, standbys=2), "carry_out_reconcile")
     assert EXPIRED[1] in text
-    assert "not begun or left waiting: 1-0" in text
-    assert len(world.requests) == 1
+    assert "not begun or left waiting: 0" in text
+    assert world.at["0-0"] == "host-1"
+    assert world.at["1-0"] != "host-2"
+    assert "1-1" in world.at
+    assert [p for p, _ in world.asked] == ["0-0", "1-0", "1"]
+
+
+@pytest.mark.longdagster
+def test_a_group_that_always_fails_keeps_no_other_from_being_mended(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """And is asked last by the next run."""
+    real = world.go_on
+
+    def go_on(uuid: str) -> PlacementResponse | None:
+        fails = world.requests[uuid].processor_id == "0"
+        return world.answer(uuid, *NOT_STARTED) if fails else real(uuid)
+
+    world.go_on = go_on  # type: ignore[method-assign]
+    first = reconcile(instance, wanted={"0": "host-3", "1": "host-1"})
+    assert "0: place_on_host-3: FAILED" in failed_text(first, "carry_out_reconcile")
+    assert world.at["1"] == "host-1"
+    world.asked.clear()
+    assert not reconcile(instance, wanted={"0": "host-3", "1": "host-2"}).success
+    assert world.at["1"] == "host-2"
+    assert [p for p, _ in world.asked] == ["1", "0"]
+
+
+def test_a_group_that_is_refused_is_told_and_the_others_go_on(
+    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run fails in the end, with the refusal; a dry run shows it."""
+    world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
+    real = FakeClient.plan
+
+    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
+        made = real(client, processor_id, destination)
+        return replace(made, refusal="never") if processor_id == "0-0" else made
+
+    monkeypatch.setattr(FakeClient, "plan", plan)
+    shown = reconcile(instance, dry_run=True)
+    assert "- 0-0: never" in shown.output_for_node("plan_reconcile", "preview")
+    text = failed_text(reconcile(instance), "carry_out_reconcile")
+    assert text.endswith("0-0: never")
+    assert [p for p, _ in world.asked] == ["1-0"]
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_plan_of_many_hundred_standbys_fits_into_the_metadata(
+    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    """No event has more than 300 kB; the run goes on with all of the plan."""
+    world.at = {str(n): f"host-{1 + n % 4}" for n in range(700)}
+    view = world.view()
+    monkeypatch.setattr(world, "view", lambda: view)
+    result = fake_job(JOB).execute_in_process(
+        run_config={"ops": {"plan_reconcile": {"config": {"standbys": 1, "dry_run": dry_run}}}},
+        instance=instance,
+        op_selection=["plan_reconcile"],
+    )
+    for entry in instance.all_logs(result.run_id):
+        assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
+    shown = output_metadata(result, "plan_reconcile")
+    assert shown["containers"] == 700
+    assert "more" in str(shown["plan_table"].records[-1].data["what"])
+    if not dry_run:
+        assert len(result.output_for_node("plan_reconcile", "plan").units) == 700
+
+
+@pytest.mark.parametrize(
+    "config", [{"only": ["1-0"]}, {"only": ["host-2"]}, {"skip": ["0"]}, {"skip": ["host-1"]}]
+)
+def test_only_the_groups_that_are_named_are_reconciled(
+    world: World, instance: dg.DagsterInstance, config: dict[str, list[str]]
+) -> None:
+    """By any of their processors, or a host that one is on."""
+    world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
+    assert reconcile(instance, **config).success
+    assert [p for p, _ in world.asked] == ["1-0"]
+
+
+def test_a_name_that_is_not_there_is_refused(world: World, instance: dg.DagsterInstance) -> None:
+    """A slip would leave out a group that was meant."""
+    text = failed_text(reconcile(instance, only=["7"]), "plan_reconcile")
+    assert "only or skip 7" in text
+    assert world.requests == {}
 
 
 def test_a_failed_step_is_asked_again_by_a_re_execution(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from samza_dagster.orchestration.config import HOST_PATTERN
+from samza_dagster.orchestration.config import HOST_PATTERN, Names
 from samza_dagster.orchestration.units.plan import SeveralConfig
 
 
@@ -20,12 +20,12 @@ class DrainHostConfig(SeveralConfig):
         description="Host to empty of this job's containers. Empty: the partition that is chosen "
         "in the Launchpad.",
     )
-    destinations: list[str] = Field(
+    destinations: Names = Field(
         default_factory=list,
         description="The only hosts to go to; standbys only to those of them that the component "
         "has too, if it names any. Empty: the component's, else any of the job.",
     )
-    exclude: list[str] = Field(default_factory=list, description="Hosts that nothing goes to.")
+    exclude: Names = Field(default_factory=list, description="Hosts that nothing goes to.")
     cold: bool = Field(
         default=False,
         description="Off: an active without a warm standby gets one for the move, which is gone "

@@ -81,7 +81,7 @@ def plan_drain_host(
             )
             against = refusals(client, plan.units)
             if against:
-                raise Refused(f"drain_host {host}: {'; '.join(against)}")
+                raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
     yield from told_plan(context, plan, asked, dry_run=config.dry_run)
 
 

@@ -10,8 +10,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from samza_dagster.errors import Refused
+from samza_dagster.legal_hosts import Placing, one_more_of
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, OURS, RUNNING
+from samza_dagster.orchestration.moves import (
+    LAST_SEEN_STATE,
+    LOST,
+    OURS,
+    RUNNING,
+    knows_domains,
+)
 from samza_dagster.orchestration.ports import JobView, ProcessorView
 from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
 
@@ -75,8 +82,9 @@ def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> li
             seen=", ".join(f"{p.processor_id} is {p.state}" for p in unready),
             fix="wait until they run or are gone; samza-dagster status shows why not",
         )
-    how = {p.processor_id: _how(view, p, host, sight, rules) for p in leaving}
-    where = _destinations(view, host, how, rules)
+    placing = Placing(view)
+    how = {p.processor_id: _how(view, placing, p, host, sight, rules) for p in leaving}
+    where = _destinations(view, placing, host, how, rules)
     units = [_unit(view, p, how[p.processor_id], where[p.processor_id], host) for p in leaving]
     return sorted(units, key=lambda unit: (_ORDER.index(unit.what), unit.processor))
 
@@ -94,7 +102,12 @@ class _How:
 
 
 def _how(
-    view: JobView, processor: ProcessorView, host: str, sight: Sight, rules: DrainRules
+    view: JobView,
+    placing: Placing,
+    processor: ProcessorView,
+    host: str,
+    sight: Sight,
+    rules: DrainRules,
 ) -> _How:
     pid = processor.processor_id
     if is_standby(pid):
@@ -112,8 +125,9 @@ def _how(
         and view.hosts[str(p.host)].state != LOST
         and sight.is_warm(p.processor_id)
         and _is_allowed(str(p.host), rules)
+        and placing.violation(pid, str(p.host), in_place_of=p.processor_id) is None
     ]
-    if warm:
+    if warm and (not rules.cold or _has_next_place(view, placing, pid, host, rules)):
         best = min(warm, key=lambda p: (sight.lags.get(p.processor_id) or 0, p.processor_id))
         lag = sight.lags[best.processor_id]
         return _How(SWAP, f"standby {best.processor_id} is warm: {lag:,} records behind", best)
@@ -121,6 +135,8 @@ def _how(
         return _How(MOVE, "it has no state to restore")
     behind = ", ".join(f"{p.processor_id} {_lag(sight, p.processor_id)}" for p in standbys)
     seen = f"its standbys: {behind}" if behind else "it has no standby"
+    if warm:
+        seen += ", with no legal host to give way to"
     if rules.cold:
         return _How(MOVE, f"{seen}; it restores its state at its destination (cold)")
     if view.coordinator != OURS:
@@ -137,6 +153,17 @@ def _how(
             fix=f"wait until {standbys[0].processor_id} is warm, stop a standby first, or cold: true",
         )
     return _How(VIA_NEW, f"{seen}: one is spun up for the move")
+
+
+def _has_next_place(
+    view: JobView, placing: Placing, active: str, drained: str, rules: DrainRules
+) -> bool:
+    """Whether a standby that gives way has any legal host to go to, with room or without."""
+    forbidden = {drained, *placing.forbidden(one_more_of(active))}
+    return any(
+        name not in forbidden and _is_allowed(name, rules) and rules.takes_standbys(name)
+        for name in view.hosts
+    )
 
 
 def _lag(sight: Sight, processor_id: str) -> str:
@@ -173,7 +200,7 @@ def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str
 
 
 def _destinations(
-    view: JobView, host: str, how: Mapping[str, _How], rules: DrainRules
+    view: JobView, placing: Placing, host: str, how: Mapping[str, _How], rules: DrainRules
 ) -> dict[str, str]:
     """A host for each container's new slot, for all together; raises `Refused` with what is missing.
 
@@ -192,13 +219,19 @@ def _destinations(
         for name in sorted(view.hosts):
             reason = _why_not(view, name, host, members[pid], rules)
             if reason is None and how[pid].what != MOVE and not rules.takes_standbys(name):
-                reason = "isn't among the component's hosts, the only ones for standbys"
+                reason = f"{name} isn't among the component's hosts, the only ones for standbys"
+            # A standby beside all of its group before the active moves, and after it.
+            beside_all = how[pid].what in (SWAP, VIA_NEW)
+            if reason is None and (
+                broken := placing.violation(one_more_of(pid) if beside_all else pid, name)
+            ):
+                reason = broken.seen
             if reason is None and room[name] == 0:
-                reason = f"has no room: {view.hosts[name].free_memory_mb} MiB free"
+                reason = f"{name} has no room: {view.hosts[name].free_memory_mb} MiB free"
             if reason is None:
                 options[pid].append(name)
             else:
-                reasons.append(f"{name} {reason}")
+                reasons.append(reason)
         why_not[pid] = "; ".join(reasons) or "no other host"
     taken: dict[str, list[str]] = {name: [] for name in view.hosts}
 
@@ -233,9 +266,38 @@ def _destinations(
                 for pid in unseated
             ),
             fix=f"room for {len(unseated)} more on a host that is alive{each} and has no container"
-            f" of group {', '.join(sorted({group_of(pid) for pid in unseated}))}",
+            f" of group {', '.join(sorted({group_of(pid) for pid in unseated}))}"
+            + (", nor one in its fault domain" if knows_domains(view) else "")
+            + (
+                "; or cold: true"
+                if _would_go_cold(view, placing, host, how, unseated, rules)
+                else ""
+            ),
         )
     return {pid: name for name, pids in taken.items() for pid in pids}
+
+
+def _would_go_cold(
+    view: JobView,
+    placing: Placing,
+    drained: str,
+    how: Mapping[str, _How],
+    unseated: Collection[str],
+    rules: DrainRules,
+) -> bool:
+    """Whether a cold drain would move as they are those that have no place by way of a standby."""
+
+    def may_move(pid: str) -> bool:
+        legal = set(view.hosts) - placing.forbidden(pid) - {drained}
+        return any(_is_allowed(name, rules) for name in legal)
+
+    by_standby = {pid for pid in unseated if how[pid].what in (SWAP, VIA_NEW)}
+    return not rules.cold and all(
+        pid in by_standby
+        and may_move(pid)
+        and (how[pid].what == VIA_NEW or not _has_next_place(view, placing, pid, drained, rules))
+        for pid in unseated
+    )
 
 
 def _room(view: JobView, drained: str) -> dict[str, int | None]:
@@ -253,13 +315,13 @@ def _why_not(
     view: JobView, name: str, drained: str, members: Collection[str | None], rules: DrainRules
 ) -> str | None:
     if name == drained:
-        return "is being drained"
+        return f"{name} is being drained"
     if view.hosts[name].state == LOST:
-        return "is lost"
+        return f"{name} is lost"
     if name in members:
-        return "has a container of the same group"
+        return f"{name} has a container of the same group"
     if not _is_allowed(name, rules):
-        return "isn't among the hosts to go to"
+        return f"{name} isn't among the hosts to go to"
     return None
 
 

@@ -2,31 +2,36 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.errors import Refused
+from samza_dagster.orchestration.config import Names, Pins
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.reconcile.left_over import left_over
-from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
+from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.tables import table_within
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.units.ops import (
     OUTS,
     carry_out_units,
+    failed_before,
     outcome_metadata,
     refusals,
     told_plan,
 )
+from samza_dagster.orchestration.units.order import Unit
 from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
+from samza_dagster.orchestration.units.tables import MOST_OF_ONE
 
 ACTION = "reconcile"
 
@@ -34,7 +39,7 @@ ACTION = "reconcile"
 class ReconcileConfig(SeveralConfig):
     """What the placement should be."""
 
-    wanted: dict[str, str] = Field(
+    wanted: Pins = Field(
         default_factory=dict,
         description="Processor id → host that it should be on: a standby's one of the component's, "
         "if it names any. Others may be anywhere legal.",
@@ -50,6 +55,15 @@ class ReconcileConfig(SeveralConfig):
         description="Also remove standbys that somebody spun up on request, beyond that number; "
         "else only those that a failed or cancelled run left over.",
     )
+    only: Names = Field(
+        default_factory=list,
+        description="Processor ids or host names: only their container groups, and those of "
+        "whoever is on the hosts. Empty: all.",
+    )
+    skip: Names = Field(
+        default_factory=list,
+        description="Processor ids or host names whose groups are left alone.",
+    )
 
 
 @dg.op(out=OUTS)
@@ -64,6 +78,8 @@ def plan_reconcile(
         "wanted": config.wanted,
         "standbys": config.standbys,
         "no_extra": config.no_extra,
+        "only": config.only,
+        "skip": config.skip,
     }
     limits = config.limits(samza_policies)
     findings: Sequence[Finding] = ()
@@ -76,15 +92,18 @@ def plan_reconcile(
             client = samza.client
             view = client.view()
             job = f"{view.job_name}/{view.job_id}"
+            left = left_over(context.instance, client, view, job_tag(job, samza.prefix))
             wanted = Wanted(
                 standbys=config.standbys,
                 pins=config.wanted,
-                ours=left_over(context.instance, client, job_tag(job, samza.prefix)),
+                ours=left.standbys,
                 no_extra=config.no_extra,
                 allowed=tuple(samza_policies.hosts),
+                only=tuple(config.only),
+                skip=tuple(config.skip),
             )
             found = reconcile(view, wanted)
-            findings = found.findings
+            findings = (*left.findings, *found.findings)
             plan = UnitsPlan(
                 what=ACTION,
                 subject="",
@@ -94,10 +113,11 @@ def plan_reconcile(
                 at_once=config.at_once,
                 limits=limits,
                 before=host_map(view),
+                apart=True,
             )
-            against = refusals(client, first_of_groups(plan))
-            if against:
-                raise Refused(f"reconcile: {'; '.join(against)}")
+            plan = in_turn(plan, client, failed_before(context))
+            for told in plan.refused:
+                context.log.warning(f"refused, the other groups go on: {told}")
     for finding in findings:
         context.log.warning(f"{finding.about}: {finding.seen}. To do: {finding.to_do}")
     for output in told_plan(context, plan, asked, dry_run=config.dry_run):
@@ -109,7 +129,7 @@ def plan_reconcile(
 def carry_out_reconcile(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
-    """Asks for what isn't as wanted, one at a time in each group."""
+    """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
     with errors_as_failures():
         client = samza.client
         progress = carry_out_units(context, client, plan)
@@ -126,22 +146,30 @@ def reconcile_graph() -> None:
     """Brings the job back to its wanted placement: number of standbys, legal hosts, pins, nothing left over.
 
     A dry run shows the steps and why. Groups in which an action is under way, or a
-    container doesn't run, are left alone and told of.
+    container doesn't run, are left alone and told of. One that is refused or fails keeps no
+    other from being mended; the run fails in the end with what is left.
     """
     carry_out_reconcile(getattr(plan_reconcile(), PLAN))
 
 
-def first_of_groups(plan: UnitsPlan) -> tuple[Any, ...]:
-    """The first unit of each group: later ones count on what it has done."""
-    seen: set[str] = set()
-    first: list[Any] = []
+def in_turn(plan: UnitsPlan, client: Placement, last: Collection[str]) -> UnitsPlan:
+    """The plan without the groups whose first request the client refuses; the groups `last` last.
+
+    Only the first of each is asked about: later ones count on what it has done.
+    """
+    first: dict[str, Unit] = {}
     for unit in plan.units:
-        if unit.group not in seen:
-            seen.add(unit.group)
-            first.append(unit)
-    return tuple(first)
+        first.setdefault(unit.group, unit)
+    against = refusals(client, first.values())
+    out = {unit.group for unit, _ in against}
+    units = [unit for unit in plan.units if unit.group not in out]
+    return replace(
+        plan,
+        units=tuple(sorted(units, key=lambda unit: unit.group in last)),
+        refused=tuple(told for _, told in against),
+    )
 
 
 def _findings_table(findings: Sequence[Finding]) -> dg.TableMetadataValue:
     rows = [{"about": f.about, "seen": f.seen, "to do": f.to_do} for f in findings]
-    return table(rows, ("about", "seen", "to do"))
+    return table_within(rows, ("about", "seen", "to do"), MOST_OF_ONE)

@@ -2,19 +2,25 @@
 
 Wanted: each active has the job's number of standbys, everything runs, no standby that one
 of our failed runs spun up is left over, no two of a group share a host, and whoever is
-pinned is on its host. What the coordinator does by itself is told, not asked.
+pinned is on its host. Nobody is sent where the coordinator's rules forbid it. What the
+coordinator does by itself is told, not asked.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from samza_dagster.errors import Refused
+from samza_dagster.legal_hosts import Placing, one_more_of
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, OURS, RUNNING
-from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
+from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
+from samza_dagster.placement.rules import SAME_DOMAIN
 
 LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", "missing standby"
 
@@ -26,6 +32,8 @@ class Wanted:
     `standbys` of each active; None: the most that any active has of the job's own. `pins`
     are processor → host. `ours`: standbys that failed runs of ours have left over. With
     `no_extra` every standby that was spun up on request goes that isn't needed for the number.
+    `only` and `skip` are processors or hosts: they stand for their groups, and for those of
+    whoever is on the host.
     """
 
     standbys: int | None = None
@@ -33,15 +41,8 @@ class Wanted:
     ours: frozenset[str] = frozenset()
     no_extra: bool = False
     allowed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What isn't as wanted and isn't ours to ask for: seen, and what to do."""
-
-    about: str
-    seen: str
-    to_do: str
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,30 +57,50 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     """The steps from the job as it stands to the wanted placement; none when it is that.
 
     A group that an action is under way in is left alone. Raises `Refused` for pins that
-    can't hold: unknown or lost, two of a group on one host, or a standby's outside `allowed`.
+    can't hold (`check_pins`), and for an `only` or `skip` that isn't there.
     """
-    _check_pins(view, wanted)
+    check_pins(view, wanted.pins, wanted.allowed)
+    chosen = _chosen(view, wanted)
     world = _World.of(view, wanted.allowed)
     findings: list[Finding] = []
     units: list[Unit] = []
     busy = {group_of(a.processor_id): a.uuid for a in (*view.actions, *view.queued)}
-    number = _number(view, wanted)
-    for active in sorted(p for p in view.processors if not is_standby(p)):
+    number, down = _number(view, wanted), unwell(view)
+    for active in sorted(chosen):
         if active in busy:
             findings.append(
                 Finding(active, f"action {busy[active]} is under way", "reconcile again after it")
             )
             continue
-        unwell = _unwell(view, active)
-        if unwell:
-            findings += unwell
+        if active in down:
+            findings += down[active]
             continue
         units += _left_over(world, active, number, wanted)
         units += _shared(world, active, wanted, findings)
         units += _pinned(world, active, wanted, findings)
         units += _missing(world, active, number, findings)
-    findings += _localities(view)
+        findings += _together(world, active)
+    findings += [one for one in localities(view) if group_of(one.about) in chosen]
     return Reconciliation(tuple(units), tuple(findings))
+
+
+def _chosen(view: JobView, wanted: Wanted) -> set[str]:
+    """The actives whose groups are reconciled."""
+    names = {*view.processors, *view.hosts, *(p.host for p in view.processors.values() if p.host)}
+    unknown = sorted({*wanted.only, *wanted.skip} - names)
+    if unknown:
+        raise Refused(
+            f"reconcile: only or skip {', '.join(unknown)}",
+            seen=f"processors {', '.join(sorted(view.processors))}",
+            fix="processor ids or host names of the job",
+        )
+
+    def groups(named: tuple[str, ...]) -> set[str]:
+        found = [p for p in view.processors.values() if {p.processor_id, p.host} & {*named}]
+        return {group_of(p.processor_id) for p in found}
+
+    actives = {p for p in view.processors if not is_standby(p)}
+    return (actives & groups(wanted.only) if wanted.only else actives) - groups(wanted.skip)
 
 
 @dataclass
@@ -90,15 +111,21 @@ class _World:
     at: dict[str, str]
     free: dict[str, int | None]
     allowed: tuple[str, ...]
+    placing: Placing
+    groups: dict[str, set[str]]
+    load: Counter[str]
 
     @classmethod
     def of(cls, view: JobView, allowed: tuple[str, ...]) -> _World:
         at = {p.processor_id: p.host for p in view.processors.values() if p.host is not None}
         free = {name: host.free_memory_mb for name, host in view.hosts.items()}
-        return cls(view, at, free, allowed)
+        groups: dict[str, set[str]] = {}
+        for processor_id in at:
+            groups.setdefault(group_of(processor_id), set()).add(processor_id)
+        return cls(view, at, free, allowed, Placing(view), groups, Counter(at.values()))
 
     def members(self, active: str) -> list[str]:
-        return sorted(p for p in self.at if group_of(p) == active)
+        return sorted(self.groups.get(active, ()))
 
     def standbys(self, active: str) -> list[str]:
         return [p for p in self.members(active) if is_standby(p)]
@@ -109,34 +136,56 @@ class _World:
 
     def go(self, processor_id: str, host: str | None) -> None:
         size = self.view.container_memory_mb or 0
-        for name, change in ((self.at.pop(processor_id, None), size), (host, -size)):
+        source = self.at.pop(processor_id, None)
+        for name, change in ((source, size), (host, -size)):
             known = self.free.get(name) if name is not None else None
             if name is not None and known is not None:
                 self.free[name] = known + change
+        self.placing.put(processor_id, host)
+        members = self.groups.setdefault(group_of(processor_id), set())
+        members.discard(processor_id)
+        if source is not None:
+            self.load[source] -= 1
         if host is not None:
             self.at[processor_id] = host
+            self.load[host] += 1
+            members.add(processor_id)
 
-    def place_for(self, active: str, avoid: Collection[str] = ()) -> str | None:
-        """The legal host with room that has most free memory, fewest containers, first name."""
+    def place_for(
+        self,
+        processor_id: str,
+        avoid: Collection[str] = (),
+        *,
+        before: tuple[str, str] | None = None,
+    ) -> str | None:
+        """The legal host with room that has most free memory, fewest containers, first name.
+
+        `before` says who of its group goes where once it is there: legal beside that as well.
+        """
         size = self.view.container_memory_mb or 0
-        taken = {self.at[p] for p in self.members(active)} | set(avoid)
+        group = group_of(processor_id)
+        taken = {self.at[p] for p in self.members(group)} | set(avoid)
+        taken |= self.placing.forbidden(processor_id)
+        if before is not None:
+            comes, there = before
+            self.placing.put(comes, there)
+            taken |= self.placing.forbidden(processor_id)
+            self.placing.put(comes, self.at[comes])
         legal = [
             name
-            for name, host in self.view.hosts.items()
-            if host.state != LOST
-            and name not in taken
+            for name in self.view.hosts
+            if name not in taken
             and (not self.allowed or name in self.allowed)
             and ((free := self.free[name]) is None or free >= size)
         ]
-        load = list(self.at.values())
-        return min(legal, key=lambda n: (-(self.free[n] or 0), load.count(n), n), default=None)
+        return min(legal, key=lambda n: (-(self.free[n] or 0), self.load[n], n), default=None)
 
 
 def _number(view: JobView, wanted: Wanted) -> int:
     if wanted.standbys is not None:
         return wanted.standbys
-    own = [group_of(p) for p, known in view.processors.items() if is_standby(p) and not known.extra]
-    return max((own.count(group) for group in set(own)), default=0)
+    own = (group_of(p) for p, known in view.processors.items() if is_standby(p) and not known.extra)
+    return max(Counter(own).values(), default=0)
 
 
 def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[Unit]:
@@ -169,10 +218,10 @@ def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding])
                 continue
             why = f"it is on {host} as {stays} of its group is"
             pin = wanted.pins.get(pid)
-            free = pin is not None and pin not in {world.at[p] for p in world.members(active)}
-            to = pin if free else world.place_for(active, pins) or world.place_for(active)
+            free = pin is not None and world.placing.violation(pid, pin) is None
+            to = pin if free else world.place_for(pid, pins) or world.place_for(pid)
             if to is None:
-                findings.append(_no_host(pid, why))
+                findings.append(no_host(pid, why))
                 continue
             units.append(_place(pid, to, SHARED_HOST, why))
             world.go(pid, to)
@@ -186,15 +235,17 @@ def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding])
         host = wanted.pins[pid]
         if world.at[pid] == host:
             continue
-        for other in world.members(active):
-            if other == pid or world.at[other] != host:
-                continue
-            away = world.place_for(active, avoid=[host, *wanted.pins.values()])
-            away = away or world.place_for(active, avoid=[host])
+        for other in world.placing.in_the_way(pid, host):
+            where = (
+                "where it is" if world.at[other] == host else f"in whose fault domain {other} is"
+            )
+            why, then = f"{pid} is wanted on {host}, {where}", (pid, host)
+            away = world.place_for(other, avoid=[host, *wanted.pins.values()], before=then)
+            away = away or world.place_for(other, avoid=[host], before=then)
             if away is None:
-                findings.append(_no_host(other, f"{pid} is wanted on {host}, where it is"))
+                findings.append(no_host(other, why))
                 break
-            units.append(_place(other, away, PINNED, f"{pid} is wanted on {host}, where it is"))
+            units.append(_place(other, away, PINNED, why))
             world.go(other, away)
         else:
             units.append(_place(pid, host, PINNED, f"wanted on {host}, it is on {world.at[pid]}"))
@@ -215,14 +266,24 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
         )
         return units
     for one in range(has, number):
-        host = world.place_for(active)
+        host = world.place_for(one_more_of(active))
         if host is None:
-            findings.append(_no_host(active, f"{one} standbys, {number} are wanted"))
+            findings.append(no_host(active, f"{one} standbys, {number} are wanted"))
             break
         step = Step(f"spin_up_{one}", Kind.START_STANDBY, active, host)
         units.append(Unit(active, MISSING, f"{one} standbys, {number} are wanted", (step,)))
         world.go(f"{active}-new-{one}", host)
     return units
+
+
+def _together(world: _World, active: str) -> list[Finding]:
+    """Standbys in the fault domain of another of the group, as they are after the steps."""
+    return [
+        Finding(standby, broken.seen, f"relocate_standby {standby}: {broken.change}")
+        for standby in world.standbys(active)
+        if (broken := world.placing.violation(standby, world.at[standby])) is not None
+        and broken.rule == SAME_DOMAIN
+    ]
 
 
 def _place(processor_id: str, host: str, what: str, why: str) -> Unit:
@@ -231,61 +292,3 @@ def _place(processor_id: str, host: str, what: str, why: str) -> Unit:
         return Unit(processor_id, what, why, (step,))
     verified = Step("processes", Kind.WAIT_PROCESSING, processor_id)
     return Unit(processor_id, what, why, (step, verified))
-
-
-def _unwell(view: JobView, active: str) -> list[Finding]:
-    """Members that don't run: the coordinator starts them by itself, and nothing is asked meanwhile."""
-    found = [
-        p
-        for _, p in sorted(view.processors.items())
-        if group_of(p.processor_id) == active and p.state not in (RUNNING, LAST_SEEN_STATE)
-    ]
-    return [
-        Finding(p.processor_id, f"it is {p.state} on {p.host or 'no host'}", _WAIT) for p in found
-    ]
-
-
-def _localities(view: JobView) -> list[Finding]:
-    return [
-        Finding(
-            p.processor_id,
-            f"it runs on {p.host}, the coordinator stream says {p.last_seen_host}",
-            "restart_container writes it anew; after a failover it agrees within seconds",
-        )
-        for _, p in sorted(view.processors.items())
-        if _disagrees(p)
-    ]
-
-
-def _disagrees(processor: ProcessorView) -> bool:
-    known, host = processor.last_seen_host, processor.host
-    return processor.state == RUNNING and known is not None and host is not None and known != host
-
-
-_WAIT = "the coordinator starts it by itself; reconcile again, or samza-dagster status says why not"
-
-
-def _no_host(processor_id: str, why: str) -> Finding:
-    return Finding(
-        processor_id,
-        f"{why}; no legal host has room for it",
-        "one more host that is alive and has no container of its group",
-    )
-
-
-def _check_pins(view: JobView, wanted: Wanted) -> None:
-    taken: dict[tuple[str, str], str] = {}
-    for pid, host in sorted(wanted.pins.items()):
-        seen = ""
-        if pid not in view.processors:
-            seen = f"no processor {pid}; there are {', '.join(sorted(view.processors))}"
-        elif host not in view.hosts:
-            seen = f"no host {host}; there are {', '.join(sorted(view.hosts))}"
-        elif view.hosts[host].state == LOST:
-            seen = f"{host} is lost"
-        elif is_standby(pid) and wanted.allowed and host not in wanted.allowed:
-            seen = f"{host} isn't among the component's hosts ({', '.join(wanted.allowed)})"
-        elif (other := taken.setdefault((group_of(pid), host), pid)) != pid:
-            seen = f"{other} of the same group is wanted there too"
-        if seen:
-            raise Refused(f"reconcile: {pid} on {host}", seen=seen, fix="another pin, or none")

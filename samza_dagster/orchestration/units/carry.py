@@ -33,7 +33,8 @@ class Carrier:
     """Units of one run. `prefix` begins the names of their steps, of which uuids are made.
 
     A unit whose request fails has failed: a re-execution of the run asks anew, this run
-    doesn't. After a failure nothing begins, and what is asked is followed to its end.
+    doesn't. After a failure nothing begins, and what is asked is followed to its end; where
+    groups are `apart`, so it is for the group of what has failed.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Carrier:
         prefix: str,
         limits: Limits,
         *,
+        apart: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -52,6 +54,7 @@ class Carrier:
         self._root = root_run_id(context)
         self._prefix = prefix
         self._limits = limits
+        self._apart = apart
         self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
         self._seen: Met | None = seen_before(context)
         self._beats = Heartbeats(context.log.info, now_ms)
@@ -81,7 +84,8 @@ class Carrier:
                     continue
                 waits = [one.wait for one in running if one.wait is not None]
                 if len(waits) == len(running):
-                    if any(one.state is State.FAILED for one in self.progress):
+                    failed = any(one.state is State.FAILED for one in self.progress)
+                    if failed and not self._apart:
                         self._let_go(running)
                         return None
                     if self._monotonic() - quiet_since >= self._limits.in_run_s:
@@ -93,7 +97,8 @@ class Carrier:
 
     def _begin(self, at_once: int) -> bool:
         states = {number: one.state for number, one in enumerate(self.progress)}
-        chosen = may_begin([one.unit for one in self.progress], states, at_once)
+        units = [one.unit for one in self.progress]
+        chosen = may_begin(units, states, at_once, apart=self._apart)
         for number in chosen:
             one = self.progress[number]
             one.state = State.RUNNING

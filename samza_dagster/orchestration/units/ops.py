@@ -2,20 +2,22 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import dagster as dg
 
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import InvalidInput, SamzaDagsterError
+from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import map_metadata
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.planning import PLAN, PREVIEW
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.tags import ACTION, JOB
 from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
 from samza_dagster.orchestration.units.plan import UnitsPlan
@@ -34,6 +36,12 @@ OUTS = {
     PLAN: dg.Out(UnitsPlan, is_required=False, description="What the next op carries out."),
     PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
 }
+
+
+FAILED_GROUPS = "samza/failed-groups"
+MOST_GROUPS_NAMED = 200
+MOST_TOLD = 20_000  # characters of a failure's description
+RUNS_LOOKED_AT = 20
 
 
 def told_plan(
@@ -59,20 +67,23 @@ def told_plan(
     if dry_run:
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
-    record = {"asked": asked, "plan": plan.to_json()}
-    yield dg.Output(plan, PLAN, metadata={**metadata, "plan_record": dg.MetadataValue.json(record)})
+    record = dg.MetadataValue.json(kept({"asked": asked, "plan": plan.to_json()}))
+    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
-def refusals(client: Placement, units: tuple[Unit, ...]) -> list[str]:
+def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]:
     """What the client's own rules say against the first request of each unit."""
-    found: list[str] = []
+    found: list[tuple[Unit, str]] = []
     for unit in units:
         first = next((step for step in unit.steps if step.kind in _ASKS), None)
         if first is None:
             continue
-        refusal = _refusal(client, first)
+        try:
+            refusal = _refusal(client, first)
+        except InvalidInput as error:  # it isn't in the job any more
+            refusal = str(error)
         if refusal:
-            found.append(f"{unit.processor}: {refusal}")
+            found.append((unit, f"{unit.processor}: {refusal}"))
     return found
 
 
@@ -83,7 +94,8 @@ def carry_out_units(
 
     Raises `dg.Failure` with what failed and what is left.
     """
-    carrier = Carrier(context, client, f"{plan.what}/{plan.subject}", plan.limits)
+    prefix = f"{plan.what}/{plan.subject}"
+    carrier = Carrier(context, client, prefix, plan.limits, apart=plan.apart)
     try:
         wait = carrier.carry(plan.units, plan.at_once)
     except dg.DagsterExecutionInterruptedError:
@@ -92,21 +104,43 @@ def carry_out_units(
     if wait is not None:
         suspend(context, wait)
         return None
-    if any(one.state is not State.DONE for one in carrier.progress):
+    if plan.refused or any(one.state is not State.DONE for one in carrier.progress):
         left = _settle_standbys(context, client, plan, carrier.progress)
+        if plan.apart:
+            note_failed_groups(context, plan, carrier.progress)
+        told = "; ".join(filter(None, (failures_text(carrier.progress), *plan.refused)))
         raise dg.Failure(
-            description=f"{plan.what} {plan.subject}: {failures_text(carrier.progress)}",
+            description=f"{plan.what} {plan.subject}: {told}"[:MOST_TOLD],
             metadata={
                 "outcomes": outcomes_table(carrier.progress),
                 "steps": steps_table(carrier.progress),
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
-                " is asked anew; a new run makes a new plan",
+                " is asked anew; a new run makes a new plan, also of what was refused",
                 **map_metadata(plan.before, host_map(client.view())),
             },
             allow_retries=False,
         )
     return carrier.progress
+
+
+def note_failed_groups(
+    context: dg.OpExecutionContext, plan: UnitsPlan, progress: Iterable[Progress]
+) -> None:
+    """Tags the run with the groups that it couldn't do, so that the next one does them last."""
+    failed = {one.unit.group for one in progress if one.state is State.FAILED}
+    failed |= {line.partition(":")[0] for line in plan.refused}
+    named = ",".join(sorted(group_of(processor) for processor in failed)[:MOST_GROUPS_NAMED])
+    context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
+
+
+def failed_before(context: dg.OpExecutionContext) -> frozenset[str]:
+    """The groups that the newest run of this job and action couldn't do, of those that left any."""
+    tags = {name: context.run.tags.get(name, "") for name in (JOB, ACTION)}
+    for run in context.instance.get_runs(dg.RunsFilter(tags=tags), limit=RUNS_LOOKED_AT):
+        if run.run_id != context.run.run_id and FAILED_GROUPS in run.tags:
+            return frozenset(run.tags[FAILED_GROUPS].split(","))
+    return frozenset()
 
 
 def outcome_metadata(

@@ -98,18 +98,19 @@ class Unit:
 
 
 def may_begin(
-    units: Sequence[Unit], states: Mapping[int, State], at_once: int, failures_allowed: int = 0
+    units: Sequence[Unit], states: Mapping[int, State], at_once: int, *, apart: bool = False
 ) -> list[int]:
     """The units (by position) that may begin now, in order.
 
-    At most `at_once` run, never two of a group, and none begins after more than
-    `failures_allowed` have failed.
+    At most `at_once` run, never two of a group, and none begins after one has failed; where
+    groups are `apart`, none of its group.
     """
     known = [states.get(number, State.WAITING) for number in range(len(units))]
-    if known.count(State.FAILED) > failures_allowed:
+    if not apart and State.FAILED in known:
         return []
     room = at_once - known.count(State.RUNNING)
-    busy = {unit.group for unit, state in zip(units, known, strict=True) if state is State.RUNNING}
+    shut = (State.RUNNING, State.FAILED)
+    busy = {unit.group for unit, state in zip(units, known, strict=True) if state in shut}
     found: list[int] = []
     for number, unit in enumerate(units):
         if len(found) >= room:

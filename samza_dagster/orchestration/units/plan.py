@@ -66,7 +66,8 @@ class SeveralConfig(RunConfig):
 class UnitsPlan:
     """Units of work on a job, decided before anything is asked.
 
-    `what` names the work; `subject` is the host that is drained, or empty.
+    `what` names the work; `subject` is the host that is drained, or empty. With `apart` a
+    failure ends the work on its group alone. `refused` says of what was left out of it, and why.
     """
 
     what: str
@@ -78,6 +79,8 @@ class UnitsPlan:
     limits: Limits
     before: tuple[HostRow, ...]
     if_it_fails: str = "keep"
+    apart: bool = False
+    refused: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As the run's record keeps it."""
@@ -97,5 +100,6 @@ class UnitsPlan:
             "before": tuple(
                 HostRow(r["host"], r["state"], tuple(r["containers"])) for r in data["before"]
             ),
+            "refused": tuple(data.get("refused", ())),
         }
         return cls(**fields)

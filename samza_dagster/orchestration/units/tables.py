@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import dagster as dg
 
 from samza_dagster.orchestration.ports import JobView
-from samza_dagster.orchestration.tables import map_markdown, table
+from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
 from samza_dagster.orchestration.units.order import State
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.units.progress import Progress
 
 STEPS = ("container", "step", "what", "status", "message", "request")
+MOST_OF_ONE = 30_000
+"""Bytes of one table: those of an event and the plan's record are together below 300 kB."""
+_NOTHING = "nothing begins after a failure"
 OUTCOMES = ("container", "what", "why", "state", "down_seconds", "failed")
 
 
@@ -22,17 +25,26 @@ def plan_markdown(plan: UnitsPlan) -> str:
     lines = [f"**{plan.what}**{about} of `{plan.job}`: {len(plan.units)} containers", ""]
     if plan.units:
         lines += ["| | container | what | why | steps |", "|---|---|---|---|---|"]
+    rows: list[str] = []
     for number, unit in enumerate(plan.units, start=1):
         steps = "; ".join(step.told() for step in unit.steps)
-        lines.append(f"| {number} | {unit.processor} | {unit.what} | {unit.why} | {steps} |")
+        rows.append(f"| {number} | {unit.processor} | {unit.what} | {unit.why} | {steps} |")
+    lines += lines_within(rows, MOST_OF_ONE, "| … | and {} more | | | |")
     catch_up = plan.limits.catch_up
+    if plan.refused:
+        told = [f"- {line}" for line in plan.refused]
+        lines += ["", "Refused, and left out:", ""]
+        lines += lines_within(told, MOST_OF_ONE // 2, "- and {} more")
+    after = "of its group nothing begins after a failure" if plan.apart else _NOTHING
     lines += [
         "",
-        f"At most {plan.at_once} at a time, never two of a group; nothing begins after a failure.",
+        f"At most {plan.at_once} at a time, never two of a group; {after}.",
         f"Warm is at most {catch_up.lag_limit:,} records behind, a new standby for"
         f" {catch_up.steady_s:g} s (within {catch_up.timeout_s:g} s).",
         "",
-        map_markdown(plan.before),
+        *lines_within(
+            map_markdown(plan.before).splitlines(), MOST_OF_ONE, "| … | and {} more hosts | |"
+        ),
     ]
     return "\n".join(lines)
 
@@ -48,12 +60,12 @@ def plan_table(plan: UnitsPlan) -> dg.TableMetadataValue:
         }
         for unit in plan.units
     ]
-    return table(rows, ("container", "what", "why", "steps"))
+    return table_within(rows, ("container", "what", "why", "steps"), MOST_OF_ONE)
 
 
 def steps_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
     """Every step that ended, container by container."""
-    return table([row for one in progress for row in one.rows], STEPS)
+    return table_within([row for one in progress for row in one.rows], STEPS, MOST_OF_ONE)
 
 
 def outcomes_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
@@ -69,7 +81,7 @@ def outcomes_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
         }
         for one in progress
     ]
-    return table(rows, OUTCOMES)
+    return table_within(rows, OUTCOMES, MOST_OF_ONE)
 
 
 def failures_text(progress: Sequence[Progress]) -> str:

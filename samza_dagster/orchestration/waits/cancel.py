@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.config import RunConfig
+from samza_dagster.orchestration.config import AskedConfig
 from samza_dagster.orchestration.extra_standby import remove_standby
 from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
 from samza_dagster.orchestration.planning import tag_run
@@ -21,7 +21,7 @@ from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITS_FOR, Wait
 ACTION = "cancel_waiting"
 
 
-class CancelWaitingConfig(RunConfig):
+class CancelWaitingConfig(AskedConfig):
     """Which waiting run is given up."""
 
     run: str = Field(

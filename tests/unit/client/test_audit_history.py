@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,17 @@ from samza_dagster.client.audit_history import (
     head_of_state,
     history_of_lines,
     lines_of,
+    standby_origins,
 )
-from samza_dagster.errors import MalformedRecord
+from samza_dagster.errors import MalformedRecord, MissingPrerequisite
 from samza_dagster.metadata.audit_log import AuditEntry
 from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.commands import RecordCertificate
+from samza_dagster.placement.state import AskKind
 from samza_dagster.placement.verification import Head, verify
 from tests.unit.placement.chronicle import Chronicle
+from tests.unit.placement.scenes import own, running
 
 pytestmark = pytest.mark.unit
 
@@ -119,3 +124,37 @@ def test_a_field_in_the_topic_is_told_with_its_offset() -> None:
 
     with pytest.raises(MalformedRecord, match="topic audit, offset 41, field epoch"):
         consistent(Bad(1), lambda: None)
+
+
+def test_the_request_that_has_spun_up_a_standby_is_known_by_its_first_start() -> None:
+    """Not by later ones, nor of the job's own; an id that was free again is the newest request's."""
+    world = running()
+    world.submit(own(AskKind.START_STANDBY, "0", "host-3", uuid="first"))
+    world.until_all_run()
+    world.crash("0-1")
+    world.until_all_run()
+
+    def origins() -> dict[str, str]:
+        return standby_origins(command.record for command in world.sent(RecordCertificate))
+
+    assert origins() == {"0-1": "first"}
+    world.submit(own(AskKind.STOP_STANDBY, "0-1", uuid="gone"))
+    world.until_all_run()
+    world.submit(own(AskKind.START_STANDBY, "0", "ANY_HOST", uuid="second", at_ms=20))
+    world.until_all_run()
+    assert origins() == {"0-1": "second"}
+
+
+def test_a_client_reads_origins_from_the_audit_topic_and_closes_it(job: Any) -> None:
+    """One over stores alone says what it lacks."""
+    closed: list[str] = []
+
+    class Opened(Topic):
+        def close(self) -> None:
+            closed.append(self.topic)
+
+    with job.client(audit=lambda: Opened(3)) as client:
+        assert client.standby_origins() == {}
+    assert closed == ["audit"]
+    with job.client() as client, pytest.raises(MissingPrerequisite, match="stores alone"):
+        client.standby_origins()

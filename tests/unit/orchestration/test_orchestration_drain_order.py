@@ -186,6 +186,21 @@ def test_after_a_failure_nothing_begins(
     assert may_begin(units, {failed: State.FAILED}, at_once) == []
 
 
+@given(histories(), st.integers(0, 9))
+def test_where_groups_are_apart_only_the_group_of_a_failure_ends(
+    history: tuple[list[Unit], int, list[int]], failed: int
+) -> None:
+    """All others get done."""
+    units, at_once, _ = history
+    assume(failed < len(units))
+    states = {failed: State.FAILED}
+    while begun := may_begin(units, states, at_once, apart=True):
+        assert units[failed].group not in {units[number].group for number in begun}
+        states.update(dict.fromkeys(begun, State.DONE))
+    left = {number for number in range(len(units)) if number not in states}
+    assert {units[number].group for number in left} <= {units[failed].group}
+
+
 def test_a_unit_is_read_back_from_its_record() -> None:
     """A re-execution carries out the plan that was made."""
     steps = (Step("spin_up", Kind.START_STANDBY, "0", "h1"), Step("warm", Kind.WAIT_WARM, NEW))

@@ -1,0 +1,195 @@
+"""The heart's own rules, held against a placement as a client sees it. Pure.
+
+A client sees where containers and ghosts are, and which hosts fail together. What is only
+requested or reserved the coordinator weighs when the request's turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.placement import rules
+from samza_dagster.placement.rules import Violation
+from samza_dagster.placement.state import (
+    Ended,
+    Ghost,
+    Group,
+    Host,
+    Incarnation,
+    Phase,
+    Processor,
+    Role,
+)
+
+LOST = "lost"
+_PHASES = {phase.value: phase for phase in Phase}
+
+
+class SeenProcessor(Protocol):
+    """A container as a client sees it."""
+
+    @property
+    def processor_id(self) -> str:
+        """Samza's processor id."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """The coordinator's phase, or what a client says where there is none."""
+        ...
+
+    @property
+    def host(self) -> str | None:
+        """Where it, or its reservation, is."""
+        ...
+
+
+class SeenHost(Protocol):
+    """A host as a client sees it."""
+
+    @property
+    def state(self) -> str:
+        """`lost` or any other word."""
+        ...
+
+    @property
+    def fault_domain(self) -> str:
+        """What fails together with it; empty when that isn't known."""
+        ...
+
+
+class SeenGhost(Protocol):
+    """An incarnation on a host that fell silent."""
+
+    @property
+    def processor_id(self) -> str:
+        """Whose."""
+        ...
+
+    @property
+    def execution_id(self) -> str:
+        """Which."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """Where."""
+        ...
+
+    @property
+    def ended(self) -> str | None:
+        """How it lost its tasks; None: it may own them."""
+        ...
+
+    @property
+    def elsewhere(self) -> bool:
+        """Another machine bears its host's name by now."""
+        ...
+
+
+class SeenJob(Protocol):
+    """A job as a client sees it."""
+
+    @property
+    def processors(self) -> Mapping[str, SeenProcessor]:
+        """Processor id → container."""
+        ...
+
+    @property
+    def hosts(self) -> Mapping[str, SeenHost]:
+        """Host name → host."""
+        ...
+
+    @property
+    def ghosts(self) -> Sequence[SeenGhost]:
+        """Those that nobody saw dead."""
+        ...
+
+
+class Placing:
+    """Who is where, as steps of a plan change it, and where each may be by the heart's rules.
+
+    With `only` it knows one group alone, which is quicker for a question or two.
+    """
+
+    def __init__(self, view: SeenJob, only: str | None = None) -> None:
+        self._hosts = {
+            name: Host(name, alive=host.state != LOST, fault_domain=host.fault_domain)
+            for name, host in view.hosts.items()
+        }
+        self._lost = {name for name, host in view.hosts.items() if host.state == LOST}
+        self._members: dict[str, dict[str, Processor]] = {}
+        for pid, processor in view.processors.items():
+            if only is None or group_of(pid) == only:
+                self.put(pid, processor.host, processor.state)
+        self._ghosts: dict[str, tuple[Ghost, ...]] = {}
+        for ghost in view.ghosts:
+            group = group_of(ghost.processor_id)
+            self._ghosts[group] = (*self._ghosts.get(group, ()), _ghost(ghost))
+
+    def put(self, processor_id: str, host: str | None, state: str = Phase.RUNNING.value) -> None:
+        """From now on it is on `host`; None: nowhere, or gone."""
+        members = self._members.setdefault(group_of(processor_id), {})
+        members.pop(processor_id, None)
+        if host is not None:
+            members[processor_id] = Processor(
+                processor_id,
+                Role.STANDBY if is_standby(processor_id) else Role.ACTIVE,
+                _PHASES.get(state, Phase.RUNNING),
+                Incarnation(0, "", host, ""),
+            )
+
+    def violation(self, processor_id: str, host: str, *, in_place_of: str = "") -> Violation | None:
+        """The rule that forbids it to be on `host`, in the coordinator's words; None when it may.
+
+        `in_place_of`: a standby that has left by then.
+        """
+        group = self._group(processor_id)
+        group = group.evolve(processors=_without(group, in_place_of))
+        return rules.violation(group, self._hosts, processor_id, host)
+
+    def in_the_way(self, processor_id: str, host: str) -> list[str]:
+        """The members of its group each of which forbids it to be on `host`."""
+        group = self._group(processor_id).evolve(ghosts=())
+        return [
+            other
+            for other, there in sorted(group.processors.items())
+            if other != processor_id
+            and rules.violation(
+                group.evolve(processors={other: there}), self._hosts, processor_id, host
+            )
+            not in (None, rules.lost(self._hosts, host))
+        ]
+
+    def forbidden(self, processor_id: str) -> set[str]:
+        """Every host that it may not be on. One that isn't in the job is one more of its group."""
+        group = self._group(processor_id)
+        return rules.forbidden_hosts(group, self._hosts, self._lost, processor_id)
+
+    def _group(self, processor_id: str) -> Group:
+        group_id = group_of(processor_id)
+        members = self._members.get(group_id, {})
+        return Group(group_id, members, ghosts=self._ghosts.get(group_id, ()))
+
+
+def one_more_of(processor_id: str) -> str:
+    """An id in the group of `processor_id` that no container has."""
+    return f"{group_of(processor_id)}-new"
+
+
+def _without(group: Group, processor_id: str) -> Mapping[str, Processor]:
+    return {pid: p for pid, p in group.processors.items() if pid != processor_id}
+
+
+def _ghost(seen: SeenGhost) -> Ghost:
+    return Ghost(
+        seen.processor_id,
+        Incarnation(0, seen.execution_id, seen.host, ""),
+        lost_at_ms=0,
+        lease_ends_ms=None,
+        ran=True,
+        ended=None if seen.ended is None else Ended(seen.ended),
+        elsewhere=seen.elsewhere,
+    )

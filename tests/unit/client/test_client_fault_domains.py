@@ -1,0 +1,179 @@
+"""A client's verdicts are the heart's: by the same rules, in the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client.checks import check_destination
+from samza_dagster.client.job_view import view_of_stream, with_state
+from samza_dagster.client.own_checks import check_start_standby
+from samza_dagster.client.verdicts import judge_all
+from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView
+from samza_dagster.errors import Refused
+from samza_dagster.model import TaskMode
+from samza_dagster.placement import rules
+from samza_dagster.placement.state import (
+    Ended,
+    Ghost,
+    Group,
+    Host,
+    Incarnation,
+    Limits,
+    Phase,
+    Processor,
+    Role,
+)
+
+pytestmark = pytest.mark.unit
+NAMES = [f"h{n}" for n in range(1, 6)]
+RACKS = {"h1": "A", "h2": "A", "h3": "B", "h4": "B", "h5": ""}
+
+
+def view_of(group: Group, hosts: dict[str, Host]) -> JobView:
+    """What a client makes of the state that the coordinator has recorded."""
+    stream = view_of_stream(
+        "demo",
+        "1",
+        config={},
+        task_containers={},
+        task_modes={},
+        localities={},
+        requests={},
+        responses={},
+    )
+    return with_state(
+        stream,
+        deployment_id="run-1",
+        limits=Limits(),
+        groups={"0": group},
+        hosts={
+            name: HostView(name, "alive" if host.alive else "lost", fault_domain=host.fault_domain)
+            for name, host in hosts.items()
+        },
+        now_ms=1,
+    )
+
+
+def member(pid: str, host: str | None, phase: Phase = Phase.RUNNING) -> Processor:
+    role = Role.STANDBY if "-" in pid else Role.ACTIVE
+    there = None if host is None else Incarnation(1, f"{pid}-e1", host, "r")
+    return Processor(pid, role, phase, there)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[Group, dict[str, Host]]:
+    """Up to three members anywhere, ghosts of theirs, racks as they come."""
+    hosts = {
+        name: Host(name, draw(st.booleans()), fault_domain=draw(st.sampled_from(["", "A", "B"])))
+        for name in NAMES
+    }
+    somewhere = st.sampled_from(NAMES)
+    members = {
+        pid: member(pid, draw(st.none() | somewhere), draw(st.sampled_from(list(Phase))))
+        for pid in ["0", "0-0", "0-1"][: draw(st.integers(1, 3))]
+    }
+    ghosts = tuple(
+        Ghost(
+            draw(st.sampled_from(sorted(members))),
+            Incarnation(1, f"old-{number}", draw(somewhere), "r"),
+            1,
+            None,
+            True,
+            ended=draw(st.none() | st.sampled_from(list(Ended))),
+            elsewhere=draw(st.booleans()),
+        )
+        for number in range(draw(st.integers(0, 2)))
+    )
+    return Group("0", members, ghosts=ghosts), hosts
+
+
+@given(groups())
+def test_a_host_is_legal_for_a_client_when_it_is_for_the_heart(
+    given_group: tuple[Group, dict[str, Host]],
+) -> None:
+    """Same host, same fault domain, ghosts; and of a fault domain the words are the heart's."""
+    group, hosts = given_group
+    view = view_of(group, hosts)
+    for pid in group.processors:
+        for verdict in judge_all(view, view.processors[pid]):
+            broken = rules.violation(group, hosts, pid, verdict.host)
+            assert verdict.legal is (broken is None)
+            if broken is not None and broken.rule == rules.SAME_DOMAIN:
+                assert (verdict.rule, verdict.seen, verdict.fix) == (
+                    broken.rule,
+                    broken.seen,
+                    broken.change,
+                )
+
+
+def in_racks(at: dict[str, str], **changes: Any) -> JobView:
+    processors = {
+        pid: ProcessorView(pid, TaskMode.STANDBY if "-" in pid else TaskMode.ACTIVE, "running", h)
+        for pid, h in at.items()
+    }
+    fields: dict[str, Any] = {
+        "job_name": "demo",
+        "job_id": "1",
+        "deployment_id": "run-1",
+        "processors": processors,
+        "hosts": {n: HostView(n, "alive", fault_domain=rack) for n, rack in RACKS.items()},
+        "coordinator": "samza_dagster",
+    }
+    return JobView(**{**fields, **changes})
+
+
+def test_a_host_of_another_members_rack_is_refused_before_anything_is_written() -> None:
+    """As the coordinator would answer; and those that are legal are named."""
+    view = in_racks({"0": "h1", "0-0": "h3"})
+    with pytest.raises(Refused) as refused:
+        check_destination(view, view.processors["0-0"], "h2")
+    assert refused.value.asked == "place 0-0 --to h2: same-fault-domain"
+    assert refused.value.seen == (
+        "h2 is in fault domain A as h1 is, and 0 of the same group is running on h1"
+    )
+    assert refused.value.fix == ("name a host of another fault domain than A; or one of h3, h4, h5")
+
+
+def test_a_host_of_its_own_rack_is_legal() -> None:
+    """It leaves as it comes."""
+    view = in_racks({"0": "h1", "0-0": "h3"})
+    assert check_destination(view, view.processors["0"], "h2")[0] == "h2"
+
+
+def test_a_peer_that_leaves_the_rack_first_is_left_to_the_coordinator() -> None:
+    """One that stays in it isn't."""
+    away, about = (ActionView(f"u-{to}", "0", to, "reserving", 1) for to in ("h5", "h2"))
+    standby = in_racks({"0": "h1", "0-0": "h3"}).processors["0-0"]
+    leaves = in_racks({"0": "h1", "0-0": "h3"}, actions=(away,))
+    _, notices = check_destination(leaves, standby, "h2")
+    assert any("an action that comes first moves it" in notice for notice in notices)
+    stays = in_racks({"0": "h1", "0-0": "h3"}, actions=(about,))
+    with pytest.raises(Refused, match="same-fault-domain"):
+        check_destination(stays, standby, "h2")
+
+
+def test_a_swap_needs_a_place_for_the_standby_beside_its_active() -> None:
+    """One in the rack that it leaves is legal, as it is for the coordinator: two racks are enough."""
+    view = in_racks({"0": "h1", "0-0": "h3"})
+    two = {name: host for name, host in view.hosts.items() if name != "h5"}
+    view = in_racks({"0": "h1", "0-0": "h3"}, hosts=two)
+    assert check_destination(view, view.processors["0"], "STANDBY")[0] == "h3"
+    alone = {name: host for name, host in two.items() if name != "h4"}
+    view = in_racks({"0": "h1", "0-0": "h3"}, hosts=alone)
+    with pytest.raises(Refused, match="the standby needs a new host first"):
+        check_destination(view, view.processors["0"], "STANDBY")
+
+
+def test_one_more_standby_goes_to_a_rack_that_has_none_of_its_group() -> None:
+    """By name, or any host."""
+    view = in_racks({"0": "h1", "0-0": "h3"})
+    assert check_start_standby(view, "0", "h5")
+    with pytest.raises(Refused, match="h4 is in fault domain B as h3 is"):
+        check_start_standby(view, "0", "h4")
+    two = {name: host for name, host in view.hosts.items() if name != "h5"}
+    with pytest.raises(Refused, match="no host is legal"):
+        check_start_standby(in_racks({"0": "h1", "0-0": "h3"}, hosts=two), "0", "ANY_HOST")

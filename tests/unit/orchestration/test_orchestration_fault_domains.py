@@ -1,0 +1,181 @@
+"""Whoever chooses a host keeps a group's members in different fault domains, step by step."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView
+from samza_dagster.errors import Refused
+from samza_dagster.legal_hosts import Placing
+from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units
+from samza_dagster.orchestration.moves import host_for_standby
+from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
+from samza_dagster.orchestration.units.order import NEW, Kind, Unit
+
+pytestmark = pytest.mark.unit
+RACKS = {"h1": "A", "h2": "A", "h3": "B", "h4": "B"}
+THREE = {**RACKS, "h5": "C"}
+NAMES = [f"h{n}" for n in range(6)]
+
+
+def job(at: dict[str, str], racks: dict[str, str], ghosts: tuple[GhostView, ...] = ()) -> JobView:
+    return JobView(
+        job_name="demo",
+        job_id="1",
+        deployment_id="run-1",
+        processors={
+            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
+            for p, host in at.items()
+        },
+        hosts={
+            h: HostView(h, "alive", 8_000, 4_000, fault_domain=rack) for h, rack in racks.items()
+        },
+        container_memory_mb=300,
+        coordinator="samza_dagster",
+        max_standbys=4,
+        ghosts=ghosts,
+    )
+
+
+def carried_out(view: JobView, units: tuple[Unit, ...] | list[Unit]) -> dict[str, str]:
+    """Where everybody is in the end; each step is held against the heart's rules of its moment."""
+    placing = Placing(view)
+    at = {p: str(known.host) for p, known in view.processors.items()}
+    for number, unit in enumerate(units):
+        new = f"{unit.group}-{90 + number}"
+        for step in unit.steps:
+            pid = new if step.processor == NEW else step.processor
+            if step.kind is Kind.STOP_STANDBY:
+                del at[pid]
+                placing.put(pid, None)
+            elif step.destination:
+                pid = new if step.kind is Kind.START_STANDBY else pid
+                assert placing.violation(pid, step.destination) is None, (unit, step)
+                at[pid] = step.destination
+                placing.put(pid, step.destination)
+    return at
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[JobView, dict[str, str]]:
+    """Up to five groups on six hosts in some racks, each group as the rules have it."""
+    racks = {name: draw(st.sampled_from(["", "A", "B", "C", "D"])) for name in NAMES}
+    placing = Placing(job({}, racks))
+    at: dict[str, str] = {}
+    for group in range(draw(st.integers(1, 5))):
+        for number in range(draw(st.integers(1, 3))):
+            pid = str(group) if number == 0 else f"{group}-{number - 1}"
+            legal = sorted(set(NAMES) - placing.forbidden(pid))
+            if legal:
+                at[pid] = draw(st.sampled_from(legal))
+                placing.put(pid, at[pid])
+    return job(at, racks), racks
+
+
+@given(placements(), st.data())
+def test_no_step_of_a_drain_breaks_a_rule_of_the_coordinator(
+    given_job: tuple[JobView, dict[str, str]], data: st.DataObject
+) -> None:
+    """Or it is refused as a whole."""
+    view, _ = given_job
+    lags = {p: data.draw(st.sampled_from([0, 900])) for p in view.processors}
+    cold = data.draw(st.booleans())
+    try:
+        units = drain_units(view, "h0", Sight(lags, 100), DrainRules(cold=cold))
+    except Refused:
+        return
+    assert "h0" not in carried_out(view, units).values()
+
+
+@given(placements(), st.integers(0, 3), st.data())
+def test_no_step_of_a_reconciliation_breaks_a_rule_of_the_coordinator(
+    given_job: tuple[JobView, dict[str, str]], standbys: int, data: st.DataObject
+) -> None:
+    """Missing standbys, pins into racks that others are in; asked again it has nothing to ask."""
+    view, racks = given_job
+    pins = {
+        pid: host
+        for pid in view.processors
+        if data.draw(st.booleans()) and (host := data.draw(st.sampled_from(NAMES)))
+    }
+    try:
+        found = reconcile(view, Wanted(standbys, pins))
+    except Refused:
+        return
+    then = job(carried_out(view, found.units), racks)
+    if not found.findings:
+        assert all(then.processors[pid].host == host for pid, host in pins.items())
+        assert reconcile(then, Wanted(standbys, pins)).units == ()
+
+
+def test_a_drain_takes_a_standby_to_a_host_of_its_own_rack() -> None:
+    """The active's rack has an empty host as well."""
+    (unit,) = drain_units(job({"0": "h1", "0-0": "h3"}, RACKS), "h3", Sight({}, 10), DrainRules())
+    assert unit.steps[0].destination == "h4"
+
+
+def test_a_standby_that_gives_its_place_goes_to_a_third_rack() -> None:
+    """It is beside the active before the move and after it."""
+    (unit,) = drain_units(
+        job({"0": "h1", "0-0": "h3"}, THREE), "h1", Sight({"0": 0, "0-0": 0}, 10), DrainRules()
+    )
+    assert (unit.what, unit.steps[1].destination) == ("swap", "h5")
+
+
+def test_in_two_racks_an_active_leaves_cold_or_the_refusal_says_so() -> None:
+    """No place is left for its standby to give way to."""
+    view, sight = job({"0": "h1", "0-0": "h3"}, RACKS), Sight({"0": 0, "0-0": 0}, 10)
+    with pytest.raises(Refused) as refused:
+        drain_units(view, "h1", sight, DrainRules())
+    assert "h4 is in fault domain B as h3 is" in refused.value.seen
+    assert refused.value.fix.endswith("nor one in its fault domain; or cold: true")
+    (unit,) = drain_units(view, "h1", sight, DrainRules(cold=True))
+    assert (unit.what, unit.steps[0].destination) == ("move", "h2")
+    assert "no legal host to give way to" in unit.why
+
+
+def test_a_relocated_standby_stays_out_of_its_active_s_rack() -> None:
+    """Its own rack is legal."""
+    assert host_for_standby(job({"0": "h1", "0-0": "h3"}, RACKS), "0-0", "h1", "h3") == "h4"
+
+
+def test_a_standby_that_makes_room_stays_out_of_both_racks_of_its_active() -> None:
+    """Refused where there is no third one, in the coordinator's words."""
+    view = job({"0": "h1", "0-0": "h3"}, THREE)
+    assert host_for_standby(view, "0-0", "h1", "h3", makes_room=True) == "h5"
+    with pytest.raises(Refused, match="h4 is in fault domain B as h3 is, and 0 of the same group"):
+        host_for_standby(job({"0": "h1", "0-0": "h3"}, RACKS), "0-0", "h1", "h3", makes_room=True)
+
+
+def test_the_rack_of_a_ghost_that_may_own_tasks_is_left_out() -> None:
+    """Its host fell silent; nobody knows whether it lives."""
+    ghost = GhostView("0", "old", "h3", 1, None)
+    view = job({"0": "h1"}, THREE, (ghost,))
+    (unit,) = reconcile(view, Wanted(standbys=1)).units
+    assert unit.steps[0].destination == "h5"
+
+
+def test_who_is_in_the_rack_of_a_pin_leaves_it_first() -> None:
+    """To a host that is legal beside the pinned one."""
+    view = job({"0": "h1", "0-0": "h3"}, THREE)
+    units = reconcile(view, Wanted(pins={"0": "h4"})).units
+    assert [(u.processor, u.steps[0].destination) for u in units] == [("0-0", "h5"), ("0", "h4")]
+    assert units[0].why == "0 is wanted on h4, in whose fault domain 0-0 is"
+
+
+def test_two_pins_of_a_group_in_one_rack_are_refused() -> None:
+    """They can't both hold."""
+    with pytest.raises(Refused, match="0 of the same group is wanted in its fault domain"):
+        reconcile(job({"0": "h1", "0-0": "h3"}, THREE), Wanted(pins={"0": "h3", "0-0": "h4"}))
+
+
+def test_members_that_are_in_one_rack_already_are_told() -> None:
+    """As when agents have named their racks since."""
+    found = reconcile(job({"0": "h1", "0-0": "h2"}, THREE), Wanted())
+    assert found.units == ()
+    (finding,) = found.findings
+    assert finding.about == "0-0"
+    assert finding.seen.startswith("h2 is in fault domain A as h1 is")

@@ -1,0 +1,98 @@
+"""A plan of ten thousand containers has room in one event, and its record loses nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from dagster import serialize_value
+
+from samza_dagster.client.views import HostView, JobView, ProcessorView
+from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.moves import CatchUp, host_map
+from samza_dagster.orchestration.pictures import MOST_BYTES
+from samza_dagster.orchestration.plan_record import kept, unpacked
+from samza_dagster.orchestration.reconcile.job import _findings_table
+from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
+from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.orchestration.units.progress import Limits, Progress
+from samza_dagster.orchestration.units.tables import (
+    outcomes_table,
+    plan_markdown,
+    plan_table,
+    steps_table,
+)
+
+pytestmark = pytest.mark.unit
+LIMITS = Limits(120, 600, 120, CatchUp(1, 30, 3_600), 120)
+
+
+def without_standbys(actives: int) -> JobView:
+    hosts = {f"host-{n}": HostView(f"host-{n}", "alive", 640_000, 400_000) for n in range(100)}
+    return JobView(
+        job_name="demo",
+        job_id="1",
+        deployment_id="run-1",
+        processors={
+            str(n): ProcessorView(str(n), TaskMode.ACTIVE, "running", f"host-{n % 100}", f"e{n}")
+            for n in range(actives)
+        },
+        hosts=hosts,
+        coordinator="samza_dagster",
+    )
+
+
+def plan_of(actives: int) -> UnitsPlan:
+    """Of the units of as many actives, a few hundred of them as they are chosen."""
+    view = without_standbys(actives)
+    chosen = reconcile(without_standbys(min(actives, 200)), Wanted(standbys=1)).units
+    units = tuple(replace(chosen[n % len(chosen)], processor=str(n)) for n in range(actives))
+    refused = tuple(f"{n}: why this one was refused" for n in range(actives))
+    before = host_map(view)
+    return UnitsPlan(
+        "reconcile", "", "demo/1", "samza_dagster", units, 4, LIMITS, before, refused=refused
+    )
+
+
+def test_the_plan_of_ten_thousand_containers_has_room_in_one_event() -> None:
+    """Its tables are cut, with the number of those that aren't shown; its record is whole."""
+    plan = plan_of(10_000)
+    assert len(plan.units) == 10_000
+    record = {"asked": {"wanted": {str(n): f"host-{n % 100}" for n in range(10_000)}}}
+    record["plan"] = plan.to_json()
+    text, shown = plan_markdown(plan), plan_table(plan)
+    findings = [Finding(str(n), "it is starting on host-1", "wait") for n in range(10_000)]
+    sizes = [
+        len(text.encode()),
+        len(serialize_value(shown)),
+        len(serialize_value(_findings_table(findings))),
+        len(json.dumps(kept(record))),
+    ]
+    assert sum(sizes) < MOST_BYTES, sizes
+    number = len(shown.records) - 1
+    assert shown.records[-1].data["what"] == f"and {10_000 - number:,} more"
+    assert text.count("\n| … | and ") == 2 - ("more hosts" not in text)
+    assert "\n- and " in text
+    again = unpacked(json.loads(json.dumps(kept(record))))
+    assert UnitsPlan.from_json(again["plan"]) == plan
+    assert again["asked"] == record["asked"]
+
+
+def test_a_small_plan_is_shown_whole_and_kept_as_it_is() -> None:
+    """Nothing is cut that has room."""
+    plan = plan_of(3)
+    assert "…" not in plan_markdown(plan)
+    assert len(plan_table(plan).records) == 3
+    record = {"asked": {}, "plan": plan.to_json()}
+    assert kept(record) == unpacked(kept(record)) == record
+
+
+def test_what_became_of_a_thousand_containers_is_cut_too() -> None:
+    """Outcomes and steps are together below the bound."""
+    progress = [Progress(unit) for unit in plan_of(1_000).units]
+    for one in progress:
+        one.rows += [{"container": one.unit.processor, "message": "x" * 200}] * 2
+    tables = (outcomes_table(progress), steps_table(progress))
+    assert sum(len(serialize_value(shown)) for shown in tables) < MOST_BYTES
+    assert "more" in str(tables[1].records[-1].data["step"])
