@@ -86,12 +86,22 @@ def not_passed_on(before: JobState, stored: JobState) -> Difference | None:
     for certain, and nothing depends on it.
     """
     try:
-        expected = plain(passed_on(before))
+        expected = _in_order(passed_on(before))
     except InvariantViolated as violation:
         return Difference(violation.invariant, "", violation.what[:_LONGEST])
-    seen = plain(stored)
-    del expected["now_ms"], seen["now_ms"]
+    seen = _in_order(stored)
     return _difference(expected, seen, "")
+
+
+def _in_order(state: JobState) -> dict[str, Any]:
+    """Fields as they are declared, groups and hosts by name: which difference is first is fixed."""
+    return {
+        name: dict(sorted(cast("dict[str, Any]", value).items()))
+        if isinstance(value, dict)
+        else value
+        for name, value in plain(state).items()
+        if name != "now_ms"
+    }
 
 
 def _difference(expected: Any, seen: Any, where: str) -> Difference | None:
@@ -99,7 +109,7 @@ def _difference(expected: Any, seen: Any, where: str) -> Difference | None:
         return None
     if isinstance(expected, dict) and isinstance(seen, dict):
         one, other = cast("dict[str, Any]", expected), cast("dict[str, Any]", seen)
-        for key in sorted(one.keys() | other.keys()):
+        for key in (*one, *(key for key in other if key not in one)):
             path = f"{where}.{key}".removeprefix(".")
             if key not in one or key not in other:
                 return Difference(path, _told(one, key), _told(other, key))
