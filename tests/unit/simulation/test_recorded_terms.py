@@ -16,7 +16,17 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.restoring import restore
-from samza_dagster.placement.state import Group, JobState, Limits, Phase, Processor, Role
+from samza_dagster.placement.state import (
+    End,
+    Ended,
+    Group,
+    Incarnation,
+    JobState,
+    Limits,
+    Phase,
+    Processor,
+    Role,
+)
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import LogReplayed, line_of, replay_log
 from samza_dagster.simulation.judges.invariants import Judge
@@ -433,7 +443,23 @@ def a_group(number: int) -> Group:
             processor_id,
             role,
             Phase.RUNNING,
+            Incarnation(
+                number + 1,
+                f"demo-{processor_id}-{number:06}",
+                f"host-{number % 50}.example.org",
+                f"demo-{number:06}",
+                "b" * 32,
+                "c" * 36,
+            ),
             last_seen_host=f"host-{number % 50}.example.org",
+            last_end=End(
+                f"demo-{processor_id}-{number:06}",
+                number,
+                "host-1.example.org",
+                Ended.DEAD,
+                1_700_000_000_000,
+                "host-1.example.org saw it dead, exit status 137",
+            ),
             avoid_hosts=("host-1.example.org", "host-2.example.org"),
         )
         for processor_id, role in ((str(number), Role.ACTIVE), (f"{number}-0", Role.STANDBY))
