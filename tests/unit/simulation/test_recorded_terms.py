@@ -250,6 +250,21 @@ def test_a_term_whose_predecessor_is_not_in_the_log_is_not_judged(
     assert (replayed.differs, replayed.terms, replayed.judged) == (None, 2, 0)
 
 
+def test_a_log_of_an_older_release_is_followed_as_far_as_it_says(
+    two_terms: tuple[Path, int],
+) -> None:
+    """It names no term and no start: up to its first take-over, and anew from where this one does."""
+    path, start = two_terms
+    lines = lines_of(path)
+    older = ['{"version":1,"job":"demo"}']
+    for line in lines[1 : start - 1]:
+        older.append(json.dumps({k: v for k, v in json.loads(line).items() if k != "term"}))
+    assert replay_log(older) == LogReplayed(events=len(older) - 1)
+    assert replay_log([*older, lines[start]]).differs == start
+    upgraded = replay_log([*older, *lines[start - 1 :]])
+    assert (upgraded.differs, upgraded.terms, upgraded.judged) == (None, 1, 0)
+
+
 def test_a_job_that_begins_anew_is_not_judged_by_its_first_life(tmp_path: Path) -> None:
     """Its state topic was deleted: terms count from 1 again."""
     path = tmp_path / "events.jsonl"
