@@ -276,13 +276,28 @@ def _replay_log(path: Path, as_json: bool) -> int:
             {
                 "version": 1,
                 "events": replayed.events,
+                "terms": replayed.terms,
+                "take_overs_judged": replayed.judged,
+                "lines_cut_short": list(replayed.cut_short),
                 "differs_at_line": replayed.differs,
+                "where": replayed.where,
                 "expected": replayed.expected,
                 "seen": replayed.seen,
             }
         )
-    elif replayed.differs is None:
-        click.echo(f"{replayed.events:,} events, every state the same.")
+        return 0 if replayed.differs is None else 1
+    for number in replayed.cut_short:
+        click.echo(f"Line {number} was cut short: its writer was killed, its step not committed.")
+    if replayed.differs is None:
+        terms = f" in {replayed.terms:,} terms, {replayed.judged:,} take-overs judged"
+        click.echo(
+            f"{replayed.events:,} events{terms if replayed.terms else ''}, every state the same."
+        )
+    elif replayed.where:
+        click.echo(
+            f"Line {replayed.differs} took over another state than the term before left: "
+            f"{replayed.where} is {replayed.seen}, expected was {replayed.expected}."
+        )
     else:
         click.echo(
             f"Line {replayed.differs} gave another state: {replayed.seen}, "

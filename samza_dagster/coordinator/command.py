@@ -74,7 +74,7 @@ def read_token(path: Path) -> str:
     "--record-events",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Append every event and the digest of the state after it, as JSON lines.",
+    help="Append what each term restored, and every event with the digest of the state after it.",
 )
 def run_command(
     config: Path,

@@ -1,4 +1,4 @@
-"""The job's state as records of the state topic, and back.
+"""The job's state as records of the state topic; `placement/restoring.py` reads them back.
 
 One record per container group, host and remembered request, one for the job itself.
 A step writes the records that it changed and no other. Requests of our own and their
@@ -7,26 +7,18 @@ answers are in the same topic and no part of the state (`metadata/own_requests.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-
-from immutables import Map
 
 from samza_dagster.cluster.interface import HostResources
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
-from samza_dagster.placement.codec import (
-    group_from_json,
-    group_to_json,
-    job_from_json,
-    job_to_json,
-)
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.codec import group_to_json, job_to_json
+from samza_dagster.placement.restoring import GROUP, HOST, JOB, UUID
 from samza_dagster.placement.state import Host, JobState
 
-LEADER, DEPLOYMENT, JOB = "leader", "deployment", "job"
-HOST, GROUP, UUID = "host/", "group/", "uuid/"
+LEADER, DEPLOYMENT = "leader", "deployment"
 
 Record = tuple[str, dict[str, Any] | None]
 
@@ -65,32 +57,6 @@ def changed(
         order = old.index.uuid_order
         records += [(UUID + order[n], None) for n in forgotten if n in order]
     return records
-
-
-def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
-    """The state that the records hold; a new job's state when there are none.
-
-    `records` come in order of offset, which is the order of the remembered requests.
-    Raises `MalformedRecord` for a form that this release doesn't know: a coordinator
-    must not lead on half a state.
-    """
-    state = job_from_json(records[JOB]["state"]) if JOB in records else JobState(job=job)
-    groups = [group_from_json(v["group"]) for k, v in records.items() if k.startswith(GROUP)]
-    hosts = [
-        Host(str(v["host"]), bool(v["alive"]), fault_domain=str(v.get("fault_domain", "")))
-        for k, v in records.items()
-        if k.startswith(HOST)
-    ]
-    uuids = [k.removeprefix(UUID) for k in records if k.startswith(UUID)]
-    first = state.next_uuid - len(uuids)
-    return rebuilt(
-        replace(
-            state,
-            groups=Map({group.group_id: group for group in groups}),
-            hosts=Map({host.host: host for host in hosts}),
-            uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
-        )
-    )
 
 
 def response_record(response: PlacementResponse) -> Record:

@@ -60,6 +60,7 @@ from samza_dagster.metadata.state_topic import Snapshot, StateReader
 from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
+from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import Limits
 
 GATHER_S = 1.0
@@ -181,7 +182,7 @@ class Leadership:
             clock = self._clock()
             began_ms = clock.now_ms()
             records = _values(snapshot)
-            stored = durable.restore(records, f"{connection.job_name}-{connection.job_id}")
+            stored = restore(records, f"{connection.job_name}-{connection.job_id}")
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
@@ -296,6 +297,8 @@ class Leadership:
                 observer.start()
             spare_what_lasts()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
+            if self._recorder is not None:
+                self._recorder.begin(leader.epoch, records, term.state)
             term.lead(last_seen_hosts(metadata))
 
     def _note_fenced(self, execution_id: str) -> None:

@@ -11,6 +11,7 @@ from samza_dagster.coordinator.mail import Mail
 from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.placement.commands import Projection
 from samza_dagster.placement.events import Event
+from samza_dagster.placement.restoring import Values
 from samza_dagster.placement.state import JobState
 
 
@@ -60,10 +61,13 @@ class Cleaner(Protocol):
 class EventRecorder(Protocol):
     """Keeps what happened, so that it can be played again."""
 
-    def begin(self, state: JobState) -> None:
-        """A term begins with this state."""
+    def begin(self, term: int, records: Values, state: JobState) -> None:
+        """A term (its leader's epoch) begins: the records that it read, and what it goes on with."""
         ...
 
     def record(self, event: Event, state: JobState) -> None:
-        """An event whose step was committed, and the state after it."""
+        """An event, and the state after it; its step is about to be committed.
+
+        Of a term's steps only the last may then fail to be.
+        """
         ...

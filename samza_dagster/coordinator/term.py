@@ -149,8 +149,6 @@ class Term:
         Requests that were already there are read before those that come later, so that
         none is missed; one that is read twice is known by its UUID.
         """
-        if self.recorder is not None:
-            self.recorder.begin(self.state)
         if self.state.deployment_id:
             self._take(events.CoordinatorRestarted(0))
         if self.state.deployment_id != self.deployment.deployment_id:
@@ -276,12 +274,13 @@ class Term:
             extra_standbys(g for n in touched if (g := result.state.groups.get(n)) is not None),
             author(now),
         )
+        if self.recorder is not None:
+            # Before the commit: no step is in the records that the log lacks, wherever this dies.
+            self.recorder.record(event, result.state)
         took_ms = 0
         if records or projections or assignments:
             took_ms = self._commit(records, projections, assignments)
         self.stored = self.state = result.state
-        if self.recorder is not None:
-            self.recorder.record(event, result.state)
         for command in result.commands:
             if isinstance(command, commands.WriteResponse):
                 answer = response_of(command)

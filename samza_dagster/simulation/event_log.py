@@ -1,64 +1,63 @@
-"""The events that a coordinator took, one JSON object a line, and their replay.
+"""The log that a coordinator keeps, one JSON object a line, and its replay.
 
-A line is `{"version": 1, "event": {...}, "state": "<digest after it>"}`; the first may be
-`{"version": 1, "job": "<name>"}` for a job that begins with it, else a job's name is "demo".
-Decoding is strict: an unknown kind or field, or a wrong type, is refused.
+A term begins with a line of what its leader restored (`term_start.py`); each line after it
+is `{"version": 1, "event": {...}, "state": "<digest after it>", "term": <the leader's epoch>}`,
+written before the step is committed. Logs of an older release have no terms: their first
+line may be `{"version": 1, "job": "<name>"}` for a job that begins with it, else a job's
+name is "demo".
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.event_codec import (
+    VERSION,
+    decode_event,
+    encode_event,
+    expect,
+    malformed,
+)
 from samza_dagster.simulation.fingerprint import state_digest
+from samza_dagster.simulation.term_start import Difference, TermStart, not_passed_on
 from samza_dagster.simulation.world import Reducer
 
 __all__ = ["LogReplayed", "decode_event", "encode_event", "line_of", "replay_log", "state_digest"]
 
-VERSION = 1
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(ev.Event)}
 
-
-def encode_event(event: ev.Event) -> dict[str, Any]:
-    """Plain JSON values; `kind` is the event's class."""
-    return {"kind": type(event).__name__, **_encode(event)}
-
-
-def decode_event(value: Mapping[str, Any]) -> ev.Event:
-    """The reverse of `encode_event`; raises `MalformedRecord` that names the field."""
-    fields = dict(value)
-    name = fields.pop("kind", None)
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise _malformed("kind", repr(name))
-    return cast("ev.Event", _decode_class(kind, fields, str(name)))
-
-
-def line_of(event: ev.Event, after: JobState) -> str:
+def line_of(event: ev.Event, after: JobState, term: int | None = None) -> str:
     """A line of the log, without the newline."""
     line = {"version": VERSION, "event": encode_event(event), "state": state_digest(after)}
+    if term is not None:
+        line["term"] = term
     return json.dumps(line, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class LogReplayed:
-    """How far a log could be followed; `differs` names the first line that gave another state."""
+    """How far a log could be followed; `differs` names the first line that gave another state.
+
+    `where` is the first field that differs, for a term that went on with something else than
+    the term before it left, else "". `terms` were begun, and for `judged` of them the log holds
+    the term before. `cut_short` are lines whose writer was killed within them.
+    """
 
     events: int
     differs: int | None = None
     expected: str = ""
     seen: str = ""
+    where: str = ""
+    terms: int = 0
+    judged: int = 0
+    cut_short: tuple[int, ...] = ()
 
 
 def replay_log(
@@ -66,105 +65,135 @@ def replay_log(
 ) -> LogReplayed:
     """Steps the heart through a log and compares the state after every event.
 
+    A term goes on from what its first line says that it restored. Where the log holds the
+    term before, that must be what the records hold after its last step, or after the one
+    before, since the last may not have been committed. `start` is the state before the first
+    line, for a log that says nothing of it.
     Raises `MalformedRecord` for a line that can't be read, and names it.
     """
     if isinstance(source, Path):
         with source.open(encoding="utf-8") as lines:
             return replay_log(lines, heart=heart, start=start)
-    state = start if start is not None else JobState("demo")
-    events = 0
+    replay = _Replay(heart, _Term(start if start is not None else JobState("demo")))
+    unread: tuple[int, str, MalformedRecord] | None = None
     for number, text in enumerate(source, 1):
-        line = _line(number, text)
-        if "job" in line:
-            state = JobState(str(line["job"]))
+        try:
+            line = _line(number, text)
+        except _NoJson as error:
+            if unread is not None:
+                raise unread[2] from None
+            unread = (number, text, error.refusal)
             continue
-        state = heart(state, decode_event(_expect(dict, line.get("event"), f"line {number}")))
-        state = state.state
-        events += 1
-        seen = state_digest(state)
-        if seen != line.get("state"):
-            return LogReplayed(events, number, str(line.get("state")), seen)
-    return LogReplayed(events)
+        if unread is not None:
+            if "records" not in line:
+                raise unread[2]
+            replay.cut_short(unread[0])
+            unread = None
+        if not replay.follow(number, line):
+            return replay.result
+    if unread is not None:
+        if not unread[1].strip() or unread[1].endswith("\n"):
+            raise unread[2]
+        replay.cut_short(unread[0])
+    return replay.result
+
+
+@dataclass(slots=True)
+class _Term:
+    """One leader's; `stored` is what the records hold if its last step was committed."""
+
+    state: JobState
+    stored: JobState | None = None
+    stored_before: JobState | None = None
+
+    def go_on(self, state: JobState) -> None:
+        self.stored_before, self.stored, self.state = self.stored, state, state
+
+
+@dataclass(slots=True)
+class _Replay:
+    """The terms so far. A leader that was deposed may write to its own for a while."""
+
+    heart: Reducer
+    current: _Term
+    terms: dict[int, _Term] = field(default_factory=dict[int, _Term])
+    result: LogReplayed = LogReplayed(0)
+
+    def follow(self, number: int, line: dict[str, Any]) -> bool:
+        """Takes a line; False when it differs."""
+        if "records" in line:
+            return self._begin(number, TermStart.of(line, f"line {number}"))
+        if "job" in line:
+            self.current, self.terms = _Term(JobState(str(line["job"]))), {}
+            return True
+        term = self._term_of(number, line)
+        event = decode_event(expect(dict, line.get("event"), f"line {number}"))
+        term.go_on(self.heart(term.state, event).state)
+        self.result = replace(self.result, events=self.result.events + 1)
+        return self._compare(number, term.state, line)
+
+    def cut_short(self, number: int) -> None:
+        self.result = replace(self.result, cut_short=(*self.result.cut_short, number))
+
+    def _term_of(self, number: int, line: dict[str, Any]) -> _Term:
+        if "term" not in line or not self.terms:
+            return self.current
+        known = self.terms.get(expect(int, line["term"], f"line {number}.term"))
+        if known is None:
+            raise malformed(f"line {number}", f"term {line['term']}, whose start isn't in the log")
+        return known
+
+    def _begin(self, number: int, start: TermStart) -> bool:
+        if self.terms and start.term <= max(self.terms):
+            self.terms = {}  # the job's records were deleted, and it began anew
+        before = self.terms.get(start.term - 1)
+        self.current = self.terms[start.term] = _Term(start.state, start.stored)
+        self.result = replace(self.result, terms=self.result.terms + 1)
+        if before is not None:
+            self.result = replace(self.result, judged=self.result.judged + 1)
+            other = _judged(before, start.stored)
+            if other is not None:
+                where, expected, seen = other
+                self.result = replace(
+                    self.result, differs=number, where=where, expected=expected, seen=seen
+                )
+                return False
+        return self._compare(number, start.state, {"state": start.digest})
+
+    def _compare(self, number: int, state: JobState, line: dict[str, Any]) -> bool:
+        seen, expected = state_digest(state), line.get("state")
+        if seen != expected:
+            self.result = replace(self.result, differs=number, expected=str(expected), seen=seen)
+        return seen == expected
+
+
+def _judged(before: _Term, stored: JobState) -> Difference | None:
+    """What the take-over restored that the term before didn't leave, by either of its ends."""
+    found: Difference | None = None
+    for end in (before.stored, before.stored_before):
+        other = None if end is None else not_passed_on(end, stored)
+        if end is not None and other is None:
+            return None
+        found = found or other
+    return found
+
+
+class _NoJson(Exception):
+    """A line that isn't JSON at all: its writer may have been killed within it."""
+
+    def __init__(self, refusal: MalformedRecord) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 def _line(number: int, text: str) -> dict[str, Any]:
     try:
         line: Any = json.loads(text)
     except ValueError as error:
-        raise _malformed(f"line {number}", str(error)) from error
+        raise _NoJson(malformed(f"line {number}", str(error))) from error
     if not isinstance(line, dict):
-        raise _malformed(f"line {number}", "no JSON object")
+        raise malformed(f"line {number}", "no JSON object")
     found = cast("dict[str, Any]", line)
     if found.get("version") != VERSION:
-        raise _malformed(f"line {number}", f"version {found.get('version')!r}")
+        raise malformed(f"line {number}", f"version {found.get('version')!r}")
     return found
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, frozenset):
-        return sorted(_encode(entry) for entry in cast("frozenset[Any]", value))
-    if isinstance(value, tuple):
-        return [_encode(entry) for entry in cast("tuple[Any, ...]", value)]
-    return value
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _decode_class(kind: type[Any], value: Any, path: str) -> Any:
-    given = cast("dict[str, Any]", _expect(dict, value, path))
-    hints = _hints(kind)
-    unknown = sorted(given.keys() - hints.keys())
-    if unknown:
-        raise _malformed(f"{path}.{unknown[0]}", "a field that this release doesn't know")
-    decoded = {name: _decode(hints[name], given[name], f"{path}.{name}") for name in given}
-    try:
-        return kind(**decoded)
-    except TypeError as error:
-        raise _malformed(path, str(error)) from error
-
-
-def _decode(kind: Any, value: Any, path: str) -> Any:
-    origin, args = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in args:
-            return None
-        (inner,) = [option for option in args if option is not type(None)]
-        return _decode(inner, value, path)
-    if origin in (tuple, frozenset):
-        entries = cast("list[Any]", _expect(list, value, path))
-        found = (_decode(args[0], entry, f"{path}[{n}]") for n, entry in enumerate(entries))
-        return frozenset(found) if origin is frozenset else tuple(found)
-    if origin is not None and issubclass(origin, Mapping):
-        given = cast("dict[str, Any]", _expect(dict, value, path))
-        return {key: _decode(args[1], entry, f"{path}.{key}") for key, entry in given.items()}
-    if dataclasses.is_dataclass(kind):
-        return _decode_class(cast("type[Any]", kind), value, path)
-    if issubclass(kind, Enum):
-        try:
-            return kind(value)
-        except ValueError as error:
-            raise _malformed(path, repr(value)) from error
-    return _expect(kind, value, path)
-
-
-def _expect(kind: type[Any], value: Any, path: str) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _malformed(path, f"{value!r}, not a {kind.__name__}")
-    return value
-
-
-def _malformed(path: str, seen: str) -> MalformedRecord:
-    return MalformedRecord(
-        "read a log of events",
-        seen=f"{path}: {seen}",
-        fix=f"a log of version {VERSION} as this release writes it",
-    )

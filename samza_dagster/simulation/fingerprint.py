@@ -243,8 +243,13 @@ def canonical(world: World) -> Canonical:
 def state_digest(state: JobState) -> str:
     """SHA-256 of a state in canonical JSON; its derived index is left out."""
     return hashlib.sha256(
-        json.dumps(_plain(state), sort_keys=True, separators=(",", ":")).encode()
+        json.dumps(plain(state), sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
+
+
+def plain(state: JobState) -> dict[str, Any]:
+    """A state as plain JSON values; its derived index is left out."""
+    return cast("dict[str, Any]", _plain(state))
 
 
 def _plain(value: Any) -> Any:

@@ -24,6 +24,7 @@ from samza_dagster.placement.codec import (
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reading import in_flight
 from samza_dagster.placement.reducer import next_deadline_ms
+from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import Host, JobState
 from samza_dagster.simulation.judges.violation import RECORDS_RESTORE, InvariantViolated
 
@@ -77,7 +78,21 @@ def passed_on(state: JobState) -> JobState:
     hosts = {
         h.host: Host(h.host, h.alive, fault_domain=h.fault_domain) for h in found.hosts.values()
     }
-    return rebuilt(replace(found, hosts=Map(hosts)))
+    expected = rebuilt(replace(found, hosts=Map(hosts)))
+    restored = restore(_in_the_topic(written(state)), state.job)
+    if restored != expected or next_deadline_ms(restored) != next_deadline_ms(expected):
+        raise InvariantViolated(RECORDS_RESTORE, f"restored: {restored}\nwritten: {expected}")
+    return restored
+
+
+def _in_the_topic(records: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The same records in the form that the state topic has them in."""
+    wraps = {"job": "state", "group": "group"}
+    return {
+        key: {wraps[kind]: json.loads(text)} if kind in wraps else json.loads(text)
+        for key, text in records.items()
+        for kind in (key.partition("/")[0],)
+    }
 
 
 def judge_records(state: JobState, draw: int) -> None:

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from samza_dagster.simulation.event_log import replay_log
 from tests.rig.job import Job
-from tests.rig.kill_scenarios import FAILOVER, SETTINGS
+from tests.rig.kill_scenarios import FAILOVER, MOVE, SETTINGS
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -62,3 +62,38 @@ def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     assert replayed.differs is None, (replayed, log.read_text().splitlines()[-3:])
     assert replayed.events > 20
     until("the log is whole", lambda: log.read_text().endswith("\n"))
+
+
+def killed_in_a_move(job: Job, log: Path) -> str:
+    """SIGKILL of the leader once its log has the request; the request's UUID."""
+    uuid = MOVE.happens(job, job.processors())
+    assert uuid is not None
+    until("the move is under way", lambda: uuid in log.read_text(), seconds=20, every=0.02)
+    job.kill_coordinator()
+    return uuid
+
+
+def test_a_log_replays_past_and_from_the_take_overs_of_killed_leaders(
+    job_of: Callable[..., Job], tmp_path: Path
+) -> None:
+    """Two leaders are killed in a move. The first successor appends to the same file, the next
+    has its own; both replay, and what the first restored is what the log's last state says.
+    """
+    shared, own = tmp_path / "shared.jsonl", tmp_path / "own.jsonl"
+    job = job_of("followed", settings=SETTINGS, options=("--record-events", str(shared)))
+    for log in (shared, own):
+        uuid = killed_in_a_move(job, shared)
+        job.start_coordinator("--record-events", str(log))
+        with job.client() as client:
+            assert client.wait(uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
+        job.wait_until_running()
+    assert job.coordinator is not None
+    job.coordinator.send_signal(signal.SIGTERM)
+    assert job.coordinator.wait(timeout=10 * PACE) == 0
+    both, alone = replay_log(shared), replay_log(own)
+    assert (both.differs, both.terms, both.judged) == (None, 2, 1), both
+    assert (alone.differs, alone.terms, alone.judged) == (None, 1, 0), alone
+    assert uuid in own.read_text()
+    for replayed, log in ((both, shared), (alone, own)):
+        lines = len(log.read_text().splitlines())
+        assert replayed.events + replayed.terms + len(replayed.cut_short) == lines

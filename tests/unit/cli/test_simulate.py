@@ -11,10 +11,12 @@ from click.testing import CliRunner
 from samza_dagster.cli.main import cli
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
+from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import line_of
 from samza_dagster.simulation.judges.violation import JUDGES
+from samza_dagster.simulation.term_start import start_line_of
 
 pytestmark = pytest.mark.unit
 
@@ -83,6 +85,37 @@ def test_a_recorded_log_is_followed(runner: CliRunner, tmp_path: Path) -> None:
     result = runner.invoke(cli, ["simulate", "--log", str(path)])
     assert result.exit_code == 1
     assert "Line 1" in result.stdout
+
+
+def test_a_log_of_two_terms_is_told(runner: CliRunner, tmp_path: Path) -> None:
+    """How many take-overs were judged; the first field that one of them changed; a cut line."""
+    event = ev.HostRegistered(1, "host-1", frozenset())
+    lines = [start_line_of(1, {}, JobState("demo"))]
+    lines.append(line_of(event, step(JobState("demo"), event).state, 1))
+    path = tmp_path / "events.jsonl"
+    for alive, exit_code, told in (
+        (True, 0, "1 events in 2 terms, 1 take-overs judged, every state the same.\n"),
+        (False, 1, "Line 4 took over another state than the term before left: "),
+    ):
+        records = {"host/host-1": {"host": "host-1", "alive": alive}}
+        start = start_line_of(2, records, restore(records, "demo"))
+        path.write_text("\n".join([*lines, '{"ver', start]) + "\n", encoding="utf-8")
+        result = runner.invoke(cli, ["simulate", "--log", str(path)])
+        assert (result.exit_code, told in result.stdout) == (exit_code, True), result.stdout
+        assert "Line 3 was cut short" in result.stdout
+    assert "hosts.host-1.alive is false, expected was true.\n" in result.stdout
+    result = runner.invoke(cli, ["simulate", "--log", str(path), "--json"])
+    assert json.loads(result.stdout) == {
+        "version": 1,
+        "events": 1,
+        "terms": 2,
+        "take_overs_judged": 1,
+        "lines_cut_short": [3],
+        "differs_at_line": 4,
+        "where": "hosts.host-1.alive",
+        "expected": "true",
+        "seen": "false",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.coordinator import durable
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
+from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import Phase, Stage
 
 pytestmark = pytest.mark.unit
@@ -27,7 +27,7 @@ def version_1() -> dict[str, Any]:
 
 def test_a_state_of_version_1_is_led_on() -> None:
     """Its move goes on with the ids that it had, and its queue is kept."""
-    state = durable.restore(version_1(), "demo")
+    state = restore(version_1(), "demo")
     group = state.groups["0"]
     assert (group.failover, group.ghosts) == (None, ())
     assert group.action is not None
@@ -48,12 +48,12 @@ def test_the_mark_of_a_take_over_is_no_state() -> None:
     """A leader, of this release or the one before, passes over a key that it doesn't know."""
     records = version_1()
     marked = {**records, "take-over": {"version": 2, "host": "h"}}
-    assert durable.restore(marked, "demo") == durable.restore(records, "demo")
+    assert restore(marked, "demo") == restore(records, "demo")
 
 
 def test_requests_that_version_1_remembered_are_known() -> None:
     """A duplicate of one changes nothing."""
-    state = durable.restore(version_1(), "demo")
+    state = restore(version_1(), "demo")
     assert {"u1", "u2"} <= set(state.uuids)
 
 
@@ -62,4 +62,4 @@ def test_a_field_that_no_release_wrote_is_refused() -> None:
     records = version_1()
     records["group/0"]["group"]["surprise"] = 1
     with pytest.raises(MalformedRecord, match=r"group\.surprise"):
-        durable.restore(records, "demo")
+        restore(records, "demo")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,12 @@ from samza_dagster.coordinator.deployment import plan
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
+from samza_dagster.coordinator.ports import EventRecorder
+from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Unreachable
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
+from samza_dagster.simulation.event_log import replay_log
 
 pytestmark = pytest.mark.unit
 
@@ -137,6 +141,7 @@ class Bench:
     own: list[Mail] = field(default_factory=list)
     brokers: Brokers = field(default_factory=Brokers)
     cleaner: Finished = field(default_factory=Finished)
+    recorder: EventRecorder | None = None
 
     def __post_init__(self) -> None:
         self.log = Log(self.pass_time)
@@ -156,6 +161,7 @@ class Bench:
             leases=LeaseTerms.of(Limits(), before_ms=0, began_ms=1_000_000),
             clock=clock,
             cleaner=self.cleaner,
+            recorder=self.recorder,
             fence=self.brokers,
         )
 
@@ -252,6 +258,38 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     state = bench.term.state
     assert all(host.registered and host.alive for host in state.hosts.values())
     assert {p.phase.value for p in state.groups["0"].processors.values()} == {"requesting"}
+
+
+def test_a_step_is_recorded_before_its_commit_and_one_that_fails_is_the_last(
+    tmp_path: Path,
+) -> None:
+    """So a log lacks nothing that the records hold; it may be one step ahead of them."""
+    path = tmp_path / "events.jsonl"
+    recorder = JsonLinesRecorder.open(path)
+    recorder.begin(4, {}, JobState("j-1"))
+    bench = Bench(recorder=recorder)
+
+    def is_recorded(_: float) -> None:
+        known.append(path.read_text().splitlines()[-1])
+
+    known: list[str] = []
+    bench.log.clock = is_recorded
+    bench.log.takes_s = [0.0]
+    bench.run()
+    assert "JobDeployed" in known[0]
+    bench.handle_all()
+
+    def away(_: float) -> None:
+        raise Unreachable("commit", seen="no answer")
+
+    bench.log.clock = away
+    bench.log.takes_s = [0.0]
+    before = bench.term.state
+    with pytest.raises(Unreachable):
+        bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "0", "h1", 1)))
+    assert bench.term.state is before
+    assert UUID in path.read_text().splitlines()[-1]
+    assert replay_log(path).differs is None
 
 
 def beat(bench: Bench) -> None:

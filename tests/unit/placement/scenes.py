@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from samza_dagster.coordinator.durable import changed, host_record, restore
+from samza_dagster.coordinator.durable import changed, host_record
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import (
     AskKind,
     Group,
