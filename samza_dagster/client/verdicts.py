@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samza_dagster.client.views import HostView, JobView, ProcessorView, View
+from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView, View
 from samza_dagster.legal_hosts import Placing
 from samza_dagster.model.naming import active_task_of, group_of
 
@@ -57,6 +57,20 @@ def _room_for(view: JobView, placing: Placing, peer: ProcessorView, avoid: froze
     return next((name for name in sorted(view.hosts) if name not in taken), "")
 
 
+def _reserved_by(view: JobView, processor: ProcessorView, host: HostView) -> ActionView | None:
+    """The action by which another member of the group is to come to that host."""
+    return next(
+        (
+            action
+            for action in view.actions
+            if action.reserved_host == host.host
+            and action.processor_id != processor.processor_id
+            and group_of(action.processor_id) == group_of(processor.processor_id)
+        ),
+        None,
+    )
+
+
 def _placing(view: JobView, processor: ProcessorView) -> Placing:
     return Placing(view, only=group_of(processor.processor_id))
 
@@ -102,6 +116,16 @@ def _judge(
             rule=broken.rule,
             seen=broken.seen,
             fix=broken.change,
+        )
+    reserved = _reserved_by(view, processor, host)
+    if reserved is not None:
+        return HostVerdict(
+            host=host.host,
+            legal=True,
+            ready=False,
+            rule="one action of a group at a time, and " + SAME_HOST_RULE,
+            seen=f"{reserved.processor_id} of the same group has reserved {host.host} ({reserved.stage}, {reserved.uuid})",
+            fix=f"wait until {reserved.processor_id} runs, or cancel that request; then ask again",
         )
     short = _shortage(view, host)
     if short:

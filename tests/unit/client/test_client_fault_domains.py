@@ -177,3 +177,16 @@ def test_one_more_standby_goes_to_a_rack_that_has_none_of_its_group() -> None:
     two = {name: host for name, host in view.hosts.items() if name != "h5"}
     with pytest.raises(Refused, match="no host is legal"):
         check_start_standby(in_racks({"0": "h1", "0-0": "h3"}, hosts=two), "0", "ANY_HOST")
+
+
+def test_a_host_that_another_of_the_group_has_reserved_is_told_with_the_request() -> None:
+    """Nothing forbids the request, but it waits, and then the host is taken."""
+    held = ActionView("u-1", "0-0", "h5", "held", 1, reserved_host="h5")
+    view = in_racks({"0": "h1", "0-0": "h3"}, actions=(held,))
+    verdicts = {v.host: v for v in judge_all(view, view.processors["0"])}
+    assert verdicts["h5"].legal
+    assert not verdicts["h5"].ready
+    assert "0-0 of the same group has reserved h5 (held, u-1)" in verdicts["h5"].seen
+    assert verdicts["h2"].ready
+    own = {v.host: v for v in judge_all(view, view.processors["0-0"])}
+    assert own["h5"].ready, "its own reservation is in nobody's way"
