@@ -17,7 +17,7 @@ from served_errands import BOUNCE, VIA, Errand
 
 from tests.rig.bounce_world import BounceWorld
 
-pytestmark = pytest.mark.dagster
+pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
 ERRANDS = {str(row.errand): row.errand for row in ROWS}
 
 
