@@ -269,6 +269,8 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
             continue
         if checked_in and processor.phase is Phase.STARTING:
             _checked_in(draft, group, processor.processor_id)
+        elif checked_in and processor.phase is Phase.STOPPING:
+            containers.checked_in_too_late(draft, group.group_id, processor.processor_id)
         return
 
 

@@ -94,7 +94,8 @@ def begin_stop(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
     """Stops a standby for good; one that has no process is removed at once."""
     standby = draft.processor(group_id, ask.processor_id)
     source = None if standby.incarnation is None else standby.incarnation.host
-    action = Action(ask, Stage.STOPPING, source)
+    stopping = standby.phase is Phase.STOPPING
+    action = Action(ask, Stage.STOPPING, source, stopping_already=stopping)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS
     )
@@ -103,7 +104,7 @@ def begin_stop(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
         stopped(draft, group_id, action)
         return
     draft.put_processor(group_id, standby.evolve(wanted=False))
-    if standby.phase is not Phase.STOPPING:
+    if not stopping:
         containers.stop(draft, group_id, ask.processor_id)
 
 
@@ -116,10 +117,15 @@ def stopped(draft: Draft, group_id: str, action: Action) -> None:
 
 
 def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
-    """It lives on, and is a member again: FAILED."""
+    """It lives on, and is a member again, as before: FAILED.
+
+    What was being stopped for another reason (its start was overdue, it stood still, a new
+    deployment) goes on being stopped.
+    """
     standby = draft.processor(group_id, action.ask.processor_id)
     draft.put_processor(group_id, standby.evolve(wanted=True))
-    containers.lives_on(draft, group_id, action.ask.processor_id)
+    if not action.stopping_already:
+        containers.lives_on(draft, group_id, action.ask.processor_id)
     responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
     draft.put_action(group_id, None)
 

@@ -102,7 +102,8 @@ class Processor(Evolving):
 
     `incarnation` is set from the start command until its process was seen dead or its
     host was lost. `deadline_ms` is when a start must have checked in, or when an
-    unanswered stop is asked again. `attempts` counts tries since the last check-in,
+    unanswered stop is asked again; `start_deadline_ms` keeps the former while a start is
+    being stopped, until it checks in after all. `attempts` counts tries since the last check-in,
     `failures` all of the job's life, `failed_at_ms` those within the retry window.
     `avoid_hosts` are where starts failed since the last check-in, or it stood still before
     that, the newest last. A processor not `wanted` is removed once it is dead. `extra` marks
@@ -127,6 +128,7 @@ class Processor(Evolving):
     extra: bool = False
     last_end: End | None = None
     stalled_at_ms: tuple[int, ...] = ()
+    start_deadline_ms: int | None = None
 
 
 @record
@@ -217,7 +219,8 @@ class Action(Evolving):
     stage comes after FAILED: it keeps the group's lock until the container runs.
     `reservation` is the destination's. For an action that puts the active in a
     standby's place, `standby_id` gives way from `target_host`, and
-    `standby_reservation` is its new place, when one is reserved first.
+    `standby_reservation` is its new place, when one is reserved first. `stopping_already`
+    is whether its container was being stopped before it, for another reason.
     """
 
     ask: PlacementAsk
@@ -231,6 +234,7 @@ class Action(Evolving):
     status: str = ""
     message: str = ""
     response_ms: int = 0
+    stopping_already: bool = False
 
 
 @record

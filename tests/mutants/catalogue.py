@@ -372,6 +372,13 @@ CATALOGUE: tuple[Mutant, ...] = (
         NOTHING_FORGOTTEN,
     ),
     Mutant(
+        "what survives its stop runs, though it never checked in",
+        "containers.py",
+        "    if processor.start_deadline_ms is not None:\n        draft.put_processor(\n",
+        "    if False:\n        draft.put_processor(\n",
+        NOTHING_FORGOTTEN,
+    ),
+    Mutant(
         "locality isn't written",
         "containers.py",
         "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",

@@ -37,7 +37,12 @@ _NEVER = {
     "avoid_hosts": (),
     "stalled_at_ms": (),
 }
-_AT_NO_TIME = {"deadline_ms": None, "waiting_since_ms": 0, "not_before_ms": 0}
+_AT_NO_TIME = {
+    "deadline_ms": None,
+    "start_deadline_ms": None,
+    "waiting_since_ms": 0,
+    "not_before_ms": 0,
+}
 _NOWHERE = {"incarnation": None, "last_seen_host": None, "request": None, "last_end": None}
 _JOB: dict[str, Any] = {
     "deployment_id": "",
@@ -85,6 +90,7 @@ _ACTION: dict[str, Any] = {
     "status": "",
     "message": "",
     "response_ms": 0,
+    "stopping_already": False,
 }
 
 

@@ -99,6 +99,7 @@ def _timeless(group: Group) -> Group:
                 processor,
                 request=_undated(processor.request),
                 deadline_ms=None if processor.deadline_ms is None else 0,
+                start_deadline_ms=None if processor.start_deadline_ms is None else 0,
                 waiting_since_ms=0,
                 not_before_ms=0,
                 failed_at_ms=(),
