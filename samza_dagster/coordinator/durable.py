@@ -26,7 +26,7 @@ from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.state import Host, JobState
 
 LEADER, DEPLOYMENT, JOB = "leader", "deployment", "job"
-HOST, GROUP, UUID = "host/", "group/", "uuid/"
+HOST, GROUP, UUID, REFUSED = "host/", "group/", "uuid/", "refused/"
 
 Record = tuple[str, dict[str, Any] | None]
 
@@ -57,14 +57,27 @@ def changed(
         elif old.groups.get(name) != group:
             value = {"epoch": leader_epoch, "group": group_to_json(group)}
             records.append((GROUP + name, value))
-    if old.next_uuid != new.next_uuid:
-        order = new.index.uuid_order
-        arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]
-        records += [(UUID + uuid, {"at_ms": new.now_ms}) for uuid in arrived]
-        forgotten = range(old.next_uuid - len(old.uuids), new.next_uuid - len(new.uuids))
-        order = old.index.uuid_order
-        records += [(UUID + order[n], None) for n in forgotten if n in order]
+    at_ms = new.now_ms
+    if (first := old.next_uuid) != (end := new.next_uuid):
+        arrived = range(first, end), new.index.uuid_order
+        forgotten = range(first - len(old.uuids), end - len(new.uuids)), old.index.uuid_order
+        records += _memory(UUID, at_ms, arrived, forgotten)
+    if (first := old.next_refused) != (end := new.next_refused):
+        arrived = range(first, end), new.index.refused_order
+        forgotten = range(first - len(old.refused), end - len(new.refused)), old.index.refused_order
+        records += _memory(REFUSED, at_ms, arrived, forgotten)
     return records
+
+
+_Places = tuple[range, Mapping[int, str]]
+
+
+def _memory(prefix: str, at_ms: int, arrived: _Places, forgotten: _Places) -> list[Record]:
+    """Requests that are remembered from now on, and those that aren't any more."""
+    places, order = arrived
+    records: list[Record] = [(prefix + order[n], {"at_ms": at_ms}) for n in places if n in order]
+    places, order = forgotten
+    return records + [(prefix + order[n], None) for n in places if n in order]
 
 
 def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
@@ -81,16 +94,21 @@ def restore(records: Mapping[str, Mapping[str, Any]], job: str) -> JobState:
         for k, v in records.items()
         if k.startswith(HOST)
     ]
-    uuids = [k.removeprefix(UUID) for k in records if k.startswith(UUID)]
-    first = state.next_uuid - len(uuids)
     return rebuilt(
         replace(
             state,
             groups=Map({group.group_id: group for group in groups}),
             hosts=Map({host.host: host for host in hosts}),
-            uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
+            uuids=_places(records, UUID, state.next_uuid),
+            refused=_places(records, REFUSED, state.next_refused),
         )
     )
+
+
+def _places(records: Iterable[str], prefix: str, end: int) -> Map[str, int]:
+    """Remembered requests in the order of their records, the newest just before `end`."""
+    uuids = [key.removeprefix(prefix) for key in records if key.startswith(prefix)]
+    return Map({uuid: end - len(uuids) + place for place, uuid in enumerate(uuids)})
 
 
 def response_record(response: PlacementResponse) -> Record:

@@ -37,6 +37,7 @@ from samza_dagster.placement.events import (
     PrincipalFenced,
     RequestArrived,
     RequestExpired,
+    RequestRefused,
     ResourceAllocated,
     StandbyStalled,
     StartFailed,
@@ -99,6 +100,8 @@ def _handle(draft: Draft, event: Event) -> None:
             _expired(draft, event.request_id, event.why)
         case RequestArrived():
             requests.arrived(draft, event.ask, event.no_start_because)
+        case RequestRefused():
+            draft.remember_refused(event.uuid)
         case StopFailed():
             _stop_failed(draft, event.execution_id)
         case HostRegistered():

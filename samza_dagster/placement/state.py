@@ -326,7 +326,9 @@ class Limits(Evolving):
 class JobState(Evolving):
     """Everything that a decision may depend on.
 
-    `uuids` maps each remembered request to its place in the order of arrival.
+    `uuids` maps each remembered request to its place in the order of arrival; `refused` is
+    the same for those that were answered without the heart. Each has room of its own, so
+    that what nobody can read displaces no outcome.
     `certificates` counts the audit records so far, `certificate_hash` is the last one's.
     `grouping` is the deployment's. Incarnations with an epoch below `regrouped_epoch` are
     of a deployment that gave the tasks to other groups: nothing starts before they have
@@ -350,4 +352,6 @@ class JobState(Evolving):
     grouping: str = ""
     regrouped_epoch: int = 0
     lags: Map[str, Lag] = Map[str, Lag]()
+    refused: Map[str, int] = Map[str, int]()
+    next_refused: int = 0
     index: Index = field(default=EMPTY, compare=False, repr=False)

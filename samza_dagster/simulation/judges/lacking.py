@@ -50,6 +50,7 @@ _JOB: dict[str, Any] = {
     "next_request": 1,
     "now_ms": 0,
     "next_uuid": 0,
+    "next_refused": 0,
     "certificates": 0,
     "certificate_hash": "",
     "grouping": "",
