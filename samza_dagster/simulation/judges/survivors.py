@@ -54,6 +54,9 @@ def _judge_joined(taken: Taken, both: Both) -> None:
         overdue = isinstance(event, ev.TimePassed) and was.phase is Phase.STARTING and due
         name = None if was.incarnation is None else was.incarnation.execution_id
         stalls = isinstance(event, ev.StandbyStalled) and event.execution_id == name
-        fine = action.stopping_already == (was.phase is Phase.STOPPING or overdue or stalls)
+        survived = isinstance(event, ev.StopFailed) and event.execution_id == name
+        survived = survived and before is not None and not before.stopping_already
+        stopping = was.phase is Phase.STOPPING and not survived
+        fine = action.stopping_already == (stopping or overdue or stalls)
     if not fine:
         raise taken.broken(ON_TIME, f"{action.ask.uuid} joins a stop or not: {was}")
