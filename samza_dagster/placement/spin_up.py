@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
-from samza_dagster.placement import actions, containers, responses, rules, texts
+from samza_dagster.placement import actions, containers, host_limit, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import (
@@ -43,6 +43,7 @@ def allocated(
     """A place is held: the standby becomes a member of the group and starts there."""
     standby_id = action.standby_id
     broken = rules.violation(draft.group(group_id), draft.hosts, standby_id, host)
+    broken = broken or host_limit.full(draft, group_id, reservation, host)
     if broken is not None:
         draft.emit(ReleaseResource(reservation.request_id))
         if reservation.host is None and reservation.deadline_ms > draft.now_ms:
@@ -58,7 +59,10 @@ def allocated(
         not_before_ms=draft.now_ms,
         extra=True,
     )
-    draft.put_action(group_id, action.evolve(stage=Stage.STARTING, reservation=None))
+    chosen = (host,) if reservation.host is None else ()
+    draft.put_action(
+        group_id, action.evolve(stage=Stage.STARTING, reservation=None, chosen_hosts=chosen)
+    )
     draft.put_processor(group_id, standby)
     containers.hold(draft, group_id, standby_id, reservation, host)
 
@@ -137,6 +141,7 @@ def _reserve(draft: Draft, group_id: str, action: Action) -> None:
     if host == naming.ANY_HOST:
         host = None
         excluded = draft.forbidden_hosts(group_id, action.standby_id)
+        excluded |= host_limit.full_hosts(draft, group_id)
     earlier = action.reservation
     if earlier is None:
         expiry = actions.expiry_ms(draft, ask)

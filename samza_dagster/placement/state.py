@@ -220,7 +220,8 @@ class Action(Evolving):
     `reservation` is the destination's. For an action that puts the active in a
     standby's place, `standby_id` gives way from `target_host`, and
     `standby_reservation` is its new place, when one is reserved first. `stopping_already`
-    is whether its container was being stopped before it, for another reason.
+    is whether its container was being stopped before it, for another reason. `chosen_hosts`
+    are those that the cluster chose for it among several.
     """
 
     ask: PlacementAsk
@@ -235,6 +236,7 @@ class Action(Evolving):
     message: str = ""
     response_ms: int = 0
     stopping_already: bool = False
+    chosen_hosts: tuple[str, ...] = ()
 
 
 @record

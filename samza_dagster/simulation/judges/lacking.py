@@ -92,6 +92,7 @@ _ACTION: dict[str, Any] = {
     "message": "",
     "response_ms": 0,
     "stopping_already": False,
+    "chosen_hosts": (),
 }
 
 
