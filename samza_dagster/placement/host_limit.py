@@ -44,20 +44,40 @@ def full(draft: Draft, group_id: str, request: ResourceRequest, host: str) -> Vi
     return Violation(ACTIONS_PER_HOST, host, seen, "ask again when one of them has ended")
 
 
-def choosing(draft: Draft) -> int:
-    """Actions for which a host among several is asked for."""
+def choosing(draft: Draft) -> list[ResourceRequest]:
+    """What actions ask for of which a host among several is yet to be chosen."""
     actions = (draft.group(group_id).action for group_id in draft.index.acting)
-    return sum(
-        request is not None and request.host is None and request.allocated_host is None
+    return [
+        request
         for action in actions
         if action is not None
         for request in (action.reservation, action.standby_reservation)
-    )
+        if request is not None and request.host is None and request.allocated_host is None
+    ]
 
 
-def turns_left(draft: Draft, hosts: set[str]) -> int:
-    """How many more actions may touch these hosts in all."""
+def why_not(draft: Draft, touched: set[str], choice: set[str]) -> str | None:
+    """For which turn a request waits that touches these hosts, and chooses among those.
+
+    One that is full, or all of its choice; or it would leave fewer turns than there are
+    actions which are yet to choose. A choice without a legal host waits for none.
+    """
     counts, limit = touching(draft), draft.limits.max_actions_per_host
+    busy = next((host for host in sorted(touched) if counts[host] >= limit), None)
+    if busy is not None:
+        return f"{limit} actions touch {busy}, the limit of a host"
+    open_ = choosing(draft)
+    if choice and _left(counts, limit, choice) <= len(open_):
+        return f"{limit} actions touch each host that it could go to, or are about to choose it"
+    for request in open_:
+        hosts = set(draft.hosts).difference(request.excluded_hosts)
+        left = _left(counts, limit, hosts)
+        if left >= len(open_) > left - len(touched & hosts) - bool(choice):
+            return f"{limit} actions touch a host at most, and others are about to choose one"
+    return None
+
+
+def _left(counts: Counter[str], limit: int, hosts: set[str]) -> int:
     return sum(max(0, limit - counts[host]) for host in hosts)
 
 

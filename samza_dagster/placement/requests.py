@@ -204,14 +204,7 @@ def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | Non
         touched.update(swaps.target_host(draft, group, ask.processor_id))
     elif ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
         touched.add(ask.destination_host)
-    counts, limit = host_limit.touching(draft), draft.limits.max_actions_per_host
-    busy = next((host for host in sorted(touched) if counts[host] >= limit), None)
-    if busy is not None:
-        return f"{limit} actions touch {busy}, the limit of a host"
-    choice = _choice(draft, group, ask)
-    if not choice or host_limit.turns_left(draft, choice) > host_limit.choosing(draft):
-        return None
-    return f"{limit} actions touch each host that it could go to, or are about to choose it"
+    return host_limit.why_not(draft, touched, _choice(draft, group, ask))
 
 
 def _choice(draft: Draft, group: Group, ask: PlacementAsk) -> set[str]:

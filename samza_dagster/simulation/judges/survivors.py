@@ -26,7 +26,10 @@ def judge_survivor(taken: Taken, both: Both) -> None:
     if now.phase is Phase.STOPPING:
         starting = both.begun is not None or was.phase is Phase.STARTING
         kept = was.deadline_ms if was.phase is Phase.STARTING else was.start_deadline_ms
-        if both.begun is not None or (taken.restarted and kept is not None):
+        ghosts = () if both.old is None else both.old.ghosts
+        if any(ghost.incarnation.execution_id == name for ghost in ghosts):
+            kept = None  # it ran, and was taken back
+        elif both.begun is not None or (taken.restarted and kept is not None):
             kept = taken.now_ms + taken.after.limits.start_timeout_ms
         elif checks_in or (was.phase is not Phase.STOPPING and not starting):
             kept = None

@@ -146,22 +146,39 @@ def waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
     most = state.limits.max_actions_per_host
     if any(touching(state, host) >= most for host in hosts_of(group, ask)):
         return True
+    others = [other.action for other in state.groups.values() if other.action is not None]
+    open_ = [r for a in others for r in (a.reservation, a.standby_reservation) if r is not None]
+    open_ = [r for r in open_ if r.host is None and r.allocated_host is None]
+    legal = _choice(state, group, ask)
+    if legal and _turns_left(state, legal) <= len(open_):
+        return True
+    for request in open_:
+        hosts = {host for host in state.hosts if host not in request.excluded_hosts}
+        left = _turns_left(state, hosts)
+        taken = len(hosts_of(group, ask) & hosts) + bool(legal)
+        if left >= len(open_) and left - taken < len(open_):
+            return True
+    return False
+
+
+def _turns_left(state: JobState, hosts: set[str]) -> int:
+    most = state.limits.max_actions_per_host
+    return sum(max(0, most - touching(state, host)) for host in hosts)
+
+
+def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
+    """The legal hosts of a request for any host; empty for any other request."""
     chooses = ask.kind in (AskKind.PLACE, AskKind.START_STANDBY)
     if not chooses or ask.destination_host != naming.ANY_HOST:
-        return False
+        return set()
     adds = ask.kind is AskKind.START_STANDBY
-    mover = "" if adds else ask.processor_id
-    there = None if adds else group.processors[mover].incarnation
-    legal = [
+    mover = "" if adds or ask.processor_id not in group.processors else ask.processor_id
+    there = group.processors[mover].incarnation if mover else None
+    return {
         host
         for host in state.hosts
         if not reasons(state, group, mover, host) and (there is None or there.host != host)
-    ]
-    others = [other.action for other in state.groups.values() if other.action is not None]
-    open_ = [r for a in others for r in (a.reservation, a.standby_reservation) if r is not None]
-    choosing = sum(r.host is None and r.allocated_host is None for r in open_)
-    left = sum(max(0, most - touching(state, host)) for host in legal)
-    return bool(legal) and left <= choosing
+    }
 
 
 def first_ready(group: Group) -> PlacementAsk | None:
