@@ -249,7 +249,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     ),
     Mutant(
         "one action more than a host allows",
-        "requests.py",
+        "host_limit.py",
         "if counts[host] >= limit), None)",
         "if counts[host] > limit), None)",
         ONE_ACTION,
