@@ -20,7 +20,7 @@ _JOB = "job"
 _LEADER = "leader"
 _GROUP = "group/"
 _HOST = "host/"
-_UUID = "uuid/"
+_UUIDS = ("uuid/", "refused/")
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def decode_state(
                 groups[key.removeprefix(_GROUP)] = codec.group_from_json(record.get("group"))
             elif key.startswith(_HOST):
                 hosts[key.removeprefix(_HOST)] = host_view(key.removeprefix(_HOST), record)
-            elif key.startswith(_UUID):
-                uuids.add(key.removeprefix(_UUID))
+            elif key.startswith(_UUIDS):
+                uuids.add(key.partition("/")[2])
     except MalformedRecord as error:
         raise MalformedRecord(
             "read the coordinator's state", seen=f"key {key}: {error.seen}", fix=error.fix

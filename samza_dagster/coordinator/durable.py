@@ -7,7 +7,7 @@ answers are in the same topic and no part of the state (`metadata/own_requests.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from samza_dagster.cluster.interface import HostResources
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.placement.codec import group_to_json, job_to_json
-from samza_dagster.placement.restoring import GROUP, HOST, JOB, UUID
+from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID
 from samza_dagster.placement.state import Host, JobState
 
 LEADER, DEPLOYMENT = "leader", "deployment"
@@ -49,14 +49,27 @@ def changed(
         elif old.groups.get(name) != group:
             value = {"epoch": leader_epoch, "group": group_to_json(group)}
             records.append((GROUP + name, value))
-    if old.next_uuid != new.next_uuid:
-        order = new.index.uuid_order
-        arrived = [order[n] for n in range(old.next_uuid, new.next_uuid) if n in order]
-        records += [(UUID + uuid, {"at_ms": new.now_ms}) for uuid in arrived]
-        forgotten = range(old.next_uuid - len(old.uuids), new.next_uuid - len(new.uuids))
-        order = old.index.uuid_order
-        records += [(UUID + order[n], None) for n in forgotten if n in order]
+    at_ms = new.now_ms
+    if (first := old.next_uuid) != (end := new.next_uuid):
+        arrived = range(first, end), new.index.uuid_order
+        forgotten = range(first - len(old.uuids), end - len(new.uuids)), old.index.uuid_order
+        records += _memory(UUID, at_ms, arrived, forgotten)
+    if (first := old.next_refused) != (end := new.next_refused):
+        arrived = range(first, end), new.index.refused_order
+        forgotten = range(first - len(old.refused), end - len(new.refused)), old.index.refused_order
+        records += _memory(REFUSED, at_ms, arrived, forgotten)
     return records
+
+
+_Places = tuple[range, Mapping[int, str]]
+
+
+def _memory(prefix: str, at_ms: int, arrived: _Places, forgotten: _Places) -> list[Record]:
+    """Requests that are remembered from now on, and those that aren't any more."""
+    places, order = arrived
+    records: list[Record] = [(prefix + order[n], {"at_ms": at_ms}) for n in places if n in order]
+    places, order = forgotten
+    return records + [(prefix + order[n], None) for n in places if n in order]
 
 
 def response_record(response: PlacementResponse) -> Record:

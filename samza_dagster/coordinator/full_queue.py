@@ -25,7 +25,7 @@ def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
     """
     if ask.kind not in _QUEUED_KINDS or ask.deployment_id != state.deployment_id:
         return None
-    if ask.uuid in state.uuids or ask.uuid in state.index.by_id:
+    if ask.uuid in state.uuids or ask.uuid in state.refused or ask.uuid in state.index.by_id:
         return None
     group_id = naming.group_of(ask.processor_id)
     group = state.groups.get(group_id)
@@ -35,11 +35,6 @@ def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
         f"a group queues at most {MOST_QUEUED} requests; {len(group.queue)} of group {group_id} "
         "wait; ask again when one of them has ended, or cancel some"
     )
-    return refused(ask, why)
-
-
-def refused(ask: PlacementAsk, why: str = "") -> Malformed:
-    """A request as one that is answered and deleted without the heart."""
     return Malformed(
         own=ask.own,
         key=f"{REQUEST_PREFIX}{ask.uuid}" if ask.own else request_key(ask.uuid),

@@ -97,8 +97,6 @@ class Term:
         self._clean_at_ms = 0
         self._start_again_ms = 0
         self._to_hear: _CaughtUp | None = None
-        self._refused: set[tuple[bool, str]] = set()
-        self._beyond: set[tuple[bool, str]] = set()
         self._effects = EffectRunner(
             self.cluster,
             lambda: self.launcher.with_extras(extra_standbys(self.state.groups.values())),
@@ -255,8 +253,15 @@ class Term:
                 fix="end this process; the newer leader goes on",
             )
 
-    def _take(self, event: events.Event) -> None:
-        """One step: decide, commit, then act. The event happens now, by the leader's clock."""
+    def _take(
+        self,
+        event: events.Event,
+        also: tuple[Sequence[durable.Record], Sequence[StreamRecord]] = ((), ()),
+    ) -> None:
+        """One step: decide, commit, then act. The event happens now, by the leader's clock.
+
+        `also` are records for state topic and coordinator stream in the same commit.
+        """
         now = self.clock.now_ms()
         if isinstance(event, events.TimePassed):
             self._looked_at_ms = now
@@ -266,7 +271,7 @@ class Term:
         records = durable.changed(
             self.stored, result.state, leader_epoch=self.leader.epoch, touched=touched
         )
-        records += self._hosts.changed(result.state, self.cluster.hosts())
+        records += [*also[0], *self._hosts.changed(result.state, self.cluster.hosts())]
         projections = [c for c in result.commands if isinstance(c, commands.Projection)]
         assignments = assignment_records(
             self.deployment.job_model,
@@ -274,12 +279,13 @@ class Term:
             extra_standbys(g for n in touched if (g := result.state.groups.get(n)) is not None),
             author(now),
         )
+        stream_records = [*assignments, *also[1]]
         if self.recorder is not None:
             # Before the commit: no step is in the records that the log lacks, wherever this dies.
             self.recorder.record(event, result.state)
         took_ms = 0
-        if records or projections or assignments:
-            took_ms = self._commit(records, projections, assignments)
+        if records or projections or stream_records:
+            took_ms = self._commit(records, projections, stream_records)
         self.stored = self.state = result.state
         for command in result.commands:
             if isinstance(command, commands.WriteResponse):
@@ -348,31 +354,29 @@ class Term:
             log.warning("the end of this term isn't written: %s", error)
 
     def _receive(self, ask: PlacementAsk) -> None:
-        name = (ask.own, ask.uuid)
-        known = name in self._beyond
-        # Answered once, it isn't taken after all when the queue has room again.
-        beyond = full_queue.refused(ask) if known else full_queue.refusal(self.state, ask)
+        beyond = full_queue.refusal(self.state, ask)
         if beyond is None:
             self._take(events.RequestArrived(0, ask, self._no_start_because()))
             return
-        self._beyond.add(name)
-        if not known:
-            log.warning("%s is refused: %s", ask.uuid, beyond.why)
-        answer = None if known else beyond.response(self.clock.now_ms())
-        self._commit_alone(*refusal_records(beyond, answer))
+        log.warning("%s is refused: %s", ask.uuid, beyond.why)
+        self._answer(beyond)
 
     def _refuse(self, mail: Malformed) -> None:
         """Answers what the heart never sees, and deletes it. A known UUID's answer stands."""
-        if (mail.own, mail.key) in self._refused:
+        state = self.state
+        known = mail.uuid in state.uuids or mail.uuid in state.refused
+        foreign = mail.deployment_id not in ("", state.deployment_id)
+        if known or foreign or mail.uuid in state.index.by_id:
+            self._commit_alone(*refusal_records(mail, None))
             return
-        self._refused.add((mail.own, mail.key))
         self.counters["malformed-requests"] += 1
         log.warning("%s is a bad request: %s", mail.uuid, mail.why)
-        known = mail.uuid in self.state.uuids
-        foreign = mail.deployment_id not in ("", self.state.deployment_id)
-        answer = None if known or foreign else mail.response(self.clock.now_ms())
-        records, stream_records = refusal_records(mail, answer)
-        self._commit_alone(records, stream_records)
+        self._answer(mail)
+
+    def _answer(self, mail: Malformed) -> None:
+        """The answer, the deletion and the memory of both in one commit."""
+        answer = mail.response(self.clock.now_ms())
+        self._take(events.RequestRefused(0, mail.uuid), refusal_records(mail, answer))
 
     def _clean(self, now_ms: int) -> None:
         try:

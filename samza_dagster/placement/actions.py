@@ -13,6 +13,7 @@ from samza_dagster.placement import (
     containers,
     failover,
     failures,
+    host_limit,
     responses,
     rules,
     texts,
@@ -59,6 +60,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
     elif ask.destination_host == naming.ANY_HOST:
         host = None
         excluded = draft.forbidden_hosts(group_id, ask.processor_id)
+        excluded |= host_limit.full_hosts(draft, group_id)
         if action.source_host is not None:
             excluded.add(action.source_host)
     earlier = action.reservation
@@ -73,9 +75,14 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
 def allocated(
     draft: Draft, group_id: str, action: Action, reservation: ResourceRequest, host: str
 ) -> None:
-    """The destination is held. The rules are checked again, before anything is stopped."""
+    """The destination is held. The rules are checked again, before anything is stopped.
+
+    A container that is down meanwhile waits for no limit.
+    """
     processor_id = action.ask.processor_id
     broken = rules.violation(draft.group(group_id), draft.hosts, processor_id, host)
+    if broken is None and draft.processor(group_id, processor_id).incarnation is not None:
+        broken = host_limit.full(draft, group_id, reservation, host)
     if broken is not None:
         draft.emit(ReleaseResource(reservation.request_id))
         if reservation.host is None and reservation.deadline_ms > draft.now_ms:
@@ -83,6 +90,8 @@ def allocated(
         else:
             reservation_failed(draft, group_id, action, f"{broken.seen}; {broken.change}")
         return
+    if reservation.host is None:
+        action = action.evolve(chosen_hosts=(host,))
     reservation = reservation.evolve(allocated_host=host)
     if draft.processor(group_id, processor_id).incarnation is None:
         _start(draft, group_id, action.evolve(reservation=reservation))

@@ -18,7 +18,7 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.state import Group, Host, JobState, Processor
 
 # Kept in records of their own.
-_APART = ("groups", "hosts", "uuids", "lags", "index")
+_APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
 
 T = TypeVar("T")
 

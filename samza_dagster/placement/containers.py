@@ -158,6 +158,8 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
     processor = draft.processor(group_id, processor_id)
     incarnation = processor.incarnation
     assert incarnation is not None, f"{processor_id} has nothing to stop"
+    if processor.phase is Phase.STARTING:
+        processor = processor.evolve(start_deadline_ms=processor.deadline_ms)
     draft.put_processor(
         group_id,
         processor.evolve(phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
@@ -172,15 +174,22 @@ def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
 
 
 def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:
-    """The stop failed: the container lives on, as before it was asked."""
+    """The stop failed: the container lives on, as before it was asked.
+
+    One that hasn't checked in has what is left of its time to start.
+    """
     processor = draft.processor(group_id, processor_id)
-    assert processor.incarnation is not None
-    host = processor.incarnation.host
-    draft.put_processor(
-        group_id,
-        processor.evolve(phase=Phase.RUNNING, deadline_ms=None, last_seen_host=host),
-    )
-    draft.emit(WriteLocality(processor_id, host))
+    if processor.start_deadline_ms is not None:
+        draft.put_processor(
+            group_id,
+            processor.evolve(
+                phase=Phase.STARTING,
+                deadline_ms=processor.start_deadline_ms,
+                start_deadline_ms=None,
+            ),
+        )
+    else:
+        checked_in(draft, group_id, processor_id)
 
 
 def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
@@ -199,6 +208,12 @@ def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
         ),
     )
     draft.emit(WriteLocality(processor_id, host))
+
+
+def checked_in_too_late(draft: Draft, group_id: str, processor_id: str) -> None:
+    """It runs, and is being stopped: should it survive that, it has checked in."""
+    processor = draft.processor(group_id, processor_id)
+    draft.put_processor(group_id, processor.evolve(start_deadline_ms=None))
 
 
 def start_overdue(draft: Draft, group_id: str, processor_id: str) -> None:
@@ -227,6 +242,7 @@ def without_process(draft: Draft, processor: Processor, last_end: End | None) ->
         phase=Phase.WAITING,
         incarnation=None,
         deadline_ms=None,
+        start_deadline_ms=None,
         waiting_since_ms=draft.now_ms,
         not_before_ms=draft.now_ms,
         last_end=last_end,

@@ -40,6 +40,8 @@ class Draft:
         self._next_request = state.next_request
         self._uuids = state.uuids
         self._next_uuid = state.next_uuid
+        self._refused = state.refused
+        self._next_refused = state.next_refused
         self._certificates = state.certificates
         self._certificate_hash: str = state.certificate_hash
         self.lags: Map[str, Lag] = state.lags
@@ -157,7 +159,7 @@ class Draft:
 
     def knows(self, uuid: str) -> bool:
         """Whether a request was seen before: remembered, or still in flight."""
-        return uuid in self._uuids or uuid in self.index.by_id
+        return uuid in self._uuids or uuid in self._refused or uuid in self.index.by_id
 
     def remember(self, uuid: str) -> None:
         """Adds a request uuid; beyond the limit the oldest is forgotten."""
@@ -168,6 +170,18 @@ class Draft:
             place = self._next_uuid - len(self._uuids)
             self._uuids = self._uuids.delete(self._index.uuid_order[place])
             self._index.uuid_order = self._index.uuid_order.delete(place)
+
+    def remember_refused(self, uuid: str) -> None:
+        """The same for one that was answered without the heart, unless it is known."""
+        if self.knows(uuid):
+            return
+        self._refused = self._refused.set(uuid, self._next_refused)
+        self._index.refused_order = self._index.refused_order.set(self._next_refused, uuid)
+        self._next_refused += 1
+        while len(self._refused) > max(0, self.limits.remembered_uuids):
+            place = self._next_refused - len(self._refused)
+            self._refused = self._refused.delete(self._index.refused_order[place])
+            self._index.refused_order = self._index.refused_order.delete(place)
 
     def emit(self, *commands: Command) -> None:
         """Adds commands in order."""
@@ -237,6 +251,8 @@ class Draft:
             self.grouping,
             self.regrouped_epoch,
             self.lags,
+            self._refused,
+            self._next_refused,
             self._index.result(self.now_ms),
         )
 

@@ -47,6 +47,18 @@ class RequestArrived:
 
 
 @record
+class RequestRefused:
+    """A request was answered and deleted without the heart, in the commit of this step.
+
+    It couldn't be read, or its group's queue had no room. That is its outcome: whatever
+    comes under its UUID later is a duplicate.
+    """
+
+    at_ms: int
+    uuid: str
+
+
+@record
 class HostRegistered:
     """An agent named every incarnation that it has on its books, dead ones included.
 
@@ -182,6 +194,7 @@ Event = (
     JobDeployed
     | CoordinatorRestarted
     | RequestArrived
+    | RequestRefused
     | HostRegistered
     | HostLost
     | ResourceAllocated

@@ -90,6 +90,7 @@ class Index(NamedTuple):
     summaries: Map[str, Summary] = Map[str, Summary]()
     uuid_order: Map[int, str] = Map[int, str]()
     lost_hosts: Map[str, None] = Map[str, None]()
+    refused_order: Map[int, str] = Map[int, str]()
 
 
 EMPTY = Index()

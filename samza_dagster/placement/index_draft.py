@@ -32,6 +32,7 @@ class IndexDraft:
             self.summaries,
             self.uuid_order,
             self.lost_hosts,
+            self.refused_order,
         ) = index
 
     def refresh(self) -> None:
@@ -143,6 +144,7 @@ class IndexDraft:
             self.summaries,
             self.uuid_order,
             self.lost_hosts,
+            self.refused_order,
         )
 
     def _end_pauses(self, now_ms: int) -> None:
@@ -204,4 +206,5 @@ def rebuilt(state: JobState) -> JobState:
     for host in state.hosts.values():
         draft.put_host(host, state.limits.host_timeout_ms)
     draft.uuid_order = Map({place: uuid for uuid, place in state.uuids.items()})
+    draft.refused_order = Map({place: uuid for uuid, place in state.refused.items()})
     return state.evolve(index=draft.result(state.now_ms))

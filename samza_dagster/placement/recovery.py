@@ -100,6 +100,9 @@ def _command_again(draft: Draft, group_id: str, processor: Processor) -> None:
         draft.put_processor(group_id, processor.evolve(deadline_ms=deadline))
         draft.emit(containers.start_command(processor_id, incarnation))
     elif incarnation is not None and processor.phase is Phase.STOPPING:
+        if processor.start_deadline_ms is not None:
+            deadline = now_ms + draft.limits.start_timeout_ms
+            draft.put_processor(group_id, processor.evolve(start_deadline_ms=deadline))
         containers.stop(draft, group_id, processor_id)
 
 

@@ -37,6 +37,7 @@ from samza_dagster.placement.events import (
     PrincipalFenced,
     RequestArrived,
     RequestExpired,
+    RequestRefused,
     ResourceAllocated,
     StandbyStalled,
     StartFailed,
@@ -99,6 +100,8 @@ def _handle(draft: Draft, event: Event) -> None:
             _expired(draft, event.request_id, event.why)
         case RequestArrived():
             requests.arrived(draft, event.ask, event.no_start_because)
+        case RequestRefused():
+            draft.remember_refused(event.uuid)
         case StopFailed():
             _stop_failed(draft, event.execution_id)
         case HostRegistered():
@@ -269,6 +272,8 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
             continue
         if checked_in and processor.phase is Phase.STARTING:
             _checked_in(draft, group, processor.processor_id)
+        elif checked_in and processor.phase is Phase.STOPPING:
+            containers.checked_in_too_late(draft, group.group_id, processor.processor_id)
         return
 
 

@@ -9,6 +9,7 @@ from samza_dagster.placement import (
     actions,
     controls,
     failover,
+    host_limit,
     ownership,
     responses,
     rules,
@@ -72,7 +73,7 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
         group = draft.group(entry[2])
         ask = ownership.next_ask(group)
         assert ask is not None
-        if _busy_host(draft, group, ask) is not None:
+        if _waits_for_hosts(draft, group, ask) is not None:
             held_back.append(entry)
             continue
         draft.put_queue(group.group_id, tuple(q for q in group.queue if q != ask))
@@ -114,10 +115,9 @@ def why_it_waits(draft: Draft, group: Group, ask: PlacementAsk) -> str:
     first = ownership.next_ask(group)
     if first is not None and first != ask:
         return f"waits for request {first.uuid} of the same group, which is older"
-    busy_host = _busy_host(draft, group, ask)
-    if busy_host is not None:
-        limit = draft.limits.max_actions_per_host
-        return f"waits because {limit} actions touch {busy_host}, the limit of a host"
+    busy = _waits_for_hosts(draft, group, ask)
+    if busy is not None:
+        return f"waits because {busy}"
     limit = draft.limits.max_concurrent_actions
     if len(draft.index.acting) >= limit:
         return f"waits because {limit} actions are in flight, the job's limit"
@@ -194,8 +194,8 @@ def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
     return texts.another_incarnation(ask.processor_id, ask.execution_id, seen)
 
 
-def _busy_host(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
-    """A host that the request would touch and that as many actions touch as may."""
+def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
+    """For which host's turn the request waits: one that it would touch, or all it could choose."""
     touched: set[str] = set()
     processor = group.processors.get(ask.processor_id)
     if processor is not None and processor.incarnation is not None:
@@ -204,15 +204,27 @@ def _busy_host(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
         touched.update(swaps.target_host(draft, group, ask.processor_id))
     elif ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
         touched.add(ask.destination_host)
-    counts = dict.fromkeys(touched, 0)
-    for group_id in draft.index.acting:
-        action = draft.group(group_id).action
-        assert action is not None
-        named = {action.source_host, action.target_host, action.ask.destination_host}
-        for host in touched & {name for name in named if name is not None}:
-            counts[host] += 1
-    limit = draft.limits.max_actions_per_host
-    return next((host for host in sorted(touched) if counts[host] >= limit), None)
+    return host_limit.why_not(draft, touched, _choice(draft, group, ask))
+
+
+def _choice(draft: Draft, group: Group, ask: PlacementAsk) -> set[str]:
+    """The legal hosts among which one would be chosen; empty when none would be."""
+    if ask.kind is AskKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
+        mover = spin_up.new_standby_id(group)
+    elif ask.kind is AskKind.PLACE and ask.destination_host == naming.ANY_HOST:
+        mover = ask.processor_id
+    elif ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY:
+        ranked = failover.candidates(draft, group, ask.processor_id)
+        if not ranked:
+            return set()
+        mover = ranked[0]
+    else:
+        return set()
+    forbidden = draft.forbidden_hosts(group.group_id, mover)
+    processor = group.processors.get(mover)
+    if processor is not None and processor.incarnation is not None:
+        forbidden.add(processor.incarnation.host)
+    return set(draft.hosts) - forbidden
 
 
 def _in_order(asks: tuple[PlacementAsk, ...]) -> tuple[PlacementAsk, ...]:

@@ -7,7 +7,7 @@ each term with them, so that what is replayed was restored as in production.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.state import Host, JobState
 
 JOB = "job"
-HOST, GROUP, UUID = "host/", "group/", "uuid/"
+HOST, GROUP, UUID, REFUSED = "host/", "group/", "uuid/", "refused/"
 
 Values = Mapping[str, Mapping[str, Any]]
 
@@ -37,13 +37,18 @@ def restore(records: Values, job: str) -> JobState:
         for k, v in records.items()
         if k.startswith(HOST)
     ]
-    uuids = [k.removeprefix(UUID) for k in records if k.startswith(UUID)]
-    first = state.next_uuid - len(uuids)
     return rebuilt(
         replace(
             state,
             groups=Map({group.group_id: group for group in groups}),
             hosts=Map({host.host: host for host in hosts}),
-            uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
+            uuids=_places(records, UUID, state.next_uuid),
+            refused=_places(records, REFUSED, state.next_refused),
         )
     )
+
+
+def _places(records: Iterable[str], prefix: str, end: int) -> Map[str, int]:
+    """Remembered requests in the order of their records, the newest just before `end`."""
+    uuids = [key.removeprefix(prefix) for key in records if key.startswith(prefix)]
+    return Map({uuid: end - len(uuids) + place for place, uuid in enumerate(uuids)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
-from samza_dagster.placement import actions, containers, responses, rules, texts
+from samza_dagster.placement import actions, containers, host_limit, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import (
@@ -43,6 +43,7 @@ def allocated(
     """A place is held: the standby becomes a member of the group and starts there."""
     standby_id = action.standby_id
     broken = rules.violation(draft.group(group_id), draft.hosts, standby_id, host)
+    broken = broken or host_limit.full(draft, group_id, reservation, host)
     if broken is not None:
         draft.emit(ReleaseResource(reservation.request_id))
         if reservation.host is None and reservation.deadline_ms > draft.now_ms:
@@ -58,7 +59,10 @@ def allocated(
         not_before_ms=draft.now_ms,
         extra=True,
     )
-    draft.put_action(group_id, action.evolve(stage=Stage.STARTING, reservation=None))
+    chosen = (host,) if reservation.host is None else ()
+    draft.put_action(
+        group_id, action.evolve(stage=Stage.STARTING, reservation=None, chosen_hosts=chosen)
+    )
     draft.put_processor(group_id, standby)
     containers.hold(draft, group_id, standby_id, reservation, host)
 
@@ -94,7 +98,8 @@ def begin_stop(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
     """Stops a standby for good; one that has no process is removed at once."""
     standby = draft.processor(group_id, ask.processor_id)
     source = None if standby.incarnation is None else standby.incarnation.host
-    action = Action(ask, Stage.STOPPING, source)
+    stopping = standby.phase is Phase.STOPPING
+    action = Action(ask, Stage.STOPPING, source, stopping_already=stopping)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS
     )
@@ -103,7 +108,7 @@ def begin_stop(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
         stopped(draft, group_id, action)
         return
     draft.put_processor(group_id, standby.evolve(wanted=False))
-    if standby.phase is not Phase.STOPPING:
+    if not stopping:
         containers.stop(draft, group_id, ask.processor_id)
 
 
@@ -116,10 +121,15 @@ def stopped(draft: Draft, group_id: str, action: Action) -> None:
 
 
 def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
-    """It lives on, and is a member again: FAILED."""
+    """It lives on, and is a member again, as before: FAILED.
+
+    What was being stopped for another reason (its start was overdue, it stood still, a new
+    deployment) goes on being stopped.
+    """
     standby = draft.processor(group_id, action.ask.processor_id)
     draft.put_processor(group_id, standby.evolve(wanted=True))
-    containers.lives_on(draft, group_id, action.ask.processor_id)
+    if not action.stopping_already:
+        containers.lives_on(draft, group_id, action.ask.processor_id)
     responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
     draft.put_action(group_id, None)
 
@@ -131,6 +141,7 @@ def _reserve(draft: Draft, group_id: str, action: Action) -> None:
     if host == naming.ANY_HOST:
         host = None
         excluded = draft.forbidden_hosts(group_id, action.standby_id)
+        excluded |= host_limit.full_hosts(draft, group_id)
     earlier = action.reservation
     if earlier is None:
         expiry = actions.expiry_ms(draft, ask)

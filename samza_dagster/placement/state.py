@@ -102,7 +102,8 @@ class Processor(Evolving):
 
     `incarnation` is set from the start command until its process was seen dead or its
     host was lost. `deadline_ms` is when a start must have checked in, or when an
-    unanswered stop is asked again. `attempts` counts tries since the last check-in,
+    unanswered stop is asked again; `start_deadline_ms` keeps the former while a start is
+    being stopped, until it checks in after all. `attempts` counts tries since the last check-in,
     `failures` all of the job's life, `failed_at_ms` those within the retry window.
     `avoid_hosts` are where starts failed since the last check-in, or it stood still before
     that, the newest last. A processor not `wanted` is removed once it is dead. `extra` marks
@@ -127,6 +128,7 @@ class Processor(Evolving):
     extra: bool = False
     last_end: End | None = None
     stalled_at_ms: tuple[int, ...] = ()
+    start_deadline_ms: int | None = None
 
 
 @record
@@ -217,7 +219,9 @@ class Action(Evolving):
     stage comes after FAILED: it keeps the group's lock until the container runs.
     `reservation` is the destination's. For an action that puts the active in a
     standby's place, `standby_id` gives way from `target_host`, and
-    `standby_reservation` is its new place, when one is reserved first.
+    `standby_reservation` is its new place, when one is reserved first. `stopping_already`
+    is whether its container was being stopped before it, for another reason. `chosen_hosts`
+    are those that the cluster chose for it among several.
     """
 
     ask: PlacementAsk
@@ -231,6 +235,8 @@ class Action(Evolving):
     status: str = ""
     message: str = ""
     response_ms: int = 0
+    stopping_already: bool = False
+    chosen_hosts: tuple[str, ...] = ()
 
 
 @record
@@ -322,7 +328,9 @@ class Limits(Evolving):
 class JobState(Evolving):
     """Everything that a decision may depend on.
 
-    `uuids` maps each remembered request to its place in the order of arrival.
+    `uuids` maps each remembered request to its place in the order of arrival; `refused` is
+    the same for those that were answered without the heart. Each has room of its own, so
+    that what nobody can read displaces no outcome.
     `certificates` counts the audit records so far, `certificate_hash` is the last one's.
     `grouping` is the deployment's. Incarnations with an epoch below `regrouped_epoch` are
     of a deployment that gave the tasks to other groups: nothing starts before they have
@@ -346,4 +354,6 @@ class JobState(Evolving):
     grouping: str = ""
     regrouped_epoch: int = 0
     lags: Map[str, Lag] = Map[str, Lag]()
+    refused: Map[str, int] = Map[str, int]()
+    next_refused: int = 0
     index: Index = field(default=EMPTY, compare=False, repr=False)

@@ -9,7 +9,15 @@ its destination is held.
 from __future__ import annotations
 
 from samza_dagster.model import naming
-from samza_dagster.placement import actions, containers, failover, responses, rules, texts
+from samza_dagster.placement import (
+    actions,
+    containers,
+    failover,
+    host_limit,
+    responses,
+    rules,
+    texts,
+)
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import (
@@ -69,6 +77,7 @@ def standby_allocated(
 ) -> None:
     """The standby's new place is held: it gives way."""
     broken = rules.violation(draft.group(group_id), draft.hosts, action.standby_id, host)
+    broken = broken or host_limit.full(draft, group_id, reservation, host)
     if broken is not None:
         draft.emit(ReleaseResource(reservation.request_id))
         if reservation.deadline_ms > draft.now_ms:
@@ -82,7 +91,7 @@ def standby_allocated(
             )
         return
     held = reservation.evolve(allocated_host=host)
-    _stop_standby(draft, group_id, action.evolve(standby_reservation=held))
+    _stop_standby(draft, group_id, action.evolve(standby_reservation=held, chosen_hosts=(host,)))
 
 
 def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor) -> None:
@@ -138,6 +147,7 @@ def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     """Any host but the active's and the standby's own, within what is left of the time."""
     standby = draft.processor(group_id, action.standby_id)
     excluded = draft.forbidden_hosts(group_id, action.standby_id)
+    excluded |= host_limit.full_hosts(draft, group_id)
     if standby.incarnation is not None:
         excluded.add(standby.incarnation.host)
     earlier = action.standby_reservation

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.restoring import GROUP, HOST, JOB, UUID, Values, restore
+from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID, Values, restore
 from samza_dagster.placement.state import JobState, Limits
 from samza_dagster.simulation.event_codec import VERSION, decode_class, encode, expect, malformed
 from samza_dagster.simulation.fingerprint import plain, state_digest
@@ -32,7 +32,9 @@ def start_line_of(term: int, records: Values, state: JobState) -> str:
         "job": state.job,
         "term": term,
         "records": {
-            k: v for k, v in records.items() if k == JOB or k.startswith((HOST, GROUP, UUID))
+            k: v
+            for k, v in records.items()
+            if k == JOB or k.startswith((HOST, GROUP, UUID, REFUSED))
         },
         "limits": encode(state.limits),
         "state": state_digest(state),

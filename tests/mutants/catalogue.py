@@ -249,7 +249,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     ),
     Mutant(
         "one action more than a host allows",
-        "requests.py",
+        "host_limit.py",
         "if counts[host] >= limit), None)",
         "if counts[host] > limit), None)",
         ONE_ACTION,
@@ -369,6 +369,13 @@ CATALOGUE: tuple[Mutant, ...] = (
         "        draft.put_processor(\n"
         "            group_id, processor.evolve(phase=Phase.WAITING, request=None, wanted=False)\n"
         "        )\n",
+        NOTHING_FORGOTTEN,
+    ),
+    Mutant(
+        "what survives its stop runs, though it never checked in",
+        "containers.py",
+        "    if processor.start_deadline_ms is not None:\n        draft.put_processor(\n",
+        "    if False:\n        draft.put_processor(\n",
         NOTHING_FORGOTTEN,
     ),
     Mutant(

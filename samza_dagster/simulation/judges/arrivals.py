@@ -235,6 +235,8 @@ def _is_left_alone(taken: Taken, processor: Processor) -> bool:
 def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
     """Requests are remembered in order of arrival; beyond the limit the oldest are forgotten."""
     before, after = taken.before, taken.after
+    if after.refused is not before.refused and not isinstance(taken.event, ev.RequestRefused):
+        raise taken.broken(WELL_FORMED, f"refused are {dict(after.refused)}, by nobody")
     if after.uuids is before.uuids and after.next_uuid == before.next_uuid:
         return
     event, limit = taken.event, max(0, after.limits.remembered_uuids)

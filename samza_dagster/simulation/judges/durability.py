@@ -40,6 +40,8 @@ def written(state: JobState) -> dict[str, str]:
         records[f"host/{name}"] = host_to_json(host)
     for uuid in sorted(state.uuids, key=state.uuids.__getitem__):
         records[f"uuid/{uuid}"] = {"at_ms": state.now_ms}
+    for uuid in sorted(state.refused, key=state.refused.__getitem__):
+        records[f"refused/{uuid}"] = {"at_ms": state.now_ms}
     return {key: json.dumps(value) for key, value in records.items()}
 
 
@@ -51,12 +53,15 @@ def read(records: dict[str, str]) -> JobState:
     hosts = [host_from_json(v) for k, v in values.items() if k.startswith("host/")]
     uuids = [k.removeprefix("uuid/") for k in values if k.startswith("uuid/")]
     first = state.next_uuid - len(uuids)
+    refused = [k.removeprefix("refused/") for k in values if k.startswith("refused/")]
+    first_refused = state.next_refused - len(refused)
     return rebuilt(
         replace(
             state,
             groups=Map({group.group_id: group for group in groups}),
             hosts=Map({host.host: host for host in hosts}),
             uuids=Map({uuid: first + place for place, uuid in enumerate(uuids)}),
+            refused=Map({uuid: first_refused + place for place, uuid in enumerate(refused)}),
         )
     )
 

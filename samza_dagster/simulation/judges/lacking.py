@@ -37,7 +37,12 @@ _NEVER = {
     "avoid_hosts": (),
     "stalled_at_ms": (),
 }
-_AT_NO_TIME = {"deadline_ms": None, "waiting_since_ms": 0, "not_before_ms": 0}
+_AT_NO_TIME = {
+    "deadline_ms": None,
+    "start_deadline_ms": None,
+    "waiting_since_ms": 0,
+    "not_before_ms": 0,
+}
 _NOWHERE = {"incarnation": None, "last_seen_host": None, "request": None, "last_end": None}
 _JOB: dict[str, Any] = {
     "deployment_id": "",
@@ -45,6 +50,7 @@ _JOB: dict[str, Any] = {
     "next_request": 1,
     "now_ms": 0,
     "next_uuid": 0,
+    "next_refused": 0,
     "certificates": 0,
     "certificate_hash": "",
     "grouping": "",
@@ -85,6 +91,8 @@ _ACTION: dict[str, Any] = {
     "status": "",
     "message": "",
     "response_ms": 0,
+    "stopping_already": False,
+    "chosen_hosts": (),
 }
 
 

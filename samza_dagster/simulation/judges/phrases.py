@@ -19,7 +19,7 @@ from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chroni
 from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.refusals import refusal
 from samza_dagster.simulation.judges.taken import Taken
-from samza_dagster.simulation.judges.turns import first_ready, hosts_of, is_ready, is_swap, touching
+from samza_dagster.simulation.judges.turns import first_ready, is_ready, is_swap, waits_for_host
 from samza_dagster.simulation.judges.violation import TRUE_WORDS
 
 _REQUESTED = "Preferred Resources requested"
@@ -182,8 +182,7 @@ def _waits_for(state: JobState, group: Group, ask: PlacementAsk) -> str:
         return "because"
     if is_swap(ask):
         return ""  # which standby's host counts, its turn decides
-    most = state.limits.max_actions_per_host
-    if all(touching(state, host) < most for host in hosts_of(group, ask)):
+    if not waits_for_host(state, group, ask):
         return "until the hosts have registered"
     return f"because {state.limits.max_actions_per_host} actions touch "
 

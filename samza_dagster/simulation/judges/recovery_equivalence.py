@@ -33,7 +33,9 @@ def judge_restart(
                 RECOVERY_EQUIVALENT,
                 f"a restart changes group {group_id}: {_difference(group, after.groups[group_id])}",
             )
-    if before.next_epoch != after.next_epoch or before.uuids != after.uuids:
+    if before.next_epoch != after.next_epoch or (
+        (before.uuids, before.refused) != (after.uuids, after.refused)
+    ):
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a restart hands out epochs or takes requests")
     for command in taken.commands:
         if getattr(command, "processor_id", None) not in turned:
@@ -99,6 +101,7 @@ def _timeless(group: Group) -> Group:
                 processor,
                 request=_undated(processor.request),
                 deadline_ms=None if processor.deadline_ms is None else 0,
+                start_deadline_ms=None if processor.start_deadline_ms is None else 0,
                 waiting_since_ms=0,
                 not_before_ms=0,
                 failed_at_ms=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from samza_dagster.placement import commands as cmd
@@ -24,6 +25,7 @@ from samza_dagster.simulation.judges.legality import (
     subject_of,
 )
 from samza_dagster.simulation.judges.taken import Both, Taken
+from samza_dagster.simulation.judges.turns import touched_by
 from samza_dagster.simulation.judges.violation import RIGHT_PLACE
 
 _REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
@@ -67,6 +69,9 @@ def _judge_excluded(
             expected.add(own.host)
         if request is action.reservation and action.source_host is not None:
             expected.add(action.source_host)
+        full, either = _full(taken, old, group)
+        expected |= full - {own.host if own is not None else ""}
+        may |= either
     elif processor is not None:
         expected |= set(processor.avoid_hosts)
     excluded = set(request.excluded_hosts)
@@ -76,6 +81,24 @@ def _judge_excluded(
         raise taken.broken(
             RIGHT_PLACE, f"{request} of {processor_id}: by the rules {sorted(expected)}"
         )
+
+
+def _full(taken: Taken, old: Group | None, group: Group) -> tuple[set[str], set[str]]:
+    """Hosts that other groups' actions leave no turn at: all through the step, and at its ends."""
+    most = taken.after.limits.max_actions_per_host
+    found: list[set[str]] = []
+    for state in (taken.before, taken.after):
+        counts: Counter[str] = Counter()
+        for other in state.groups.values():
+            if other.group_id != group.group_id:
+                counts.update(touched_by(other))
+        found.append({host for host, count in counts.items() if count >= most})
+    still = all(
+        (None if was is None else was.action) == (None if now is None else now.action)
+        for was, now in taken.changed
+        if was is not old
+    )
+    return (found[0] & found[1] if still else set()), found[0] | found[1]
 
 
 def _given_back(old: Group | None, group: Group) -> set[str]:

@@ -103,6 +103,8 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
         _judge_reserved(group, processor, request.allocated_host, state)
     if (processor.deadline_ms is not None) != (phase in (Phase.STARTING, Phase.STOPPING)):
         raise _wrong(pid, f"is {phase} until {processor.deadline_ms}")
+    if processor.start_deadline_ms is not None and phase is not Phase.STOPPING:
+        raise _wrong(pid, f"is {phase}, and keeps its deadline {processor.start_deadline_ms}")
     if (phase is Phase.RUNNING and incarnation is not None) and (
         processor.last_seen_host != incarnation.host
     ):
@@ -201,6 +203,8 @@ def _judge_stage(group: Group, action: Action, phase: Phase | None) -> None:
         raise _wrong(name, f"{ask.uuid} is about {subject_of(action)}")
     if adds and (action.standby_id in group.processors) != (stage is Stage.STARTING):
         raise _wrong(name, f"{ask.uuid} is {stage}, {action.standby_id} is a member or not")
+    if action.stopping_already and ask.kind is not AskKind.STOP_STANDBY:
+        raise _wrong(name, f"{ask.uuid} stops nothing that is being stopped")
     if action.committed and not ask.hold:
         raise _wrong(name, f"{ask.uuid} was committed, and holds nothing")
 

@@ -164,7 +164,9 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
     ran = was.phase is Phase.STARTING and isinstance(event, ev.ContainerCheckedIn)
     if ran and isinstance(event, ev.ContainerCheckedIn) and incarnation is not None:
         ran = event.execution_id == incarnation.execution_id
-    if ran or (now.phase is Phase.RUNNING and was.phase in _DOWN) or _is_back(both, now):
+    up = now.phase is Phase.RUNNING
+    survived = up and was.phase is Phase.STOPPING and was.incarnation == now.incarnation
+    if ran or survived or (up and was.phase in _DOWN) or _is_back(both, now):
         attempts, avoid = 0, []
     if taken.redeployed:
         attempts, avoid, failed_at, stalled_at = 0, [], (), ()

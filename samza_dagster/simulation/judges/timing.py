@@ -9,7 +9,6 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import (
     Action,
-    AskKind,
     Ended,
     Group,
     JobState,
@@ -24,6 +23,7 @@ from samza_dagster.simulation.judges.legality import (
     is_forced_restart,
     requests_of,
 )
+from samza_dagster.simulation.judges.survivors import is_asked_to_stop, judge_survivor
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import ON_TIME
 
@@ -37,6 +37,7 @@ def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
     chronicle.premises[ON_TIME] += 1
     for both in taken.both:
         _judge_processor(taken, both)
+        judge_survivor(taken, both)
     for old, new in taken.changed:
         if new is not None:
             _judge_requests(taken, old, new)
@@ -69,14 +70,6 @@ def deadlines(group: Group, now_ms: int) -> Iterator[int]:
             yield ghost.lease_ends_ms
 
 
-def _is_asked_to_stop(both: Both) -> bool:
-    """A request to stop this standby, which may be starting, has come to its turn."""
-    action = None if both.group is None else both.group.action
-    if action is None or action.ask.kind is not AskKind.STOP_STANDBY:
-        return False
-    return action.ask.processor_id == both.processor_id
-
-
 def _judge_processor(taken: Taken, both: Both) -> None:
     was, now = both.was, both.now
     if now is None or now is was or now.deadline_ms is None:
@@ -87,6 +80,9 @@ def _judge_processor(taken: Taken, both: Both) -> None:
         expected = now_ms + limits.start_timeout_ms
         if not fresh and was is not None and was.deadline_ms is not None:
             expected = was.deadline_ms
+        elif was is not None and both.begun is None and was.start_deadline_ms is not None:
+            expected = was.start_deadline_ms  # it has survived its stop
+            expected = now_ms + limits.start_timeout_ms if taken.restarted else expected
     else:
         expected = now_ms + _STOP_AGAIN_MS
         if not fresh and was is not None and was.deadline_ms is not None:
@@ -96,7 +92,7 @@ def _judge_processor(taken: Taken, both: Both) -> None:
     if now.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
     if isinstance(taken.event, ev.TimePassed) and was is not None and was.deadline_ms is not None:
-        due = was.deadline_ms <= now_ms or _is_asked_to_stop(both)
+        due = was.deadline_ms <= now_ms or is_asked_to_stop(both)
         if was.phase is Phase.STARTING and now.phase is Phase.STOPPING and not due:
             raise taken.broken(ON_TIME, f"{was} is stopped before its time")
 

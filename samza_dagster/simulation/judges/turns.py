@@ -8,6 +8,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
+    Action,
     AskKind,
     Group,
     JobState,
@@ -18,7 +19,7 @@ from samza_dagster.placement.state import (
     Stage,
 )
 from samza_dagster.simulation.judges.chronicle import Chronicle
-from samza_dagster.simulation.judges.legality import awaits_its_place, subject_of
+from samza_dagster.simulation.judges.legality import awaits_its_place, reasons, subject_of
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import FAIR_TURNS
 
@@ -101,15 +102,14 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             ask = first_ready(group)
             if ask is None or is_swap(ask):
                 continue
-            if not any(
-                touching(state, h) >= limits.max_actions_per_host for h in hosts_of(group, ask)
-            ):
+            if not waits_for_host(state, group, ask):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
     for old, new in taken.changed:
         action = None if new is None else new.action
         before = None if old is None else old.action
         if action is None or new is None or action.stage in _FALLBACK:
             continue
+        _judge_chosen(taken, old, action)
         if before is not None and before.ask.uuid == action.ask.uuid:
             continue
         chronicle.premises[FAIR_TURNS] += 1
@@ -125,6 +125,60 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
                     action.source_host == host or not is_swap(action.ask)
                 ):
                     raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
+
+
+def _judge_chosen(taken: Taken, old: Group | None, action: Action) -> None:
+    """What is chosen for it isn't full, unless its container is down by now."""
+    before = None if old is None else old.action
+    if old is None or before is None or before.ask.uuid != action.ask.uuid:
+        return
+    subject = old.processors.get(subject_of(action))
+    if subject is not None and subject.incarnation is None:
+        return
+    most = taken.after.limits.max_actions_per_host
+    for host in set(action.chosen_hosts) - set(before.chosen_hosts):
+        if touching(taken.after, host, truly=True) > most:
+            raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
+
+
+def waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
+    """A host that it touches is full, or those that it may choose from, with who is choosing."""
+    most = state.limits.max_actions_per_host
+    if any(touching(state, host) >= most for host in hosts_of(group, ask)):
+        return True
+    others = [other.action for other in state.groups.values() if other.action is not None]
+    open_ = [r for a in others for r in (a.reservation, a.standby_reservation) if r is not None]
+    open_ = [r for r in open_ if r.host is None and r.allocated_host is None]
+    legal = _choice(state, group, ask)
+    if legal and _turns_left(state, legal) <= len(open_):
+        return True
+    for request in open_:
+        hosts = {host for host in state.hosts if host not in request.excluded_hosts}
+        left = _turns_left(state, hosts)
+        taken = len(hosts_of(group, ask) & hosts) + bool(legal)
+        if left >= len(open_) and left - taken < len(open_):
+            return True
+    return False
+
+
+def _turns_left(state: JobState, hosts: set[str]) -> int:
+    most = state.limits.max_actions_per_host
+    return sum(max(0, most - touching(state, host)) for host in hosts)
+
+
+def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
+    """The legal hosts of a request for any host; empty for any other request."""
+    chooses = ask.kind in (AskKind.PLACE, AskKind.START_STANDBY)
+    if not chooses or ask.destination_host != naming.ANY_HOST:
+        return set()
+    adds = ask.kind is AskKind.START_STANDBY
+    mover = "" if adds or ask.processor_id not in group.processors else ask.processor_id
+    there = group.processors[mover].incarnation if mover else None
+    return {
+        host
+        for host in state.hosts
+        if not reasons(state, group, mover, host) and (there is None or there.host != host)
+    }
 
 
 def first_ready(group: Group) -> PlacementAsk | None:
@@ -175,5 +229,14 @@ def touching(state: JobState, host: str, *, truly: bool = False) -> int:
         if action is None or action.stage in _FALLBACK:
             continue
         named = None if truly and is_swap(action.ask) else action.ask.destination_host
-        count += host in (action.source_host, action.target_host, named)
+        count += host in (action.source_host, action.target_host, named, *action.chosen_hosts)
     return count
+
+
+def touched_by(group: Group) -> set[str]:
+    """Hosts that the group's action touches while it isn't on its way back."""
+    action = group.action
+    if action is None or action.stage in _FALLBACK:
+        return set()
+    hosts = (action.source_host, action.target_host, action.ask.destination_host)
+    return {host for host in (*hosts, *action.chosen_hosts) if host}

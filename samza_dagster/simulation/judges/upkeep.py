@@ -149,6 +149,8 @@ def judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int
             host = after.hosts.get(incarnation.host)
             if host is not None and not host.alive:
                 raise _forgotten(processor, f"counts as alive on {host.host}, which is lost")
+            if phase is Phase.RUNNING and incarnation.execution_id not in chronicle.checked_in:
+                raise _forgotten(processor, f"{incarnation.execution_id} never checked in")
         elif phase in {Phase.RUNNING, Phase.STARTING, Phase.STOPPING}:
             raise _forgotten(processor, "has no incarnation")
         if phase is not Phase.RUNNING and not _leads_on(group, processor):

@@ -23,8 +23,10 @@ from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Unreachable
+from samza_dagster.placement import commands, events
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
 from samza_dagster.simulation.event_log import replay_log
+from tests.unit.placement.scenes import stored_and_read
 
 pytestmark = pytest.mark.unit
 
@@ -417,7 +419,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     bench.term._handle(beyond)
     ((records, _, stream),) = bench.log.commits
     if own:
-        (_, gone), (_, answer) = records
+        (_, gone), (_, answer) = records[-2:]
         text = str(answer)
     else:
         gone, text = stream[0].value, stream[1].value.decode()
@@ -427,8 +429,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     bench.log.commits.clear()
     monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
     bench.term._handle(beyond)
-    ((records, _, stream),) = bench.log.commits
-    assert len(records) + len(stream) == 1
+    assert bench.log.commits == [([], [commands.DeleteRequest(beyond.ask.uuid, own)], [])]
     assert len(bench.term.state.groups["0"].queue) == 3
 
 
@@ -467,18 +468,59 @@ def test_what_cant_be_read_is_answered_once_and_deleted(own: bool) -> None:
     bench.log.commits.clear()
     bench.term._handle(malformed(own))
     bench.term._handle(malformed(own))
-    ((records, _, stream),) = bench.log.commits
+    (records, _, stream), (*again, _, stream_again) = bench.log.commits
+    told = [(key, value is None) for key, value in records if key != "job"]
+    assert (f"refused/{UUID}", False) in told
+    assert len(again[0]) + len(stream_again) == 1  # the second deletion
     if own:
-        assert [(key, value is None) for key, value in records] == [
-            (f"request/{UUID}", True),
-            (f"response/{UUID}", False),
-        ]
+        assert told[1:] == [(f"request/{UUID}", True), (f"response/{UUID}", False)]
     else:
         assert [(r.key.split(".")[1], r.value is None) for r in stream] == [
             ("ContainerPlacementRequestMessage", True),
             ("ContainerPlacementResponseMessage", False),
         ]
     assert bench.term.counters["malformed-requests"] == 1
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_request_under_a_uuid_that_was_refused_unread_is_only_deleted(
+    own: bool, restarted: bool
+) -> None:
+    """BAD_REQUEST is its outcome, also for a coordinator that takes over."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    bench.term._handle(malformed(own))
+    if restarted:
+        bench.term.state = bench.term.stored = stored_and_read(bench.term.state)
+        bench.term._handle(events.CoordinatorRestarted(0))
+    bench.log.commits.clear()
+    bench.term._handle(malformed(own))
+    bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "0", "ANY_HOST", 1, own=own)))
+    (records, told, stream), (later, deleted, _) = bench.log.commits
+    assert [value for _, value in records] + [r.value for r in stream] == [None]
+    assert (told, later, deleted) == ([], [], [commands.DeleteRequest(UUID, own)])
+    assert bench.term.state.groups["0"].queue == ()
+    assert bench.term.state.groups["0"].action is None
+
+
+def test_a_request_that_found_its_queue_full_is_not_taken_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was told BAD_REQUEST: whoever still wants it asks under another UUID."""
+    monkeypatch.setattr(full_queue, "MOST_QUEUED", 1)
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    first, beyond = asks(2)
+    bench.term._handle(first)
+    bench.term._handle(beyond)
+    bench.term.state = bench.term.stored = stored_and_read(bench.term.state)
+    monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
+    bench.term._handle(beyond)
+    assert [ask.uuid for ask in bench.term.state.groups["0"].queue] == [first.ask.uuid]
+    assert bench.log.commits[-1][1] == [commands.DeleteRequest(beyond.ask.uuid)]
 
 
 def test_of_another_deployment_or_a_known_uuid_it_is_only_deleted() -> None:

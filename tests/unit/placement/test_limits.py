@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
+from random import Random
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
+from samza_dagster.placement.events import ResourceAllocated
 from samza_dagster.placement.state import AskKind, Limits, Phase, Stage
 from samza_dagster.simulation.hosts import Trouble
-from tests.unit.placement.scenes import Scene, ask, own, running
+from tests.unit.placement.scenes import HOSTS, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
 
@@ -161,6 +168,95 @@ def test_a_swap_touches_the_standbys_host_too() -> None:
     world.submit(ask("0", "STANDBY", uuid="a"))
     world.submit(ask("1", "host-2", uuid="b"))
     assert "1 actions touch host-2" in world.outcome("b")[1]
+
+
+def three(places: tuple[str, ...] = ("host-1", "host-2"), *, most: int = 1) -> Scene:
+    """Actives alone, on three hosts."""
+    groups = {str(n): (str(n),) for n in range(len(places))}
+    where = {str(n): host for n, host in enumerate(places)}
+    limits = Limits(max_actions_per_host=most)
+    return running(where, groups=groups, hosts=HOSTS[:3], limits=limits, slots=8)
+
+
+def test_a_host_that_was_chosen_counts() -> None:
+    """Of two that may go anywhere but to a full host, the second waits for its turn."""
+    world = three()
+    world.submit(ask("0", "ANY_HOST", uuid="a"))
+    world.submit(ask("1", "ANY_HOST", uuid="b"))
+    waits = "waits because 1 actions touch each host that it could go to, or are about to choose it"
+    assert world.told("b") == [("ACCEPTED", texts.accepted(waits))]
+    world.until_stage(Stage.STOPPING)
+    action = world.group().action
+    assert action is not None
+    assert action.chosen_hosts == ("host-3",)
+    world.settle()
+    assert [world.outcome(uuid)[0] for uuid in "ab"] == ["SUCCEEDED", "SUCCEEDED"]
+
+
+def test_a_host_at_its_limit_is_not_chosen_while_another_is_legal() -> None:
+    """The request leaves it out."""
+    world = many(Limits(max_actions_per_host=1))
+    world.submit(ask("0", "host-4", uuid="a"))
+    world.submit(ask("2", "ANY_HOST", uuid="b"))
+    [request] = [r for r in world.sent(cmd.RequestResource) if r.processor_id == "2"]
+    assert {"host-4", world.placed("0")} <= set(request.excluded_hosts)
+
+
+def test_a_host_that_became_full_since_it_was_asked_for_is_given_back() -> None:
+    """Another one is asked for, before anything is stopped."""
+    world = many(Limits(max_actions_per_host=1), dict.fromkeys(MANY, "host-1") | {"1": "host-2"})
+    world.submit(ask("0", "ANY_HOST", uuid="a"))
+    [request] = world.sent(cmd.RequestResource)
+    world.submit(ask("1", "host-3", uuid="b"))
+    world.log.clear()
+    world.handle(ResourceAllocated(world.now_ms, request.request_id, "host-3"))
+    [again] = world.sent(cmd.RequestResource)
+    assert cmd.ReleaseResource(request.request_id) in world.log
+    assert "host-3" in again.excluded_hosts
+    assert "0" not in world.stopped()
+
+
+def test_a_displaced_standbys_new_place_counts() -> None:
+    """It is chosen for the action."""
+    world = running(limits=Limits(max_actions_per_host=1))
+    world.submit(ask("0", "STANDBY", uuid="a"))
+    world.until_stage(Stage.STOPPING_STANDBY)
+    action = world.group().action
+    assert action is not None
+    [place] = action.chosen_hosts
+    there = next(pid for pid in ("1", "1-0") if world.placed(pid) == place)
+    world.submit(ask(there, "LAST_SEEN", uuid="b"))
+    assert f"1 actions touch {place}" in world.outcome("b")[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 2),
+    st.lists(st.sampled_from(HOSTS[:3]), min_size=2, max_size=6),
+    st.lists(st.sampled_from(("ANY_HOST", "ANY_HOST", "LAST_SEEN", "host-2")), max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_no_host_is_touched_by_more_actions_than_may_and_every_request_ends(
+    most: int, places: list[str], destinations: list[str], lots: Random
+) -> None:
+    """Whatever is asked, and in whatever order it happens."""
+    world = three(tuple(places), most=most)
+    for n, destination in enumerate(destinations[: len(places)]):
+        world.submit(ask(str(n), destination, uuid=f"u{n}", expiry_ms=60_000))
+    while moves := world.moves():
+        world.do(lots.choice(moves))
+        counts: Counter[str] = Counter()
+        for group in world.state.groups.values():
+            action, [processor] = group.action, group.processors.values()
+            if action is None or action.stage in (Stage.FALLBACK_ANY, Stage.FALLBACK_SOURCE):
+                continue
+            touched = {action.source_host, processor.incarnation and processor.incarnation.host}
+            for held in (action.reservation, processor.request):
+                touched.add(held and (held.allocated_host or held.host))
+            counts.update(host for host in touched if host)
+        assert all(count <= most for count in counts.values()), counts
+    ended = [world.outcome(f"u{n}")[0] for n in range(min(len(places), len(destinations)))]
+    assert set(ended) <= {"SUCCEEDED"}
 
 
 def test_controls_never_wait() -> None:

@@ -87,6 +87,7 @@ def test_the_form_of_a_group_is_as_it_was() -> None:
         "request",
         "role",
         "stalled_at_ms",
+        "start_deadline_ms",
         "waiting_since_ms",
         "wanted",
     ]
@@ -104,9 +105,14 @@ def test_a_missing_field_with_a_default_is_taken() -> None:
     group = a_group()
     del group["processors"]["0"]["avoid_hosts"]
     del group["processors"]["0"]["stalled_at_ms"]
+    del group["processors"]["0"]["start_deadline_ms"]
+    del group["action"]["stopping_already"]
     del group["queue"][0]["execution_id"]
     read = codec.group_from_json(group)
     assert (read.processors["0"].avoid_hosts, read.processors["0"].stalled_at_ms) == ((), ())
+    assert read.processors["0"].start_deadline_ms is None
+    assert read.action is not None
+    assert read.action.stopping_already is False
     assert read.queue[0].execution_id == ""
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from samza_dagster.coordinator.durable import changed
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import texts
+from samza_dagster.placement.events import JobDeployed, RequestArrived, RequestRefused
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Limits, Phase
-from tests.unit.placement.scenes import ask, running
+from samza_dagster.placement.state import JobState, Limits, Phase
+from tests.unit.placement.scenes import ask, running, stored_and_read
 
 pytestmark = pytest.mark.unit
 
@@ -84,6 +88,53 @@ def test_uuids_are_forgotten_first_in_first_out_but_never_in_flight() -> None:
         world.log.clear()
         world.submit(ask("0", "host-3", uuid=uuid))
         assert world.log == [cmd.DeleteRequest(uuid)]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=40))
+def test_what_was_refused_unread_is_remembered_apart_and_displaces_no_outcome(
+    arrivals: list[tuple[bool, int]],
+) -> None:
+    """Two memories, each first in, first out; a UUID in either is a duplicate."""
+    limits = Limits(remembered_uuids=3)
+    state = step(JobState("demo"), JobDeployed(0, "run-1", {}, {}, limits)).state
+    taken, refused = list[str](), list[str]()
+    for unread, number in arrivals:
+        uuid = f"u{number}"
+        event = RequestRefused(0, uuid) if unread else RequestArrived(0, ask("9", "h", uuid=uuid))
+        result = step(state, event)
+        new = uuid not in taken and uuid not in refused
+        answered = [c for c in result.commands if isinstance(c, cmd.WriteResponse)]
+        assert len(answered) == (new and not unread)
+        if new:
+            memory = refused if unread else taken
+            memory.append(uuid)
+            del memory[:-3]
+        state = stored_and_read(result.state)
+        assert state == result.state
+        assert sorted(state.uuids, key=state.uuids.__getitem__) == taken
+        assert sorted(state.refused, key=state.refused.__getitem__) == refused
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=40))
+def test_each_step_writes_what_it_remembers_and_deletes_what_it_forgets(
+    arrivals: list[tuple[bool, int]],
+) -> None:
+    """The records that a step changes are those by which the states differ."""
+    limits = Limits(remembered_uuids=3)
+    state = step(JobState("demo"), JobDeployed(0, "run-1", {}, {}, limits)).state
+    topic: dict[str, object] = dict(changed(JobState("demo"), state, leader_epoch=1))
+    for unread, number in arrivals:
+        uuid = f"u{number}"
+        event = RequestRefused(0, uuid) if unread else RequestArrived(0, ask("9", "h", uuid=uuid))
+        after = step(state, event).state
+        for key, value in changed(state, after, leader_epoch=1):
+            topic.pop(key, None)
+            if value is not None:
+                topic[key] = value
+        state = after
+    kept = [key for key in topic if key.startswith(("uuid/", "refused/"))]
+    assert {k.partition("/")[2] for k in kept if k.startswith("uuid/")} == set(state.uuids)
+    assert {k.partition("/")[2] for k in kept if k.startswith("refused/")} == set(state.refused)
 
 
 def test_a_second_request_of_a_group_waits_and_says_for_what() -> None:

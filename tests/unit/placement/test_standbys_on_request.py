@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement import texts
+from samza_dagster.placement import containers, texts
+from samza_dagster.placement.events import ContainerCheckedIn, CoordinatorRestarted, StopFailed
+from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, Limits, Phase, Role, Stage
 from samza_dagster.simulation.hosts import Trouble
-from tests.unit.placement.scenes import QUICK, Scene, ask, own, running
+from tests.unit.placement.scenes import GROUPS, QUICK, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
 
@@ -193,6 +195,98 @@ def test_a_standby_that_survives_its_stop_is_a_member_again() -> None:
     assert world.outcome() == ("FAILED", texts.stop_failed("host-2"))
     assert world.phases()["0-0"] is Phase.RUNNING
     assert world.processor("0-0").wanted
+
+
+def never_checks_in(*, stubborn: bool = True) -> Scene:
+    """0-0 was started again and hangs before its check-in; no stop can end it."""
+    world = running(limits=QUICK)
+    world.trouble("host-2", Trouble.NO_CHECK_IN)
+    world.crash("0-0")
+    world.until_phase("0-0", Phase.STARTING)
+    if stubborn:
+        world.trouble("host-2", Trouble.STUBBORN)
+    return world
+
+
+def test_a_standby_that_never_checked_in_and_survives_its_stop_is_starting_still() -> None:
+    """FAILED; it has what is left of its time to start, and takes nobody's place meanwhile."""
+    world = never_checks_in()
+    deadline_ms = world.processor("0-0").deadline_ms
+    world.wait(1_000)
+    world.log.clear()
+    stopping("0-0", world)
+    world.until_stage(None)
+    assert world.outcome() == ("FAILED", texts.stop_failed("host-2"))
+    standby = world.processor("0-0")
+    assert (standby.phase, standby.deadline_ms) == (Phase.STARTING, deadline_ms)
+    assert standby.wanted
+    assert world.sent(cmd.WriteLocality) == []
+    world.submit(ask("0", "STANDBY", uuid="u2"))
+    assert world.outcome("u2")[0] == "BAD_REQUEST"
+
+
+def test_a_start_that_survived_a_stop_is_overdue_when_it_would_have_been() -> None:
+    """It is stopped for good then, and only its death leads on."""
+    world = never_checks_in()
+    stopping("0-0", world)
+    world.until_stage(None)
+    world.wait(world.state.limits.start_timeout_ms)
+    assert world.processor("0-0").phase is Phase.STOPPING
+    world.calm("host-2")
+    world.wait(containers.STOP_RETRY_MS)
+    world.settle()
+    assert world.phases()["0-0"] is Phase.RUNNING
+
+
+def test_a_take_over_gives_a_start_that_is_being_stopped_its_time_anew() -> None:
+    """As it does to every start: its deadline was of another clock."""
+    world = never_checks_in()
+    stopping("0-0", world)
+    after = step(world.state, CoordinatorRestarted(world.now_ms + 20_000)).state
+    stop_failed = StopFailed(after.now_ms, world.execution("0-0"), "host-2", "it lives on")
+    standby = step(after, stop_failed).state.groups["0"].processors["0-0"]
+    due_ms = after.now_ms + after.limits.start_timeout_ms
+    assert (standby.phase, standby.deadline_ms) == (Phase.STARTING, due_ms)
+
+
+def test_a_standby_that_checks_in_while_it_is_stopped_runs_if_it_survives() -> None:
+    """What was said is heard, though it was on its way to an end."""
+    world = never_checks_in(stubborn=False)
+    stopping("0-0", world)
+    execution_id = world.execution("0-0")
+    after = step(world.state, ContainerCheckedIn(world.now_ms, execution_id, "host-2")).state
+    assert after.groups["0"].processors["0-0"].phase is Phase.STOPPING
+    result = step(after, StopFailed(world.now_ms, execution_id, "host-2", "it lives on"))
+    standby = result.state.groups["0"].processors["0-0"]
+    assert (standby.phase, standby.deadline_ms) == (Phase.RUNNING, None)
+    assert (standby.attempts, standby.last_seen_host) == (0, "host-2")
+    assert cmd.WriteLocality("0-0", "host-2") in result.commands
+
+
+def test_a_standby_that_was_being_stopped_already_goes_on_being_stopped() -> None:
+    """Its start was overdue: a request that comes then and fails doesn't make it run."""
+    world = never_checks_in()
+    world.wait(world.state.limits.start_timeout_ms)
+    assert world.processor("0-0").phase is Phase.STOPPING
+    stopping("0-0", world)
+    execution_id = world.execution("0-0")
+    stop_failed = StopFailed(world.now_ms, execution_id, "host-2", "it lives on")
+    after = step(world.state, stop_failed).state.groups["0"]
+    standby = after.processors["0-0"]
+    assert (standby.phase, standby.wanted, after.action) == (Phase.STOPPING, True, None)
+    assert standby.deadline_ms is not None
+
+
+def test_a_standby_of_the_deployment_before_never_runs_again() -> None:
+    """A new one stops it for good: a request to stop it, too, changes nothing of that."""
+    world = running(limits=QUICK)
+    world.trouble("host-2", Trouble.STUBBORN)
+    world.deploy(GROUPS, deployment_id="run-2")
+    assert world.processor("0-0").phase is Phase.STOPPING
+    world.submit(own(STOP, "0-0").evolve(deployment_id="run-2"))
+    world.until_stage(None)
+    assert world.outcome()[0] == "FAILED"
+    assert world.processor("0-0").phase is Phase.STOPPING
 
 
 def test_a_standby_whose_host_is_lost_while_it_is_stopped_is_a_member_again() -> None:

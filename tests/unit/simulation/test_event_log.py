@@ -30,6 +30,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.RequestArrived(
         3, PlacementAsk("u", "run-1", "0", "ANY_HOST", 5, None, AskKind.CANCEL, True, "v", True)
     ),
+    ev.RequestRefused(3, "u"),
     ev.HostRegistered(4, "host-1", frozenset({"b", "a"}), "rack-1"),
     ev.HostLost(5, "host-1", 3),
     ev.ResourceAllocated(6, "r", "host-1"),
