@@ -8,6 +8,7 @@ chosen; only a container that is down meanwhile takes what it is given.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.rules import Violation
@@ -56,10 +57,11 @@ def choosing(draft: Draft) -> list[ResourceRequest]:
     ]
 
 
-def why_not(draft: Draft, touched: set[str], choice: set[str]) -> str | None:
-    """For which turn a request waits that touches these hosts, and chooses among those.
+def why_not(draft: Draft, touched: set[str], excluded: set[str] | None) -> str | None:
+    """For which turn a request waits that touches these hosts, and chooses among the others.
 
-    One that is full, or all of its choice; or it would leave fewer turns than there are
+    `excluded`: what it may not choose; None: it chooses none. It waits while a host that it
+    touches is full, or all of its choice; or where it would leave fewer turns than there are
     actions which are yet to choose. A choice without a legal host waits for none.
     """
     counts, limit = touching(draft), draft.limits.max_actions_per_host
@@ -67,18 +69,42 @@ def why_not(draft: Draft, touched: set[str], choice: set[str]) -> str | None:
     if busy is not None:
         return f"{limit} actions touch {busy}, the limit of a host"
     open_ = choosing(draft)
-    if choice and _left(counts, limit, choice) <= len(open_):
-        return f"{limit} actions touch each host that it could go to, or are about to choose it"
+    if excluded is None and not open_:
+        return None
+    turns = _Turns(draft, counts)
+    chooses = False
+    if excluded is not None and turns.any_host(excluded):
+        chooses = True
+        if turns.left(excluded) <= len(open_):
+            return f"{limit} actions touch each host that it could go to, or are about to choose it"
     for request in open_:
-        hosts = set(draft.hosts).difference(request.excluded_hosts)
-        left = _left(counts, limit, hosts)
-        if left >= len(open_) > left - len(touched & hosts) - bool(choice):
+        left = turns.left(request.excluded_hosts)
+        taken = sum(h in draft.hosts and h not in request.excluded_hosts for h in touched)
+        if left >= len(open_) > left - taken - chooses:
             return f"{limit} actions touch a host at most, and others are about to choose one"
     return None
 
 
-def _left(counts: Counter[str], limit: int, hosts: set[str]) -> int:
-    return sum(max(0, limit - counts[host]) for host in hosts)
+class _Turns:
+    """How many more actions may touch hosts, by those that are excluded: few, of many hosts."""
+
+    def __init__(self, draft: Draft, counts: Counter[str]) -> None:
+        self._hosts, self._counts = draft.hosts, counts
+        self._limit = max(0, draft.limits.max_actions_per_host)
+        used = sum(min(self._limit, n) for host, n in counts.items() if host in self._hosts)
+        self._all = self._limit * len(self._hosts) - used
+
+    def left(self, excluded: Iterable[str]) -> int:
+        """On all hosts but the excluded ones."""
+        return self._all - sum(
+            max(0, self._limit - self._counts[host])
+            for host in set(excluded)
+            if host in self._hosts
+        )
+
+    def any_host(self, excluded: set[str]) -> bool:
+        """Whether any host isn't excluded."""
+        return len(self._hosts) > sum(host in self._hosts for host in excluded)
 
 
 def _touched(action: Action) -> set[str]:

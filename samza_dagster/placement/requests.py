@@ -204,11 +204,11 @@ def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | Non
         touched.update(swaps.target_host(draft, group, ask.processor_id))
     elif ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
         touched.add(ask.destination_host)
-    return host_limit.why_not(draft, touched, _choice(draft, group, ask))
+    return host_limit.why_not(draft, touched, _not_to_choose(draft, group, ask))
 
 
-def _choice(draft: Draft, group: Group, ask: PlacementAsk) -> set[str]:
-    """The legal hosts among which one would be chosen; empty when none would be."""
+def _not_to_choose(draft: Draft, group: Group, ask: PlacementAsk) -> set[str] | None:
+    """The hosts that its choice excludes; None when it chooses no host."""
     if ask.kind is AskKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
         mover = spin_up.new_standby_id(group)
     elif ask.kind is AskKind.PLACE and ask.destination_host == naming.ANY_HOST:
@@ -216,15 +216,15 @@ def _choice(draft: Draft, group: Group, ask: PlacementAsk) -> set[str]:
     elif ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY:
         ranked = failover.candidates(draft, group, ask.processor_id)
         if not ranked:
-            return set()
+            return None
         mover = ranked[0]
     else:
-        return set()
+        return None
     forbidden = draft.forbidden_hosts(group.group_id, mover)
     processor = group.processors.get(mover)
     if processor is not None and processor.incarnation is not None:
         forbidden.add(processor.incarnation.host)
-    return set(draft.hosts) - forbidden
+    return forbidden
 
 
 def _in_order(asks: tuple[PlacementAsk, ...]) -> tuple[PlacementAsk, ...]:
