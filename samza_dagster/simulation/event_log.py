@@ -69,7 +69,7 @@ def replay_log(
     term before, that must be what the records hold after its last step, or after the one
     before, since the last may not have been committed. `start` is the state before the first
     line, for a log that says nothing of it.
-    Raises `MalformedRecord` for a line that can't be read, and names it.
+    Raises `MalformedRecord` for a line that can't be read, and names it; also for no event at all.
     """
     if isinstance(source, Path):
         with source.open(encoding="utf-8") as lines:
@@ -95,6 +95,8 @@ def replay_log(
         if not unread[1].strip() or unread[1].endswith("\n"):
             raise unread[2]
         replay.cut_short(unread[0])
+    if not (replay.result.events or replay.result.terms):
+        raise malformed("the whole of it", "no event")
     return replay.result
 
 

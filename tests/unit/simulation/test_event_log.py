@@ -122,3 +122,10 @@ def test_a_digest_leaves_out_what_is_derived() -> None:
     state = play(simulate(11, 60).script.setup, ()).world.committed
     assert state_digest(state) == state_digest(dataclasses.replace(state))
     assert state_digest(state) != state_digest(dataclasses.replace(state, next_epoch=99))
+
+
+@pytest.mark.parametrize("lines", [[], ['{"version": 1, "job": "demo"}']])
+def test_a_log_without_an_event_is_refused(lines: list[str]) -> None:
+    """It told that every state was the same."""
+    with pytest.raises(MalformedRecord, match="no event"):
+        replay_log(lines)
