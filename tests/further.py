@@ -37,7 +37,7 @@ class Suite:
 
 
 SUITES = (
-    Suite("Dagster", 55, ("make", "test-dagster-long")),
+    Suite("Dagster", 80, ("make", "test-dagster-long")),
     Suite("kill matrix on stubs", 600, ("make", "killmatrix-further")),
     Suite("real faults", 560, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),

@@ -261,6 +261,7 @@ def test_an_acknowledgement_lifts_the_block(stage: Stage, monkeypatch: pytest.Mo
     assert len(runs) >= 1
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("clock_off_ms", [-300_000, 0, 3_600_000])
 @pytest.mark.parametrize("cursor_lost", [False, True])
 def test_an_acknowledgement_is_about_the_block_that_stands_whatever_its_clock_says(

@@ -174,6 +174,7 @@ def test_a_broker_that_leaves_in_mid_tick_costs_what_came_after(ticking: Ticking
     assert [suspect.confirmed for suspect in memory.suspects.values()] == [False]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("look_s", "look_every_s", "look_for_s"),
     [(3.0, 0.6, 50), (12.0, 0.6, 18), (0.05, 60.0, 50), (9.0, 0.6, 50), (1.1, 0.6, 50)],

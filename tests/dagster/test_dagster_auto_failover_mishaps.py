@@ -213,6 +213,7 @@ def told(story: Story, name: str) -> list[str]:
     return [str(e.metadata[name].value) for e in story.events.kept if name in e.metadata]
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("at", range(16))
 @pytest.mark.parametrize("mishap", ["none", "twice", "cursor not kept", "no cursor"])
 def test_a_trouble_that_was_over_and_comes_again_is_told_again(mishap: str, at: int) -> None:

@@ -382,6 +382,7 @@ def test_an_older_run_that_starts_late_finds_the_younger_one_that_bounces(
         bounce_runs.check_alone(instance, younger)
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("state", ["", "dry-run", "skipped"])
 def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
     world: BounceWorld, instance: dg.DagsterInstance, state: str

@@ -91,6 +91,7 @@ def test_new_bounds_of_a_standby_s_lag_hold(world: World, instance: dg.DagsterIn
     assert world.starts == {"0-1": 1}
 
 
+@pytest.mark.longdagster
 def test_a_standby_that_is_to_be_kept_now_is_kept(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -287,6 +288,7 @@ def test_a_move_by_way_of_a_standby_can_go_on_to_another_host(
     assert list(world.kinds.values()) == kinds * 2
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("job", [fake_move_with_standby, fake_fail_over])
 def test_a_whole_re_execution_with_the_same_words_asks_nothing(
     world: World, instance: dg.DagsterInstance, job: Job

@@ -111,6 +111,7 @@ def test_a_tick_that_comes_again_tells_nothing_twice(stage: Stage) -> None:
     assert stage.tick(times=3) == {}
 
 
+@pytest.mark.longdagster
 def test_a_lost_cursor_neither_forgets_a_finding_nor_tells_it_again(stage: Stage) -> None:
     """The last evaluation is where it goes on from."""
     stage.tick()

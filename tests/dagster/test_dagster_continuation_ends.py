@@ -50,6 +50,7 @@ def test_a_deadline_that_is_over_fails_the_run_with_the_true_reason(
     assert "no run waits" in str(tick(instance).skip_reason)
 
 
+@pytest.mark.longdagster
 def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
     world: World, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_wait_whose_run_was_re_executed_to_the_end_is_not_continued(
     assert tags(instance, first.run_id)[WAITING] == CONTINUED
 
 
+@pytest.mark.longdagster
 def test_a_wait_is_not_continued_beside_its_re_execution(
     world: World, instance: dg.DagsterInstance
 ) -> None:

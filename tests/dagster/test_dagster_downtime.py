@@ -64,6 +64,7 @@ def test_a_drained_standby_is_no_measure_either(
     assert "not measured yet" in expected(request, own_instance)
 
 
+@pytest.mark.longdagster
 def test_dry_runs_do_not_make_it_forget(
     world: World,
     own_instance: dg.DagsterInstance,

@@ -22,6 +22,7 @@ def log_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> s
     return " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("end", ENDS, ids=["cancelled", "too late"])
 @pytest.mark.parametrize(
     ("job", "config", "op", "step"),
@@ -63,6 +64,7 @@ def test_what_was_cancelled_is_asked_anew_by_a_re_execution(
     assert "re-execute this run from failure to ask anew" in text
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("end", ENDS, ids=["cancelled", "too late"])
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_configured(

@@ -334,6 +334,7 @@ def test_a_plan_of_many_hundred_standbys_fits_into_the_metadata(
         assert len(result.output_for_node("plan_reconcile", "plan").units) == 700
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     "config", [{"only": ["1-0"]}, {"only": ["host-2"]}, {"skip": ["0"]}, {"skip": ["host-1"]}]
 )

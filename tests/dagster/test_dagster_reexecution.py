@@ -131,6 +131,7 @@ def test_a_run_killed_at_any_op_is_gone_on_with(
     assert world.at["0"] == "host-2"
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     "where",
     ["wait", texts.RESOURCES_REQUESTED, texts.STANDBY_STOP_IN_PROGRESS, texts.STOP_IN_PROGRESS],

@@ -127,6 +127,7 @@ def proc_of(tmp_path: Path, pid: int, *, clock_s: int = 0, boot: str = "", born:
     return tmp_path
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("clock_s", [0, 10, 86_400, -10, -86_400])
 def test_a_step_of_the_clock_makes_no_live_run_a_dead_one(
     launcher: WatchedRunLauncher,
@@ -145,6 +146,7 @@ def test_a_step_of_the_clock_makes_no_live_run_a_dead_one(
     assert launcher.check_run_worker_health(launched.run).status is WorkerStatus.FAILED
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("other", [{"boot": "another"}, {"born": 300}, {"born": -100_000}])
 @pytest.mark.parametrize("clock_s", [0, 86_400, -86_400])
 def test_another_process_with_the_number_of_a_run_s_is_never_the_run(

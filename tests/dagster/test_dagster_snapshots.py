@@ -98,6 +98,7 @@ def test_lag_is_numeric_so_that_it_is_plotted() -> None:
     assert shown["unknown_lags"] == 1
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_what_is_shown_of_a_dataset_are_columns_of_its_table(dataset: str) -> None:
     """Each is told with its unit, which a column that isn't in the table wouldn't be; the asset's page has room for ten."""

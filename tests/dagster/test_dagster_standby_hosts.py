@@ -40,6 +40,7 @@ def bound(
         )
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("job", "config", "standby"),
     [
@@ -64,6 +65,7 @@ def test_where_any_host_would_do_one_of_them_is_named(
     assert world.at[standby] == "host-4"
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("job", "config"),
     [

@@ -103,6 +103,7 @@ def tick(instance: dg.DagsterInstance, both: dg.RepositoryDefinition, sensor: st
     return both.get_sensor_def(sensor).evaluate_tick(context)
 
 
+@pytest.mark.longdagster
 def test_a_resume_is_of_its_own_cluster_s_bounce(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
@@ -264,6 +265,7 @@ def command(home: Path, *arguments: str, code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.longdagster
 def test_the_command_line_finds_the_bounces_of_a_prefix(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
