@@ -39,6 +39,7 @@ def in_process_of_its_own(tmp_path: Path, code: str, within_s: float) -> list[st
     return done.stdout.splitlines()
 
 
+@pytest.mark.longcontract
 def test_an_orphan_in_a_session_of_its_own_is_named_and_ended(tmp_path: Path) -> None:
     pid, told = in_process_of_its_own(tmp_path, ORPHAN, 60.0)
     assert told == "0 False 1 sleep 600"
@@ -99,6 +100,7 @@ def alive_at_all(pid: int) -> bool:
     return alive(pid)
 
 
+@pytest.mark.longcontract
 def test_a_suite_without_time_is_named_and_not_called_passed() -> None:
     """Only what ran to its end decides."""
     quick = further.Suite("quick", 0.1, (sys.executable, "-c", "raise SystemExit(3)"))
