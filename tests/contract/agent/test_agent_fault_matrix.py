@@ -6,6 +6,7 @@ container's own journal, by CLOCK_BOOTTIME, what it did when.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -63,6 +64,12 @@ class Host(NamedTuple):
     def send(self, number: signal.Signals, pids: Iterable[int]) -> None:
         for pid in pids:
             os.kill(pid, number)
+
+    def thaw(self, pids: Iterable[int]) -> None:
+        """A keeper that thaws may have killed what it keeps before its own turn comes."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def worked(self) -> list[float]:
         """When it worked, by CLOCK_BOOTTIME."""
@@ -132,7 +139,7 @@ def agent_frozen_too_long(host: Host) -> None:
 
 def keepers_frozen_too_long(host: Host) -> None:
     pids, _ = frozen_too_long(host, "agent and warden")
-    host.send(signal.SIGCONT, pids)
+    host.thaw(pids)
     until("it is killed at once", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     told_dead(host)
 
@@ -140,7 +147,7 @@ def keepers_frozen_too_long(host: Host) -> None:
 def host_frozen_too_long(host: Host) -> None:
     pids, ended = frozen_too_long(host, "host")
     thawed = boottime_s()
-    host.send(signal.SIGCONT, pids)
+    host.thaw(pids)
     until("it is killed at once", lambda: not lives(host.pid), seconds=AT_ONCE_S)
     late = [at for at in host.worked() if at > ended]
     assert not late or late[-1] < thawed + AT_ONCE_S * PACE
