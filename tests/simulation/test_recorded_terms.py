@@ -35,7 +35,7 @@ from samza_dagster.simulation.term_start import start_line_of
 from samza_dagster.simulation.world import World
 from tests.unit.placement.scenes import GROUPS, HOSTS, PLACES, QUICK, Scene, ask
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.simulator
 
 JOB = "demo"
 

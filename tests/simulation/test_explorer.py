@@ -14,7 +14,7 @@ from samza_dagster.simulation.explorer import Exploration, explore
 from samza_dagster.simulation.small_world import ASKS, Budget, SmallWorld
 from samza_dagster.simulation.world import World
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.simulator
 
 NOTHING = Budget(crashes=0, lost_hosts=0, duplicates=0)
 ONE_GROUP = SmallWorld(NOTHING, ASKS[:1], layout=(("0", "0-0"),))

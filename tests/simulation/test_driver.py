@@ -20,7 +20,7 @@ from samza_dagster.simulation.script import Script, play
 from samza_dagster.simulation.shrinking import shrink
 from samza_dagster.simulation.world import HEART_RAISED
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.simulator
 
 
 def hates_failed_stops(state: JobState, event: ev.Event) -> Step:
