@@ -12,6 +12,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.asked import Asked
+    from samza_dagster.legal_hosts import SeenGhost
 
 
 class ProcessorView(ports.ProcessorView, Protocol):
@@ -43,35 +44,6 @@ class FailoverView(ports.FailoverView, Protocol):
     @property
     def why(self) -> str:
         """What began it."""
-        ...
-
-
-class GhostView(Protocol):
-    """An incarnation on a host that fell silent."""
-
-    @property
-    def processor_id(self) -> str:
-        """Whose."""
-        ...
-
-    @property
-    def execution_id(self) -> str:
-        """Which."""
-        ...
-
-    @property
-    def host(self) -> str:
-        """Where."""
-        ...
-
-    @property
-    def ended(self) -> str | None:
-        """How it lost its tasks; None: it may own them."""
-        ...
-
-    @property
-    def elsewhere(self) -> bool:
-        """Another machine bears its host's name by now."""
         ...
 
 
@@ -128,7 +100,7 @@ class JobView(ports.JobView, Protocol):
         ...
 
     @property
-    def ghosts(self) -> Sequence[GhostView]:
+    def ghosts(self) -> Sequence[SeenGhost]:
         """Incarnations whose host fell silent."""
         ...
 

@@ -8,6 +8,7 @@ import pytest
 from fake_placement import fake_job
 from pydantic import BaseModel, ValidationError
 
+from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.reconcile.job import ReconcileConfig
 
@@ -17,6 +18,8 @@ LISTS: list[tuple[type[BaseModel], str]] = [
     (DrainHostConfig, "exclude"),
     (ReconcileConfig, "only"),
     (ReconcileConfig, "skip"),
+    (RollingBounceConfig, "only"),
+    (RollingBounceConfig, "skip"),
 ]
 
 

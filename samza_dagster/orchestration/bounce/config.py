@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
-from samza_dagster.orchestration.config import DAY_S, OpConfig
+from samza_dagster.orchestration.config import DAY_S, Names, OpConfig
 
 MOST_AT_ONCE = 64
 
@@ -55,11 +55,11 @@ class RollingBounceConfig(OpConfig):
         default=BounceUnit.containers,
         description="containers: each for itself; hosts: host after host, each with all its containers.",
     )
-    only: list[str] = Field(
+    only: Names = Field(
         default_factory=list,
         description="Processor ids or host names to bounce. Empty: all.",
     )
-    skip: list[str] = Field(
+    skip: Names = Field(
         default_factory=list, description="Processor ids or host names to leave alone."
     )
     at_once: int = Field(
