@@ -44,8 +44,11 @@ def run(
 ) -> Ran:
     """Its output is shown as it comes; `within_s` later it is cut off.
 
-    `environment` comes on top of this process's own.
+    `environment` comes on top of this process's own. Raises `RuntimeError` in a process that has
+    other children: they would be ended with what the command leaves behind.
     """
+    if others := [" ".join(each.cmdline())[:160] for each in _descendants()]:
+        raise RuntimeError(f"a command's run ends all children of its process, and it has {others}")
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     process = subprocess.Popen(
         command,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -25,18 +26,50 @@ ORPHAN = (
 
 
 def in_process_of_its_own(tmp_path: Path, code: str, within_s: float) -> list[str]:
-    """`commands.run` adopts orphans for its whole process; the lines of what it says of one."""
-    script = tmp_path / "run.py"
-    script.write_text(
+    """The lines of what `commands.run` says of one."""
+    return _said(
+        tmp_path,
         f"from tests import commands\n"
         f"ran = commands.run([{sys.executable!r}, '-c', {code!r}], {within_s})\n"
-        f"print(ran.status, ran.cut_off, len(ran.left_behind), *ran.left_behind)\n"
+        f"print(ran.status, ran.cut_off, len(ran.left_behind), *ran.left_behind)\n",
     )
+
+
+def outcomes_of(
+    tmp_path: Path, suites: dict[str, tuple[float, str]], within_s: float
+) -> dict[str, str]:
+    """What becomes of suites, each by its seconds and its code, at a pace of 1."""
+    return json.loads(
+        _said(
+            tmp_path,
+            f"import json, sys\n"
+            f"from tests import further\n"
+            f"further.measured = lambda: 1.0\n"
+            f"suites = [further.Suite(name, seconds, (sys.executable, '-c', code))\n"
+            f"          for name, (seconds, code) in {suites!r}.items()]\n"
+            f"print(json.dumps(further.go_through(suites, {within_s})))\n",
+        )[-1]
+    )
+
+
+def _said(tmp_path: Path, program: str) -> list[str]:
+    """A run adopts orphans for its whole process and ends all of its children: one of its own."""
+    script = tmp_path / "run.py"
+    script.write_text(program)
     environment = {**os.environ, "PYTHONPATH": str(commands.ROOT)}
     done = subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.splitlines()
+
+
+def test_a_process_with_other_children_runs_no_command() -> None:
+    """The broker of a level's tests was ended by a test of a run beside it."""
+    with subprocess.Popen(["sleep", "600"]) as other:
+        with pytest.raises(RuntimeError, match="sleep 600"):
+            commands.run([sys.executable, "-c", ""], 60.0)
+        assert alive(other.pid)
+        other.kill()
 
 
 @pytest.mark.longcontract
@@ -100,35 +133,28 @@ def alive_at_all(pid: int) -> bool:
     return alive(pid)
 
 
-@pytest.mark.longcontract
-def test_a_suite_without_time_is_named_and_not_called_passed() -> None:
+def test_a_suite_without_time_is_named_and_not_called_passed(tmp_path: Path) -> None:
     """Only what ran to its end decides."""
-    quick = further.Suite("quick", 0.1, (sys.executable, "-c", "raise SystemExit(3)"))
-    long = further.Suite("long", 10_000.0, (sys.executable, "-c", ""))
-    outcomes = further.go_through((long, quick), 100.0)
+    suites = {"long": (10_000.0, ""), "quick": (0.1, "raise SystemExit(3)")}
+    outcomes = outcomes_of(tmp_path, suites, 100.0)
     assert outcomes["long"].startswith("not run: ")
     assert outcomes["quick"].startswith("FAILED with 3")
 
 
 def test_a_suite_that_hangs_has_failed_and_one_that_the_time_cuts_off_has_not_run(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """Three times what it needs is a fault of its own; the end of the whole time isn't."""
-    monkeypatch.setattr(further, "measured", lambda: 1.0)
-    command = (sys.executable, "-c", "import time; time.sleep(600)")
-    hangs = further.Suite("hangs", 0.2, command)
-    assert further.go_through((hangs,), 600.0)["hangs"].startswith("FAILED: hangs")
-    cut = further.Suite("cut", 0.2, command)
-    assert further.go_through((cut,), 0.5)["cut"].startswith("not run to its end: ")
+    hangs = {"hangs": (0.2, "import time; time.sleep(600)")}
+    assert outcomes_of(tmp_path, hangs, 600.0)["hangs"].startswith("FAILED: hangs")
+    cut = {"cut": (0.2, "import time; time.sleep(600)")}
+    assert outcomes_of(tmp_path, cut, 0.5)["cut"].startswith("not run to its end: ")
 
 
-def test_a_suite_of_pytest_ends_at_its_first_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suite_of_pytest_ends_at_its_first_failure(tmp_path: Path) -> None:
     """What is cut off later has told it."""
-    monkeypatch.setattr(further, "measured", lambda: 1.0)
     code = "import os; raise SystemExit(os.environ['PYTEST_ADDOPTS'] != '-x')"
-    suite = further.Suite("suite", 20.0, (sys.executable, "-c", code))
-    assert further.go_through((suite,), 100.0)["suite"].startswith("passed")
-    assert os.environ.get("PYTEST_ADDOPTS") != "-x"
+    assert outcomes_of(tmp_path, {"suite": (20.0, code)}, 100.0)["suite"].startswith("passed")
 
 
 LEVEL = Level("a level", 10, ())
