@@ -303,12 +303,18 @@ def test_a_topic_that_containers_may_not_write_is_named(
     """Before the first container starts, not by its end."""
     config = config_of(broker, "narrow", tmp_path)
     config["stores.t.changelog"] = "kafka.narrow-t"
-    ensure_topic(KafkaCluster(broker.bootstrap_servers), "narrow-t")
+    config["task.broadcast.inputs"] = "kafka.narrow-b#0"
+    config["metrics.reporters"] = "snapshot"
+    config["metrics.reporter.snapshot.stream"] = "kafka.narrow-m"
+    for topic in ("narrow-t", "narrow-b", "narrow-m"):
+        ensure_topic(KafkaCluster(broker.bootstrap_servers), topic)
     principals = Principals.of(config)
     assert principals is not None
     last = found(principals, cluster, config)[-1]
     assert not last.ok
-    assert last.seen == "no READ and WRITE on narrow-t"
+    assert last.seen == (
+        "no READ on narrow-b; no WRITE on narrow-m; no READ and WRITE on narrow-t"
+    )
 
 
 def test_brokers_that_are_open_where_no_rule_stands_are_refused(tmp_path: Path) -> None:
