@@ -125,7 +125,7 @@ def _rights(principals: Principals, rules: list[Rule]) -> Finding:
         _RIGHTS,
         bool(everybody),
         f"{len(everybody)} ALLOW rules for User:{ANYTHING}",
-        f"{RIGHTS_OF}=User:<whose ALLOW rules each container gets>",
+        f"{RIGHTS_OF}=User:<whose rules each container gets>",
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from samza_dagster.coordinator.limits import FENCING, fencing_of
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, DENY, USER, Rule
+from samza_dagster.metadata.authorizer import ANYTHING, DENY, USER, Rule
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.placement.state import Fencing
 
@@ -44,7 +44,7 @@ class Principals:
     """The principals of a job's incarnations at its brokers.
 
     `systems` are the job's Kafka systems of the coordinator stream's cluster, which
-    `bootstrap_servers` leads to. `rights_of` is the principal whose ALLOW rules each
+    `bootstrap_servers` leads to. `rights_of` is the principal whose rules each
     incarnation gets; empty where rules for `User:*` let the job's principals in.
     """
 
@@ -127,9 +127,12 @@ class Principals:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def rights(self, execution_id: str, granted: tuple[Rule, ...]) -> list[Rule]:
-        """What it may do: `granted` are the rules of `rights_of`."""
+        """What it may do, and may not: `granted` are the rules of `rights_of`, ALLOW and DENY.
+
+        Without its DENY rules an incarnation might do what `rights_of` may not.
+        """
         principal = self.principal(execution_id)
-        return [replace(rule, principal=principal) for rule in granted if rule.permission == ALLOW]
+        return [replace(rule, principal=principal) for rule in granted]
 
     def fence(self, execution_id: str) -> list[Rule]:
         """What shuts it out: no operation on any topic, for it alone.

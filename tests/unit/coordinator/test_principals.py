@@ -163,14 +163,15 @@ def test_a_name_with_quotes_and_backslashes_stays_one_name() -> None:
     assert "\n" not in jaas
 
 
-def test_rights_are_copied_and_only_those() -> None:
-    """A DENY for the principal that rights are taken from is its own matter."""
+def test_rights_are_copied_with_what_they_exclude() -> None:
+    """ALLOW on all topics with a DENY on one must not become ALLOW on all."""
     granted = (
         Rule("User:j", "ALLOW", "READ", "TOPIC", "in", pattern="PREFIXED"),
-        Rule("User:j", "DENY", "WRITE", "TOPIC", "out"),
+        Rule("User:j", "ALLOW", "ALL", "TOPIC", "*"),
+        Rule("User:j", "DENY", "READ", "TOPIC", "salaries", host="10.0.0.1"),
     )
-    (right,) = principals().rights("x-1", granted)
-    assert right == replace(granted[0], principal="User:samza-dagster/j/1/x-1")
+    principal = "User:samza-dagster/j/1/x-1"
+    assert principals().rights("x-1", granted) == [replace(r, principal=principal) for r in granted]
 
 
 def test_another_way_of_fencing_is_a_new_deployment() -> None:
