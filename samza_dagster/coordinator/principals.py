@@ -32,7 +32,7 @@ _PROVIDER = "incarnation"
 _PROVIDER_CLASS = "org.apache.kafka.common.config.provider.FileConfigProvider"
 _JAAS_KEY = "jaas"
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SIDES = ("consumer", "producer")
 _LEAST_SECRET = 16
 _REHEARSAL = re.compile(r"examination-(\d+)-[0-9a-f]{16}")
@@ -40,7 +40,33 @@ _REHEARSAL_MS = 3_600_000  # far longer than any examination takes
 
 
 @dataclass(frozen=True)
-class Principals:
+class Names:
+    """How the users of a job's incarnations are called at its brokers."""
+
+    job_name: str
+    job_id: str
+
+    @property
+    def prefix(self) -> str:
+        """What the names of this job's users begin with; `/` is in no job's name or id."""
+        return f"samza-dagster/{self.job_name}/{self.job_id}/"
+
+    def user(self, execution_id: str) -> str:
+        """The name that an incarnation logs in with."""
+        return f"{self.prefix}{execution_id}"
+
+    def principal(self, execution_id: str) -> str:
+        """The same as rules name it."""
+        return f"{USER}{self.user(execution_id)}"
+
+    def execution_id(self, user: str) -> str | None:
+        """The incarnation of a user or principal; None for one that isn't of this job."""
+        name = user.removeprefix(USER)
+        return name.removeprefix(self.prefix) if name.startswith(self.prefix) else None
+
+
+@dataclass(frozen=True)
+class Principals(Names):
     """The principals of a job's incarnations at its brokers.
 
     `systems` are the job's Kafka systems of the coordinator stream's cluster, which
@@ -48,8 +74,6 @@ class Principals:
     incarnation gets; empty where rules for `User:*` let the job's principals in.
     """
 
-    job_name: str
-    job_id: str
     systems: tuple[str, ...]
     bootstrap_servers: str
     protocol: str
@@ -83,7 +107,7 @@ class Principals:
                 f"systems.{home}.consumer.security.protocol=SASL_SSL, and the same of the producer",
             )
         mechanism = _one(config, home, "sasl.mechanism", "GSSAPI").upper()
-        if mechanism not in _MECHANISMS:
+        if mechanism not in MECHANISMS:
             raise _refusal(
                 f"systems.{home}.consumer.sasl.mechanism={mechanism}",
                 f"systems.{home}.consumer.sasl.mechanism=SCRAM-SHA-512, and the same of the producer",
@@ -101,24 +125,6 @@ class Principals:
             rights_of=rights_of,
             secret=_read_secret(config) if secret is None else secret,
         )
-
-    @property
-    def prefix(self) -> str:
-        """What the names of this job's users begin with; `/` is in no job's name or id."""
-        return f"samza-dagster/{self.job_name}/{self.job_id}/"
-
-    def user(self, execution_id: str) -> str:
-        """The name that an incarnation logs in with."""
-        return f"{self.prefix}{execution_id}"
-
-    def principal(self, execution_id: str) -> str:
-        """The same as rules name it."""
-        return f"{USER}{self.user(execution_id)}"
-
-    def execution_id(self, user: str) -> str | None:
-        """The incarnation of a user or principal; None for one that isn't of this job."""
-        name = user.removeprefix(USER)
-        return name.removeprefix(self.prefix) if name.startswith(self.prefix) else None
 
     def password(self, execution_id: str) -> str:
         """256 bits that only who has the job's secret can tell."""

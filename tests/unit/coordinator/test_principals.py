@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
-from samza_dagster.coordinator.broker_fence import fencing_in_force
+from samza_dagster.coordinator.broker_fence import fencing_in_force, left_over
 from samza_dagster.coordinator.deployment import fingerprint, plan
 from samza_dagster.coordinator.effects import EffectRunner
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
@@ -225,6 +225,13 @@ def test_where_the_fence_was_in_force_who_has_no_principal_was_never_started() -
     """A coordinator that died between the commit of a start and its command."""
     before = state("a", "b", fencing=Fencing.BROKER)
     assert fencing_in_force(Fencing.BROKER, before, frozenset({"a"})) is Fencing.BROKER
+
+
+@pytest.mark.parametrize("fencing", list(Fencing))
+def test_who_may_live_is_never_left_over(fencing: Fencing) -> None:
+    """Whoever runs, and whoever fell silent: until it was seen dead its rules stay."""
+    now = state("a", "b", fencing=fencing, ghost=True)
+    assert left_over(frozenset({"a", "b", "c"}), now, 0) == {"c"}
 
 
 @dataclass
