@@ -31,6 +31,7 @@ LOOK_AGAIN_S = 0.2
 _NEVER_STARTED = "the agent ended before it had started a warden"
 # A container forked but not written down was killed with its parent.
 _WARDEN_ENDED = "its warden ended before it had started the container"
+_WARDEN_KILLED = "its warden was killed before it had told of a container: {}"
 
 
 class Finding(NamedTuple):
@@ -52,7 +53,7 @@ def examine(
     Kills what should be dead and isn't; its death is found by a later look.
     """
     if not found.read_processes():
-        return _examine_launch(found)
+        return _examine_launch(found, lease_left_s, now)
     assert found.warden is not None  # read together
     assert found.container is not None
     if found.warden.name.boot_id != boot_id:
@@ -72,22 +73,45 @@ def examine(
     return _second_killer(found, lease_left_s, now)
 
 
-def _examine_launch(found: Incarnation) -> Optional[Finding]:
+def _examine_launch(
+    found: Incarnation, lease_left_s: Optional[float], now: float
+) -> Optional[Finding]:
     # Its warden may write its record between two looks here, and then is taken next time.
     if found.warden is not None:
         ended = found.warden.is_dead()
+        if not ended and found.read_end() is None:
+            return _kill_launching(found, lease_left_s, now)
         if ended and not found.read_processes() and found.read_end() is None:
+            why = _WARDEN_KILLED.format(found.killed_for) if found.killed_for else _WARDEN_ENDED
             try:
-                found.bar(_WARDEN_ENDED)
+                found.bar(why)
             except OSError as error:  # it was the only one that could have run it
                 LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
-                return Finding(FAILED, _WARDEN_ENDED)
-    elif found.read_end() is None:
-        found.bar(_NEVER_STARTED)
+                return Finding(FAILED, why)
+    elif found.read_end() is None and not found.bar(_NEVER_STARTED):
+        # Started by an agent before this one, and about to write its record, or hung.
+        claimant = found.take_claimant()
+        if claimant is not None and found.stop_asked:
+            claimant.send(signal.SIGTERM)
     end = found.read_end()
     if end is None or found.read_processes():
         return None
     return Finding(FAILED, str(end.get("why", "")))
+
+
+def _kill_launching(
+    found: Incarnation, lease_left_s: Optional[float], now: float
+) -> Optional[Finding]:
+    """Its warden has told of no container: one that it has forked all the same dies with it."""
+    assert found.warden is not None
+    why = _overdue(found, lease_left_s, now)
+    if why is not None:
+        if found.killed_for is None:
+            found.killed_for = why
+            LOG.warning("%s: killing its warden: %s", found.execution_id, why)
+        found.warden.send(signal.SIGKILL)
+        found.kill_at = now + LOOK_AGAIN_S
+    return _hangs(found, found.warden.name.pid, now)
 
 
 def _dead(found: Incarnation, why: str) -> Finding:
@@ -132,15 +156,28 @@ def _second_killer(
 ) -> Optional[Finding]:
     assert found.warden is not None
     assert found.container is not None
-    overdue = lease_left_s is not None and lease_left_s <= -WARDEN_MARGIN_S
-    if overdue or (found.kill_at is not None and found.kill_at <= now):
+    why = _overdue(found, lease_left_s, now)
+    if why is not None:
         if found.killed_for is None:  # once: one that hangs is killed at every look
-            found.killed_for = "the lease has ended" if overdue else "its warden didn't in time"
-            LOG.warning("%s: killing its group: %s", found.execution_id, found.killed_for)
+            found.killed_for = why
+            LOG.warning("%s: killing its group: %s", found.execution_id, why)
         procfs.kill_group(found.container.name, found.warden.name)
         found.kill_at = now + LOOK_AGAIN_S
+    return _hangs(found, found.container.name.pid, now)
+
+
+def _overdue(found: Incarnation, lease_left_s: Optional[float], now: float) -> Optional[str]:
+    """Why the agent kills now what its warden should have ended; None while that has time."""
+    if lease_left_s is not None and lease_left_s <= -WARDEN_MARGIN_S:
+        return "the lease has ended"
+    if found.kill_at is not None and found.kill_at <= now:
+        return "its warden didn't in time"
+    return None
+
+
+def _hangs(found: Incarnation, pid: int, now: float) -> Optional[Finding]:
     hangs = found.give_up_at is not None and found.give_up_at <= now
     if hangs and found.stop_asked and not found.stop_failed:
-        text = "pid {} lives on {:.0f} s after SIGKILL".format(found.pid, GIVE_UP_S)
+        text = "pid {} lives on {:.0f} s after SIGKILL".format(pid, GIVE_UP_S)
         return Finding(found.state, stop_failed=text)
     return None

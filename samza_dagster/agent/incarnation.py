@@ -174,6 +174,17 @@ class Incarnation:
         self.pid = container.pid
         return True
 
+    def take_claimant(self) -> Optional[ProcessHandle]:
+        """Takes hold of the warden that has the directory, which may not have its container yet.
+
+        For one that this agent didn't start, once `bar` has said that there is one.
+        """
+        if self.warden is None:
+            name = ProcessName.from_json(read_json(self.directory / "warden.lock"))
+            if name is not None and name.is_alive():
+                self.warden = ProcessHandle(name)
+        return self.warden
+
     def read_end(self) -> Optional[Dict[str, Any]]:
         """What `exit.json` says, once there is one."""
         return read_json(self.directory / "exit.json")

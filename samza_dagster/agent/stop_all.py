@@ -14,6 +14,7 @@ from typing import Any, Dict, List
 
 from samza_dagster.agent import agent, procfs
 from samza_dagster.agent.ending import HOW_STOPPED
+from samza_dagster.agent.examination import WARDEN_MARGIN_S
 from samza_dagster.agent.incarnation import Incarnation, load_all
 
 
@@ -44,10 +45,15 @@ def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
 
 
 def _take(record: Incarnation) -> bool:
-    # A warden that was forked a moment ago holds its lock, and names its container soon.
+    # A warden that was forked a moment ago holds its lock, and names its container soon. One that
+    # hangs there is killed, and what it has forked dies with it.
+    deadline = time.monotonic() + WARDEN_MARGIN_S
     while not record.read_processes():
         if record.read_end() is not None or record.bar("stopped before it was started"):
             return False
+        claimant = record.take_claimant() if time.monotonic() > deadline else None
+        if claimant is not None:
+            claimant.send(signal.SIGKILL)
         time.sleep(0.02)
     assert record.warden is not None
     assert record.container is not None

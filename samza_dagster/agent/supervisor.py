@@ -244,6 +244,8 @@ class Supervisor:
         """Why its JobModel can't be released yet; None when it can."""
         if found.parked:
             return "its start hasn't come"
+        if found.container is None:
+            return "its process isn't known yet"  # nobody but its warden could end it
         if self.grant is None or not self.grant.is_live(self._clocks()):
             return "the host holds no live lease"
         return blocked_by(found, self.incarnations.values())

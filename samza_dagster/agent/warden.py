@@ -4,8 +4,8 @@ Run as `python -I warden.py <incarnation directory> [<ready descriptor> [<descri
 leader of its own session, single-threaded (the kernel ties a parent-death signal to a
 thread). It keeps the further descriptors open; its container gets none of them.
 
-In the directory it reads `spec.json` and the grant that it names, holds `warden.lock` for
-its life, and writes `warden.json` once the container runs and `exit.json` once it and
+In the directory it reads `spec.json` and the grant that it names, holds `warden.lock`, with
+its own name in it, for its life, and writes `warden.json` once the container runs and `exit.json` once it and
 every process of its group are dead. A directory that has an `exit.json` never runs again.
 """
 
@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import json
 import os
 import select
 import signal
@@ -98,13 +99,22 @@ class Warden:
         self._stop_asked = True
 
     def _claim(self) -> bool:
-        """Only one warden ever runs a directory, and none after its end was written."""
+        """Only one warden ever runs a directory, and none after its end was written.
+
+        Our name stands in the claim before we fork: an agent that didn't start us can end us.
+        """
         descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        return not (self.directory / "exit.json").exists()
+        if (self.directory / "exit.json").exists():
+            return False
+        me = procfs.name_of(os.getpid())
+        assert me is not None  # we run
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps(me.to_json()).encode("ascii"))
+        return True
 
     def _never(self, why: str) -> int:
         write_exit(self.directory, how=HOW_NOT_STARTED, why=why)

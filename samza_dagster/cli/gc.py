@@ -31,21 +31,34 @@ def seconds(text: str) -> float:
     metavar="AGE",
     help="Finished ones of at least this age: 90s, 15m, 24h, 7d.",
 )
+@click.option(
+    "--logins",
+    is_flag=True,
+    help="Instead of messages: logins and rules of dead containers at the brokers.",
+)
 @click.option("--dry-run", is_flag=True, help="List them and remove nothing.")
 @json_option
 @target_options
-def gc(target: Target, older_than: str, dry_run: bool, as_json: bool) -> None:
+def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bool) -> None:
     """Remove placement messages that nobody needs any more, from both topics.
 
     Answers that are final and old enough, with their requests, and every request of
     another deployment. Nothing of an action in flight. samza_dagster's own coordinator
     does the same by itself every hour; with Samza's AM, a schedule may.
 
+    With --logins, what samza.dagster.fencing=broker has left at the brokers of a job that has
+    other fencing now, or was ended: logins and rules of containers that were seen dead. Others
+    are listed as kept. The login is the coordinator's (SAMZA_DAGSTER_CLIENT_CONFIG).
+
     \b
     Examples:
       samza-dagster gc --dry-run
+      samza-dagster gc --logins --dry-run --config job.properties
       samza-dagster gc --older-than 1h --json
     """
+    if logins:
+        _logins(target, dry_run=dry_run, as_json=as_json)
+        return
     with target.client() as client:
         with busy("Reading both topics …"):
             found = client.unneeded(older_than_s=seconds(older_than))
@@ -59,4 +72,29 @@ def gc(target: Target, older_than: str, dry_run: bool, as_json: bool) -> None:
         f"{len(found)} messages {'would be' if dry_run else 'were'} removed",
         ("request", "message", "topic", "at", "why"),
         [(r.uuid, r.kind, r.where.value, at(r.at_ms), r.why) for r in found[:_SHOWN]],
+    )
+
+
+def _logins(target: Target, *, dry_run: bool, as_json: bool) -> None:
+    from samza_dagster.coordinator import left_logins
+    from samza_dagster.coordinator.clock import wall_clock_ms
+
+    connection = target.connection()
+    with busy("Asking the brokers …"):
+        found = left_logins.find(connection, wall_clock_ms())
+        if not dry_run:
+            left_logins.remove(connection, found)
+    dead = [login for login in found if login.dead]
+    kept = [login for login in found if not login.dead]
+    if as_json:
+        removed = [login.to_json() for login in dead]
+        print_json(
+            {"dry_run": dry_run, "removed": removed, "kept": [login.to_json() for login in kept]}
+        )
+        return
+    print_table(
+        f"Logins and rules of {len(dead)} containers {'would be' if dry_run else 'were'} removed",
+        ("container", "principal", ""),
+        [(login.execution_id, login.principal, "dead") for login in dead]
+        + [(login.execution_id, login.principal, "kept: not seen dead") for login in kept],
     )

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal
+from samza_dagster.coordinator.principals import Names, Principals, is_fresh_rehearsal
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -122,18 +122,14 @@ class BrokerFence:
         leader's incarnations can't be in it. An examination that may be under way elsewhere
         (`now_ms` is the wall clock's) keeps its principal, or it would fail.
         """
-        left_over = {
-            each for each in before - incarnations(state) if not is_fresh_rehearsal(each, now_ms)
-        }
-        if left_over:
-            log.info("removing logins and rules of %d dead containers", len(left_over))
-            self.remove_now(sorted(left_over))
+        unneeded = left_over(before, state, now_ms)
+        if unneeded:
+            log.info("removing logins and rules of %d dead containers", len(unneeded))
+            self.remove_now(sorted(unneeded))
 
     def present(self) -> frozenset[str]:
         """Execution ids of this job that the brokers have a login or a rule for."""
-        names = self._authorizer.logins() | {rule.principal for rule in self._authorizer.rules()}
-        found = {self._principals.execution_id(name) for name in names}
-        return frozenset(each for each in found if each is not None)
+        return present(self._principals, self._authorizer)
 
     def remove_now(self, execution_ids: Iterable[str]) -> None:
         """Removes all that the brokers know of dead incarnations."""
@@ -229,6 +225,24 @@ def security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]
 def granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[Rule, ...]:
     """The rules that each incarnation gets a copy of."""
     return tuple(authorizer.rules(principals.rights_of)) if principals.rights_of else ()
+
+
+def present(names: Names, authorizer: Authorizer) -> frozenset[str]:
+    """Execution ids of the job that the brokers have a login or a rule for."""
+    found = authorizer.logins() | {rule.principal for rule in authorizer.rules()}
+    ids = {names.execution_id(name) for name in found}
+    return frozenset(each for each in ids if each is not None)
+
+
+def left_over(before: frozenset[str], state: JobState, now_ms: int) -> frozenset[str]:
+    """Of those that `present` gave before `state` was committed: what is known to be dead.
+
+    An incarnation is in the state before it is let in, and until it was seen dead. A
+    rehearsal that may still go on (`now_ms` is the wall clock's) isn't over.
+    """
+    return frozenset(
+        each for each in before - incarnations(state) if not is_fresh_rehearsal(each, now_ms)
+    )
 
 
 def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) -> Fencing:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.deployment import input_topics
+from samza_dagster.coordinator.container_topics import container_topics
 from samza_dagster.coordinator.principals import (
     RIGHTS_OF,
     Principals,
@@ -26,8 +26,6 @@ from samza_dagster.errors import MissingPrerequisite, Refused, SamzaDagsterError
 from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import PrincipalView
-from samza_dagster.model import naming
-from samza_dagster.model.changelogs import store_changelogs
 
 _DEADLINE_S = 3.0
 _Found = TypeVar("_Found")
@@ -127,7 +125,7 @@ def _rights(principals: Principals, rules: list[Rule]) -> Finding:
         _RIGHTS,
         bool(everybody),
         f"{len(everybody)} ALLOW rules for User:{ANYTHING}",
-        f"{RIGHTS_OF}=User:<whose ALLOW rules each container gets>",
+        f"{RIGHTS_OF}=User:<whose rules each container gets>",
     )
 
 
@@ -147,7 +145,7 @@ def _rehearsed(
         {**cluster.tls_settings(), **principals.security()},
     )
     # What the controller has acknowledged reaches a broker a moment later.
-    wanted = job_topics(principals, config)
+    wanted = container_topics(config, principals.systems)
     try:
         lacking = _settled(lambda: view.lacking(wanted))
     except Unreachable as error:
@@ -175,21 +173,6 @@ def _rehearsed(
     )
     serving = _settled(lambda: fence.fence_now(name))
     yield Finding(_FENCED, not serving, ", ".join(serving) or "refused")
-
-
-def job_topics(principals: Principals, config: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Topics that the config names → what a container does with them."""
-    both = frozenset({"READ", "WRITE"})
-    name, job_id = principals.job_name, principals.job_id
-    topics = {naming.coordinator_stream_topic(name, job_id): both}
-    for topic, system in input_topics(config).items():
-        if system in principals.systems:
-            topics[topic] = frozenset({"READ"})
-    for changelog in store_changelogs(config):
-        topics[changelog.topic] = both
-    if config.get("task.checkpoint.system"):
-        topics[naming.checkpoint_topic(name, job_id)] = both
-    return topics
 
 
 def _settled(what_is_wrong: Callable[[], _Found]) -> _Found:

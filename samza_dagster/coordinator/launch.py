@@ -7,10 +7,11 @@ agent, since only the host knows its own paths.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.coordinator.extra_standbys import with_extras
@@ -20,9 +21,16 @@ from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.naming import is_standby, store_directory
 
+_SHELLS = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
+_EXEC = re.compile(r"(?:^|[\s;&|({])exec\s")
+
 
 class LaunchTemplate(BaseModel):
     """Command and environment of every container of a job, as literal arguments.
+
+    The command is the JVM, or becomes it by `exec`: the kernel ends a dead warden's child
+    alone, and a JVM that is a shell's child outlives a host whose agent was killed too.
+    A shell's `-c` without an `exec` is refused; what a script file does can't be seen.
 
     Standbys run at `standby_niceness`, by `nice`: on a busy host an active that starts, and
     one that catches up, goes before those that only follow.
@@ -34,6 +42,17 @@ class LaunchTemplate(BaseModel):
     environment: dict[str, str] = Field(default_factory=dict)
     stop_grace_s: float = Field(default=20.0, gt=0, le=3600)
     standby_niceness: int = Field(default=0, ge=0, le=19)
+
+    @field_validator("command")
+    @classmethod
+    def _has_no_shell_above_it(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        script = _shell_script(command)
+        if script is not None and _EXEC.search(script) is None:
+            raise ValueError(
+                f"{command[0]} would stay the JVM's parent, and the JVM live on when the shell is "
+                "killed: write exec before the program in its script, or the program as command"
+            )
+        return command
 
     @classmethod
     def read(cls, path: Path) -> LaunchTemplate:
@@ -52,6 +71,18 @@ class LaunchTemplate(BaseModel):
     def write(self, path: Path) -> None:
         """Writes the file that `read` reads."""
         path.write_text(self.model_dump_json(indent=1))
+
+
+def _shell_script(command: tuple[str, ...]) -> str | None:
+    """What a shell is told to run by `-c`; None for any other command."""
+    if Path(command[0]).name not in _SHELLS:
+        return None
+    for at, argument in enumerate(command[1:-1], 1):
+        if not argument.startswith("-"):
+            return None  # a script file
+        if not argument.startswith("--") and "c" in argument:
+            return command[at + 1]
+    return None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from samza_dagster.coordinator.limits import FENCING, fencing_of
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, DENY, USER, Rule
+from samza_dagster.metadata.authorizer import ANYTHING, DENY, USER, Rule
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.placement.state import Fencing
 
@@ -32,7 +32,7 @@ _PROVIDER = "incarnation"
 _PROVIDER_CLASS = "org.apache.kafka.common.config.provider.FileConfigProvider"
 _JAAS_KEY = "jaas"
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SIDES = ("consumer", "producer")
 _LEAST_SECRET = 16
 _REHEARSAL = re.compile(r"examination-(\d+)-[0-9a-f]{16}")
@@ -40,16 +40,40 @@ _REHEARSAL_MS = 3_600_000  # far longer than any examination takes
 
 
 @dataclass(frozen=True)
-class Principals:
-    """The principals of a job's incarnations at its brokers.
-
-    `systems` are the job's Kafka systems of the coordinator stream's cluster, which
-    `bootstrap_servers` leads to. `rights_of` is the principal whose ALLOW rules each
-    incarnation gets; empty where rules for `User:*` let the job's principals in.
-    """
+class Names:
+    """How the users of a job's incarnations are called at its brokers."""
 
     job_name: str
     job_id: str
+
+    @property
+    def prefix(self) -> str:
+        """What the names of this job's users begin with; `/` is in no job's name or id."""
+        return f"samza-dagster/{self.job_name}/{self.job_id}/"
+
+    def user(self, execution_id: str) -> str:
+        """The name that an incarnation logs in with."""
+        return f"{self.prefix}{execution_id}"
+
+    def principal(self, execution_id: str) -> str:
+        """The same as rules name it."""
+        return f"{USER}{self.user(execution_id)}"
+
+    def execution_id(self, user: str) -> str | None:
+        """The incarnation of a user or principal; None for one that isn't of this job."""
+        name = user.removeprefix(USER)
+        return name.removeprefix(self.prefix) if name.startswith(self.prefix) else None
+
+
+@dataclass(frozen=True)
+class Principals(Names):
+    """The principals of a job's incarnations at its brokers.
+
+    `systems` are the job's Kafka systems of the coordinator stream's cluster, which
+    `bootstrap_servers` leads to. `rights_of` is the principal whose rules each
+    incarnation gets; empty where rules for `User:*` let the job's principals in.
+    """
+
     systems: tuple[str, ...]
     bootstrap_servers: str
     protocol: str
@@ -83,7 +107,7 @@ class Principals:
                 f"systems.{home}.consumer.security.protocol=SASL_SSL, and the same of the producer",
             )
         mechanism = _one(config, home, "sasl.mechanism", "GSSAPI").upper()
-        if mechanism not in _MECHANISMS:
+        if mechanism not in MECHANISMS:
             raise _refusal(
                 f"systems.{home}.consumer.sasl.mechanism={mechanism}",
                 f"systems.{home}.consumer.sasl.mechanism=SCRAM-SHA-512, and the same of the producer",
@@ -102,24 +126,6 @@ class Principals:
             secret=_read_secret(config) if secret is None else secret,
         )
 
-    @property
-    def prefix(self) -> str:
-        """What the names of this job's users begin with; `/` is in no job's name or id."""
-        return f"samza-dagster/{self.job_name}/{self.job_id}/"
-
-    def user(self, execution_id: str) -> str:
-        """The name that an incarnation logs in with."""
-        return f"{self.prefix}{execution_id}"
-
-    def principal(self, execution_id: str) -> str:
-        """The same as rules name it."""
-        return f"{USER}{self.user(execution_id)}"
-
-    def execution_id(self, user: str) -> str | None:
-        """The incarnation of a user or principal; None for one that isn't of this job."""
-        name = user.removeprefix(USER)
-        return name.removeprefix(self.prefix) if name.startswith(self.prefix) else None
-
     def password(self, execution_id: str) -> str:
         """256 bits that only who has the job's secret can tell."""
         message = b"incarnation\0" + self.user(execution_id).encode()
@@ -127,9 +133,12 @@ class Principals:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def rights(self, execution_id: str, granted: tuple[Rule, ...]) -> list[Rule]:
-        """What it may do: `granted` are the rules of `rights_of`."""
+        """What it may do, and may not: `granted` are the rules of `rights_of`, ALLOW and DENY.
+
+        Without its DENY rules an incarnation might do what `rights_of` may not.
+        """
         principal = self.principal(execution_id)
-        return [replace(rule, principal=principal) for rule in granted if rule.permission == ALLOW]
+        return [replace(rule, principal=principal) for rule in granted]
 
     def fence(self, execution_id: str) -> list[Rule]:
         """What shuts it out: no operation on any topic, for it alone.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.agent import container_server, procfs, warden
+from samza_dagster.agent.files import write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
@@ -78,18 +79,27 @@ def test_a_warden_starts_nothing_without_a_live_lease(tmp_path: Path) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supervisor, int]]:
-    """One recorded incarnation on a host without a lease, and its agent's server."""
+    """One incarnation with a process on a host without a lease, and its agent's server."""
     monkeypatch.setattr(container_server, "HOLD_NEWLINE_S", 0.1)
     supervisor = Supervisor(
         tmp_path, tmp_path / "state", "host-1", Ledger(1, 1), url_of=lambda _: ""
     )
-    supervisor.incarnations["e1"] = record(tmp_path, "e1", ("true",))
+    found = record(tmp_path, "e1", ("true",))
+    process = subprocess.Popen(["sleep", "600"])
+    name = procfs.name_of(process.pid)
+    assert name is not None
+    both = {"warden": name.to_json(), "container": name.to_json()}
+    write_json(found.directory / "warden.json", {"version": 1, **both})
+    assert found.read_processes()
+    supervisor.incarnations["e1"] = found
     server = container_server.bind(None)
     server.supervisor = supervisor
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield supervisor, server.server_address[1]
     server.shutdown()
     server.server_close()
+    process.kill()
+    process.wait()
 
 
 def test_a_held_job_model_is_answered_at_once_and_kept_warm(

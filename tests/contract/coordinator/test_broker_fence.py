@@ -303,12 +303,16 @@ def test_a_topic_that_containers_may_not_write_is_named(
     """Before the first container starts, not by its end."""
     config = config_of(broker, "narrow", tmp_path)
     config["stores.t.changelog"] = "kafka.narrow-t"
-    ensure_topic(KafkaCluster(broker.bootstrap_servers), "narrow-t")
+    config["task.broadcast.inputs"] = "kafka.narrow-b#0"
+    config["metrics.reporters"] = "snapshot"
+    config["metrics.reporter.snapshot.stream"] = "kafka.narrow-m"
+    for topic in ("narrow-t", "narrow-b", "narrow-m"):
+        ensure_topic(KafkaCluster(broker.bootstrap_servers), topic)
     principals = Principals.of(config)
     assert principals is not None
     last = found(principals, cluster, config)[-1]
     assert not last.ok
-    assert last.seen == "no READ and WRITE on narrow-t"
+    assert last.seen == ("no READ on narrow-b; no WRITE on narrow-m; no READ and WRITE on narrow-t")
 
 
 def test_brokers_that_are_open_where_no_rule_stands_are_refused(tmp_path: Path) -> None:
@@ -433,3 +437,106 @@ def test_an_active_on_a_lost_host_is_replaced_after_the_fence_and_not_after_the_
         )
     finally:
         job.close()
+
+
+def test_what_the_fence_left_when_leases_took_its_place_is_removed_unless_it_may_live(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """A coordinator with leases asks nothing of the brokers, so gc does. The container on a host
+    that was lost stays shut out by what it is: nobody saw it dead.
+    """
+    name = "unfenced"
+    config_of(broker, name, tmp_path)
+    client = tmp_path / "client.properties"
+    client.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
+        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
+    )
+    job = Job(
+        tmp_path / "job",
+        broker.bootstrap_servers,
+        name,
+        input_topic=f"{name}-input",
+        actives=1,
+        lease_ms=8_000,
+        host_timeout_ms=2_000,
+        hosts=3,
+        settings=settings_of(broker, tmp_path),
+        environment={CLIENT_CONFIG: str(client)},
+    )
+    authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
+    fenced = Principals.of(job.properties)
+    assert fenced is not None
+
+    def gc(*options: str) -> dict[str, Any]:
+        config = str(job.directory / "job.properties")
+        told = CliRunner().invoke(
+            cli,
+            ["gc", "--logins", "--config", config, "--json", *options],
+            env={CLIENT_CONFIG: str(client)},
+        )
+        assert told.exit_code == 0, told.output
+        return json.loads(told.output)
+
+    def ids(found: list[dict[str, Any]]) -> set[str]:
+        return {each["execution_id"] for each in found}
+
+    try:
+        first = job.start().processors()
+        active, standby = (first[each]["execution_id"] for each in ("0", "0-0"))
+        assert ids(gc()["kept"]) == {active, standby}
+        job.kill_host(first["0-0"]["host"])
+        until(
+            "it is fenced",
+            lambda: DENY in {r.permission for r in authorizer.rules(fenced.principal(standby))},
+        )
+        job.properties["samza.dagster.fencing"] = "lease"
+        job.configure()
+        job.kill_coordinator()
+        job.start_coordinator()
+        until(
+            "the active is another, without a principal",
+            lambda: (
+                (p := job.processors().get("0"))
+                and p["state"] == "running"
+                and p["execution_id"] != active
+            ),
+            seconds=60,
+        )
+        own = {fenced.user(active), fenced.user(standby)}
+        found = gc("--dry-run")
+        assert active in ids(found["removed"])
+        assert standby in ids(found["kept"])
+        assert own <= authorizer.logins()
+        assert gc()["removed"] == found["removed"]
+        assert not authorizer.rules(fenced.principal(active))
+        assert authorizer.logins() & own == {fenced.user(standby)}
+        assert DENY in {r.permission for r in authorizer.rules(fenced.principal(standby))}
+        assert gc()["removed"] == []
+        assert authorizer.rules(RIGHTS_OF)
+    finally:
+        job.close()
+
+
+def test_without_a_state_nobody_is_known_to_be_dead(
+    broker: Broker, principals: Principals, cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    """A job whose own topics are gone: refused, and nothing removed."""
+    fence = BrokerFence.at(principals, cluster, lambda _: None)
+    fence.admit("a-000001")
+    client = tmp_path / "client.properties"
+    client.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
+        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
+    )
+    told = CliRunner().invoke(
+        cli,
+        [
+            *("gc", "--logins", "--json", "--job-name", principals.job_name),
+            *("--bootstrap-servers", broker.sasl_servers),
+        ],
+        env={CLIENT_CONFIG: str(client)},
+    )
+    assert told.exit_code == 2
+    assert "which containers with a login are dead" in told.output
+    assert fence.present() == {"a-000001"}

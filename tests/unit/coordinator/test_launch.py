@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.errors import InvalidInput
 from samza_dagster.sandbox.demo_job import job_model
 
 pytestmark = pytest.mark.unit
@@ -38,3 +42,39 @@ def test_what_is_launched_ahead_is_the_same_program() -> None:
     assert ahead is not None
     assert start is not None
     assert ahead.command == start.command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sh", "-c", "sleep 41; true"),
+        ("/bin/bash", "-lc", "java Main"),
+        ("dash", "-e", "-c", "java Main; executed=1"),
+    ],
+)
+def test_a_shell_that_would_outlive_its_warden_beside_the_jvm_is_refused(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The kernel ends the warden's child alone: killed with the agent, it leaves the JVM behind."""
+    path = tmp_path / "launch.json"
+    path.write_text(json.dumps({"command": command}))
+    with pytest.raises(InvalidInput, match=r"field command: .*exec") as raised:
+        LaunchTemplate.read(path)
+    assert str(path) in raised.value.asked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("java", "-c", "Main"),
+        ("sh", "-c", "exec java Main"),
+        ("bash", "-c", "ulimit -n 9999 && exec java Main"),
+        ("/opt/orders/bin/run-class.sh", "Main"),
+        ("sh", "/opt/orders/bin/run-class.sh", "-c", "Main"),
+    ],
+)
+def test_a_shell_that_becomes_the_jvm_is_none(command: tuple[str, ...], tmp_path: Path) -> None:
+    """What a script file does isn't known: that it execs is the rule that it keeps."""
+    path = tmp_path / "launch.json"
+    path.write_text(json.dumps({"command": command}))
+    assert LaunchTemplate.read(path).command == command

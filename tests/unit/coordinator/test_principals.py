@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
-from samza_dagster.coordinator.broker_fence import fencing_in_force
+from samza_dagster.coordinator.broker_fence import fencing_in_force, left_over
 from samza_dagster.coordinator.deployment import fingerprint, plan
 from samza_dagster.coordinator.effects import EffectRunner
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
@@ -163,14 +163,15 @@ def test_a_name_with_quotes_and_backslashes_stays_one_name() -> None:
     assert "\n" not in jaas
 
 
-def test_rights_are_copied_and_only_those() -> None:
-    """A DENY for the principal that rights are taken from is its own matter."""
+def test_rights_are_copied_with_what_they_exclude() -> None:
+    """ALLOW on all topics with a DENY on one must not become ALLOW on all."""
     granted = (
         Rule("User:j", "ALLOW", "READ", "TOPIC", "in", pattern="PREFIXED"),
-        Rule("User:j", "DENY", "WRITE", "TOPIC", "out"),
+        Rule("User:j", "ALLOW", "ALL", "TOPIC", "*"),
+        Rule("User:j", "DENY", "READ", "TOPIC", "salaries", host="10.0.0.1"),
     )
-    (right,) = principals().rights("x-1", granted)
-    assert right == replace(granted[0], principal="User:samza-dagster/j/1/x-1")
+    principal = "User:samza-dagster/j/1/x-1"
+    assert principals().rights("x-1", granted) == [replace(r, principal=principal) for r in granted]
 
 
 def test_another_way_of_fencing_is_a_new_deployment() -> None:
@@ -224,6 +225,13 @@ def test_where_the_fence_was_in_force_who_has_no_principal_was_never_started() -
     """A coordinator that died between the commit of a start and its command."""
     before = state("a", "b", fencing=Fencing.BROKER)
     assert fencing_in_force(Fencing.BROKER, before, frozenset({"a"})) is Fencing.BROKER
+
+
+@pytest.mark.parametrize("fencing", list(Fencing))
+def test_who_may_live_is_never_left_over(fencing: Fencing) -> None:
+    """Whoever runs, and whoever fell silent: until it was seen dead its rules stay."""
+    now = state("a", "b", fencing=fencing, ghost=True)
+    assert left_over(frozenset({"a", "b", "c"}), now, 0) == {"c"}
 
 
 @dataclass

@@ -1,0 +1,103 @@
+"""Logins and rules at the brokers of a job whose coordinator doesn't fence any more, or has gone.
+
+With `samza.dagster.fencing=broker` the coordinator removes what it made. One that leads with
+leases asks nothing of the brokers, and needs no right to; what was there stays until it is
+removed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from samza_dagster.coordinator.broker_fence import left_over, present
+from samza_dagster.coordinator.principals import MECHANISMS, Names
+from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.metadata.authorizer import Authorizer
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.placement.restoring import JOB, restore
+from samza_dagster.placement.state import JobState
+
+_ASKED = "tell which containers with a login are dead"
+
+
+@dataclass(frozen=True)
+class ContainerLogin:
+    """What the brokers have of one incarnation; `dead`: it may be removed."""
+
+    execution_id: str
+    principal: str
+    dead: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return asdict(self)
+
+
+def find(connection: Connection, now_ms: int) -> tuple[ContainerLogin, ...]:
+    """All of the job, in order; `now_ms` is the wall clock's.
+
+    Dead is who is in the job's state no more, where each stays until it was seen dead, also on
+    a host that is lost. Raises `Refused` when there is no state to tell that,
+    `MissingPrerequisite` for brokers without an authorizer, `InvalidInput` where this
+    client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
+    """
+    names = Names(connection.job_name, connection.job_id)
+    with closing(_authorizer(connection)) as authorizer:
+        _require(authorizer)
+        found = present(names, authorizer)
+    # After that: whoever was let in before is in the state by now.
+    dead = left_over(found, _state(connection), now_ms) if found else frozenset[str]()
+    return tuple(
+        ContainerLogin(each, names.principal(each), each in dead) for each in sorted(found)
+    )
+
+
+def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
+    """Removes login and rules, ALLOW and DENY, of the dead ones; repeating it does no harm."""
+    names = Names(connection.job_name, connection.job_id)
+    dead = [login for login in logins if login.dead]
+    if not dead:
+        return
+    with closing(_authorizer(connection)) as authorizer:
+        authorizer.remove_rules_of(login.principal for login in dead)
+        for mechanism in MECHANISMS:  # whichever it was: the config may not say it any more
+            authorizer.remove_logins((names.user(login.execution_id) for login in dead), mechanism)
+
+
+def _authorizer(connection: Connection) -> Authorizer:
+    return Authorizer(KafkaCluster(connection.bootstrap_servers, connection.client_config))
+
+
+def _require(authorizer: Authorizer) -> None:
+    missing = sorted({"ALTER", "DESCRIBE"} - authorizer.own_operations())
+    if missing:
+        raise InvalidInput(
+            "read and remove logins and rules at the brokers",
+            seen=f"no {', '.join(missing)} on the cluster",
+            fix="the coordinator's login, by SAMZA_DAGSTER_CLIENT_CONFIG",
+        )
+    authorizer.require()
+
+
+def _state(connection: Connection) -> JobState:
+    fix = "start the job's coordinator, or remove them by kafka-acls.sh and kafka-configs.sh"
+    with closing(
+        StateReader(
+            connection.bootstrap_servers,
+            connection.state_topic,
+            client_config=connection.client_config,
+        )
+    ) as reader:
+        try:
+            snapshot = reader.snapshot()
+        except InvalidInput as error:
+            raise Refused(_ASKED, seen=error.seen, fix=fix) from error
+    records = {key: r.value for key, r in snapshot.records.items() if r.value is not None}
+    if JOB not in records:
+        raise Refused(_ASKED, seen=f"no job in topic {connection.state_topic}", fix=fix)
+    return restore(records, f"{connection.job_name}-{connection.job_id}")
