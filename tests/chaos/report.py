@@ -150,6 +150,8 @@ class Report:
     """What `verify` says of the audit trail when it isn't right."""
     cut_short: list[str] = field(default_factory=list[str])
     """Why less was done or judged than was asked for: what is above is what was seen by then."""
+    judged: list[str] = field(default_factory=list[str])
+    """The parts of the judgement that came to their ends; without one its counts say nothing."""
     expects_overlaps: bool = False
     """A run without a fence, which shows that the judge isn't blind: none is as bad as a wrong one."""
 
@@ -202,6 +204,7 @@ class Report:
             "same_host": self.same_host,
             "load": self.load,
             "history": self.history,
+            "judged": self.judged,
             "cut_short": self.cut_short,
             "seconds": self.seconds,
         }

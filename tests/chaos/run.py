@@ -200,15 +200,19 @@ class ChaosRun:
     def _end(self) -> None:
         """What is missing, who wrote in turns, and whether the history holds, each by itself."""
         history: list[AuditRecord] = []
-        for part in (
-            self._judge_outputs,
-            lambda: history.extend(self._history()),
-            lambda: self._judge_logs(self._job.sandbox.directory / "broker" / "data", history),
-        ):
+        data = self._job.sandbox.directory / "broker" / "data"
+        parts: dict[str, Callable[[], None]] = {
+            "outputs": self._judge_outputs,
+            "history": lambda: history.extend(self._history()),
+            "logs": lambda: self._judge_logs(data, history),
+        }
+        for name, judge in parts.items():
             try:
-                part()
+                judge()
             except Exception as error:
-                self._report.cut_short.append(told_of(error))
+                self._report.cut_short.append(f"{name}: {told_of(error)}")
+            else:
+                self._report.judged.append(name)
 
     def _judge_outputs(self) -> None:
         verdict = self._judge.judge(deadline_s=JUDGED_S)
@@ -236,6 +240,7 @@ class ChaosRun:
         return history
 
     def _judge_logs(self, data: Path, history: Sequence[AuditRecord]) -> None:
+        assert history, "without a history nobody is known to have reigned"
         actives = [str(number) for number in range(self._job.actives)]
         partitions = range(self._job.actives * demo_job.TASKS_PER_CONTAINER)
 
