@@ -16,8 +16,8 @@ from benchmarks import client_quota
 from benchmarks.downtime_judgement import COLD, HOST_LOST, KINDS, LOST_EVERY, Move, Results, turns
 from benchmarks.downtime_picture import WIDTH, downtime_svg, show
 from benchmarks.downtime_plan import REBUILDS, SET_UP, Times, measure_all, next_kind
-from benchmarks.failover import NOT_RUN, PROCESSES, this_code
-from benchmarks.measured_code import closure, this_machine
+from benchmarks.failover import NOT_RUN, PROCESSES
+from benchmarks.measured_code import ROOT, closure, digest, this_machine
 
 pytestmark = pytest.mark.unit
 
@@ -147,8 +147,6 @@ def test_a_ctrl_c_ends_the_sandbox_and_is_no_failed_move() -> None:
 
 def test_a_commit_to_what_no_such_run_uses_voids_no_result() -> None:
     """Dagster's side, snapshots and other rigs aren't in it; what a move needs is."""
-    assert this_code() == this_code() != ""
-    assert "cores" in this_machine()
     used = closure(PROCESSES, NOT_RUN)
     assert {
         *("samza_dagster.placement.reducer", "samza_dagster.coordinator.command"),
@@ -157,6 +155,13 @@ def test_a_commit_to_what_no_such_run_uses_voids_no_result() -> None:
     } <= used.keys()
     others = ("samza_dagster.orchestration", "samza_dagster.snapshots", "tests.rig.cockpit")
     assert not [name for name in used if name.startswith((*others, "samza_dagster.cli.doctor"))]
+
+
+def test_code_and_machine_have_names_that_stay() -> None:
+    """The same for the same files, another one for others."""
+    files = [ROOT / "Makefile", ROOT / "pyproject.toml"]
+    assert digest(files) == digest(reversed(files)) != digest(files[:1])
+    assert "cores" in this_machine()
 
 
 def measured() -> Results:
