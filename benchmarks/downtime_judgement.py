@@ -1,17 +1,13 @@
 """What the downtimes of `benchmarks.failover` prove: summaries, slopes, bounds, and a file to go on from.
 
-Pure, but for the file and what names this code and machine.
+Pure, but for the file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
-import platform
 import random
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import LinearRegression, linear_regression, median
@@ -27,13 +23,14 @@ BOUNDED = {
 }
 """Those onto a standby, and how much more than a planned move each may take, ms."""
 COLD, HOST_LOST = "cold host", "host lost"
+KINDS = (HOST_LOST, "planned move", "failover", "same host", COLD)
+"""In the order of a turn."""
 LOST_EVERY = 4
 """A host is lost in the first of so many turns: it takes as long as its silence is suffered."""
 SLOWEST = 0.95
 """Part of the asked rate that the inputs of each move must have had."""
 NEGLIGIBLE = 0.1
 """Part of the cold host's slope that counts as none."""
-ROOT = Path(__file__).resolve().parent.parent
 
 
 class Move(NamedTuple):
@@ -49,7 +46,7 @@ Results = dict[float, dict[str, list[Move]]]
 
 def turns(kinds: Mapping[str, Sequence[Move]]) -> int:
     """Whole turns; those that aren't in each turn don't count."""
-    return min((len(moves) for kind, moves in kinds.items() if kind != HOST_LOST), default=0)
+    return min(len(kinds.get(kind, ())) for kind in KINDS if kind != HOST_LOST)
 
 
 def summary(values: Sequence[int]) -> dict[str, float]:
@@ -129,7 +126,7 @@ def what_is_wrong(results: Results, *, moves: int, rate: float) -> list[str]:
 def _not_whole(results: Results, moves: int) -> list[str]:
     found: list[str] = []
     for size, kinds in results.items():
-        for kind in (*BOUNDED, "same host", COLD):
+        for kind in KINDS:
             wanted = math.ceil(moves / LOST_EVERY) if kind == HOST_LOST else moves
             if (had := len(kinds.get(kind, ()))) < wanted:
                 found.append(f"{size:g} MB, {kind}: {had} of {wanted}")
@@ -187,51 +184,23 @@ def _told(row: Mapping[str, float]) -> str:
 # What goes on from an earlier run
 
 
-def this_code() -> str:
-    """A digest of what is measured and what measures: the product, its sandbox, the rig."""
-    digest = hashlib.sha256()
-    files = [
-        *(ROOT / "samza_dagster").rglob("*.py"),
-        *(ROOT / "samza_dagster").rglob("*.java"),
-        *(ROOT / "tests" / "rig").glob("*.py"),
-        *(ROOT / "benchmarks").glob("*.py"),
-    ]
-    for path in sorted(files):
-        digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+class Kept(NamedTuple):
+    """What a run has so far: all moves, the commits that they were measured at, and each failure."""
+
+    results: Results
+    commits: list[str]
+    failed: list[str]
 
 
-def this_commit() -> str:
-    """The commit checked out, with `, changed` when files differ from it; "" without git."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    commit = git("rev-parse", "--short=12", "HEAD")
-    return f"{commit}, changed" if commit and git("status", "--porcelain") else commit
-
-
-def this_machine() -> str:
-    """Its processor, cores, memory and kernel."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
-    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    processor = model or platform.machine()
-    return f"{processor}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.release()}"
-
-
-def resumed(path: Path | None, setting: Mapping[str, Any]) -> tuple[Results, list[str]]:
-    """What an earlier run of the same setting left in `path`, and the commits it was measured at.
+def resumed(path: Path | None, setting: Mapping[str, Any]) -> Kept:
+    """What an earlier run of the same setting left in `path`; what failed then has failed.
 
     Raises `SystemExit` that names what differs: runs of other code, or of another machine,
     aren't of one distribution.
     """
     results: Results = {size: {} for size in setting["state_mb"]}
     if path is None or not path.exists():
-        return results, []
+        return Kept(results, [], [])
     kept: dict[str, Any] = json.loads(path.read_text())
     had: dict[str, Any] = kept.get("setting") or {}
     if had != setting:
@@ -243,13 +212,13 @@ def resumed(path: Path | None, setting: Mapping[str, Any]) -> tuple[Results, lis
             kind: [Move(*each) for each in zip(row["all_ms"], row["all_rates"], strict=True)]
             for kind, row in kinds.items()
         }
-    return results, list(kept["commits"])
+    return Kept(results, list(kept["commits"]), list(kept["failed"]))
 
 
-def keep(path: Path, setting: Mapping[str, Any], commits: Sequence[str], results: Results) -> None:
+def keep(path: Path, setting: Mapping[str, Any], kept: Kept) -> None:
     """Writes all of it beside `path` and renames: a kill leaves the one before or this one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new")
-    whole = {"setting": setting, "commits": list(commits), **figures(results)}
-    beside.write_text(json.dumps(whole, indent=1))
+    told = {"setting": setting, "commits": kept.commits, "failed": kept.failed}
+    beside.write_text(json.dumps({**told, **figures(kept.results)}, indent=1))
     beside.replace(path)

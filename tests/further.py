@@ -39,7 +39,7 @@ class Suite:
 SUITES = (
     Suite("Dagster", 80, ("make", "test-dagster-long")),
     Suite("kill matrix on stubs", 600, ("make", "killmatrix-further")),
-    Suite("real faults", 560, ("make", "faults-real")),
+    Suite("real faults", 640, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
     Suite("chaos", 370, ("make", "chaos", "FAULTS=14")),
     Suite("deployed", 400, ("make", "test-deploy")),

@@ -59,11 +59,13 @@ class SimulatedHost:
         token_file: Path,
         on_spawn: Callable[[ProcessRecord], None],
         memory_mb: int = HOST_MEMORY_MB,
+        program: Path | None = None,
     ) -> ProcessRecord:
-        """Starts its agent."""
+        """Starts its agent: by default this package's, else the one file that `program` is."""
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [
-            sys.executable, "-I", str(agent_program()), "--host", self.name, "--directory", str(self.directory),
+            sys.executable, "-I", str(program or agent_program()),
+            "--host", self.name, "--directory", str(self.directory),
             "--memory-mb", str(memory_mb), "--cores", str(HOST_CORES),
             "--coordinator-url-file", str(url_file), "--token-file", str(token_file),
         ]  # fmt: skip

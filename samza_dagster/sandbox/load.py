@@ -34,6 +34,7 @@ class Sender:
     def __init__(self, bootstrap_servers: str, plan: LoadPlan) -> None:
         self._plan = plan
         self._failure: str | None = None
+        self.acknowledged = 0
         self._producer: Any = kafka_client.producer(
             bootstrap_servers,
             {
@@ -73,6 +74,16 @@ class Sender:
         if left:
             raise DeadlineExceeded("send the load", seen=f"{left} records not acknowledged")
 
+    def flush_all(self, standstill_s: float = 60.0) -> None:
+        """As `flush`, for as long as the broker goes on to acknowledge some within that time."""
+        while True:
+            before = self.acknowledged
+            try:
+                return self.flush(standstill_s)
+            except DeadlineExceeded:
+                if self.acknowledged == before:
+                    raise
+
     def close(self) -> None:
         """Ends the client; what the broker hasn't acknowledged isn't waited for."""
         self._producer.purge()
@@ -81,6 +92,8 @@ class Sender:
     def _delivered(self, error: object, _: object) -> None:
         if error is not None:
             self._failure = str(error)
+        else:
+            self.acknowledged += 1
 
 
 def fill(
@@ -93,7 +106,7 @@ def fill(
             sender.send(part)
             if progress is not None and sent % 20_000 == 0:
                 progress(sent, total)
-        sender.flush()
+        sender.flush_all()
     if progress is not None:
         progress(total, total)
     return total

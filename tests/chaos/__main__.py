@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import tempfile
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox.broker_settings import JOB_LISTENER
 from samza_dagster.sandbox.hosts import host_names
 from tests.chaos.broker_links import BrokerLinks
-from tests.chaos.report import Report
+from tests.chaos.report import Report, told_of
 from tests.chaos.run import ChaosRun
-from tests.chaos.schedule import KINDS, schedule
+from tests.chaos.schedule import KINDS, Fault, schedule
 from tests.rig.broker import listeners
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
 from tests.rig.sandbox_job import SandboxJob
@@ -45,6 +49,11 @@ SETTINGS = {
     help="faults last so many times as long, but for those that outlast a lease anyway",
 )
 @click.option("--only", "kinds", multiple=True, type=click.Choice(KINDS), help="these kinds alone")
+@click.option(
+    "--expect-overlaps",
+    is_flag=True,
+    help="fail without an overlap too: shows, with leases alone, that the judge isn't blind",
+)
 @click.option("--json", "output", type=click.Path(dir_okay=False, path_type=Path))
 def main(
     faults: int,
@@ -53,11 +62,32 @@ def main(
     lease_ms: int,
     lasting: float,
     kinds: tuple[str, ...],
+    expect_overlaps: bool,
     output: Path | None,
 ) -> None:
-    """Faults by the seed on real containers, then what outsiders find."""
+    """Faults by the seed on real containers, then what outsiders find.
+
+    What ends it early, a SIGINT or SIGTERM too, leaves no process, and the report of what was
+    seen by then; exit 1.
+    """
+    interrupts_raise(signal.SIGINT, signal.SIGTERM)
     console = Console(stderr=True)
+    report = Report(seed, fencing, expects_overlaps=expect_overlaps)
     settings = {**SETTINGS, "samza.dagster.lease.ms": str(lease_ms)}
+    planned = schedule(seed, faults, kinds or KINDS, lasting=lasting, lease_s=lease_ms / 1000)
+    told_whatever_happens(
+        report, lambda: run(report, planned, settings, console.print), console, output
+    )
+    sys.exit(0 if report.is_good else 1)
+
+
+def run(
+    report: Report,
+    planned: Iterable[Fault],
+    settings: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """A sandbox of its own, the faults, the judgement."""
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as root,
         BrokerLinks(
@@ -66,23 +96,36 @@ def main(
             lambda: listeners(Path(root) / OPTIONS.name)[JOB_LISTENER],
         ) as links,
         demo_sandbox(
-            Path(root), settings, links.hosts_file, fencing=fencing, job_address=links.address
+            *(Path(root), settings, links.hosts_file),
+            fencing=report.fencing,
+            job_address=links.address,
         ) as sandbox,
     ):
         job = SandboxJob(sandbox)
-        report = ChaosRun(job, links, Report(seed, fencing), console.print).go(
-            schedule(seed, faults, kinds or KINDS, lasting=lasting, lease_s=lease_ms / 1000)
-        )
-        job.close()
+        try:
+            ChaosRun(job, links, report, say).go(planned)
+        finally:
+            job.close()
+
+
+def told_whatever_happens(
+    report: Report, go: Callable[[], None], console: Console, output: Path | None
+) -> None:
+    """Table, file and verdict of what was seen, however `go` ends."""
+    try:
+        go()
+    except (Exception, KeyboardInterrupt) as error:
+        report.cut_short.append(told_of(error))
+        console.print("".join(traceback.format_exception(error)), markup=False)
     console.print(report.table())
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(report.to_json(), indent=1))
-    told = report.to_json()
+    wrong = report.wrong_overlaps
     for overlap in report.overlaps:
-        console.print(f"two owners: {overlap}")
-    print(json.dumps({k: told[k] for k in told if k != "faults"}))
-    sys.exit(0 if report.is_good else 1)
+        where = "" if overlap in wrong else ", as a frozen host thawed"
+        console.print(f"two owners: {overlap}{where}")
+    print(json.dumps(report.verdict()), flush=True)
 
 
 if __name__ == "__main__":

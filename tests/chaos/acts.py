@@ -12,30 +12,25 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from samza_dagster.agent.files import read_json
+from samza_dagster.cli import agent_archive
 from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.broker_links import BrokerLinks
+from tests.chaos.containers import Container, containers
 from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.broker import BROKER, kill_broker
+from tests.rig.job import alive
 from tests.rig.sandbox_job import SandboxJob
+from tests.rig.undying import killed_but_undying
+from tests.rig.waiting import until
 
 ALONE_S = 1.0
 """For so long what thaws on a host runs before anybody who could end it does."""
 _LINK = "link of "
 _BROKER_LINK = "broker link of "
-
-
-class _Container(NamedTuple):
-    host: str
-    processor: str
-    execution_id: str
-    warden: int
-    pid: int
 
 
 def _nothing() -> str:
@@ -51,6 +46,7 @@ class Acts:
         self._job = job
         self._broker_links = broker_links
         self._registry = job.sandbox.registry
+        self._files: dict[str, Path] = {}  # of the agents that were upgraded
         self._links = CutLinks(
             job.sandbox.files.url, {name: job.host_directory(name) for name in job.host_names}
         )
@@ -74,6 +70,8 @@ class Acts:
                 host = self._host(fault, taken)
                 if host is None:
                     return None
+                if how == "upgrade":
+                    return Done(host, frozenset({host}), self._upgrade(host))
                 undo = self._signal(how, self._agent(host), lambda: self._agent_again(host))
                 return Done(host, frozenset({host}), undo)
             case "host":
@@ -118,26 +116,8 @@ class Acts:
     def _agent(self, host: str) -> list[int]:
         return [r.pid for r in self._registry.live(self._job.simulated(host).role)]
 
-    def _containers(self, hosts: Iterable[str]) -> list[_Container]:
-        """Each that is alive, by the wardens' records."""
-        found: list[_Container] = []
-        for name in hosts:
-            for record in sorted(self._job.host_directory(name).glob("incarnations/*/warden.json")):
-                named: dict[str, Any] = read_json(record) or {}
-                spec: dict[str, Any] = read_json(record.with_name("spec.json")) or {}
-                container: dict[str, Any] = named.get("container") or {}
-                pid = container.get("pid")
-                if pid and spec and Path(f"/proc/{pid}").exists():
-                    found.append(
-                        _Container(
-                            name,
-                            spec["processor_id"],
-                            record.parent.name,
-                            named["warden"]["pid"],
-                            pid,
-                        )
-                    )
-        return found
+    def _containers(self, hosts: Iterable[str]) -> list[Container]:
+        return containers(self._job, hosts)
 
     def _all_pids(self) -> list[int]:
         found = self._containers(self._job.host_names)
@@ -158,11 +138,43 @@ class Acts:
             return None
         host, _, execution, warden, pid = free[fault.victim % len(free)]
         if whom == "container":
-            return Done(execution, frozenset({host}), self._signal(how, [pid]))
+            undo = self._undying(pid) if how == "hang" else self._signal(how, [pid])
+            return Done(execution, frozenset({host}), undo)
         if whom == "warden":
             return Done(execution, frozenset({host}), self._signal(how, [warden]))
         undo = self._signal(how, [*self._agent(host), warden], lambda: self._agent_again(host))
         return Done(f"{host} {execution}", frozenset({host}), undo)
+
+    def _undying(self, pid: int) -> Undo:
+        """SIGKILL, which it dies of when the fault is over; of a process that may not be traced at once."""
+        try:
+            held = killed_but_undying(pid)
+        except PermissionError:
+            _send(pid, signal.SIGKILL)
+            return lambda: "died at once: no right to trace it"
+
+        def undo() -> str:
+            held.let_go()
+            return ""
+
+        return undo
+
+    def _upgrade(self, host: str) -> Undo:
+        """Its agent becomes that of one file, built anew; its containers run on, for who has a lease."""
+        ran = [each.pid for each in self._containers([host])]
+        for pid in self._agent(host):
+            _send(pid, signal.SIGKILL)
+        until(f"the end of the agent of {host}", lambda: not self._agent(host))
+        file = self._job.host_directory(host) / "agent.pyz"
+        agent_archive.build().write(file)
+        self._files[host] = file
+        self._agent_again(host)
+
+        def undo() -> str:
+            self._agent_again(host)
+            return f"of {len(ran)} containers {sum(map(alive, ran))} run on"
+
+        return undo
 
     def _to_host(self, host: str, how: str) -> Done:
         found = self._containers([host])
@@ -247,6 +259,7 @@ class Acts:
                 token_file=self._job.sandbox.files.token,
                 memory_mb=self._job.memory_mb,
                 on_spawn=self._registry.add,
+                program=self._files.get(host),
             )
 
     def _coordinator_again(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,9 @@ class Batch(NamedTuple):
 class Overlap(NamedTuple):
     """Two owners: `producer_id` wrote at `offset` what was `other`'s to write; `how` it shows.
 
-    `other` is -1 where no batch names it.
+    `other` is -1 where no batch names it. From `from_ms` to `to_ms` batches came that weren't
+    their writer's to write: `producer_id`'s own, or `other`'s where `producer_id` is the
+    successor, which comes back because the other was there.
     """
 
     topic: str
@@ -43,6 +46,8 @@ class Overlap(NamedTuple):
     producer_id: int
     other: int
     at_ms: int
+    from_ms: int
+    to_ms: int
     how: str = "came back after the other had written"
 
 
@@ -72,20 +77,32 @@ def parse(data: bytes) -> list[Batch]:
 
 
 def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
-    """Each return of a producer after another had written; empty when there was one owner."""
+    """Each return of a producer after another had written; empty when there was one owner.
+
+    Of the two the one that came first into the log had no right to write any more.
+    """
     found: list[Overlap] = []
-    over: set[int] = set()
-    last = None
-    for batch in log:
-        if last is not None and batch.producer_id != last:
-            over.add(last)
-            if batch.producer_id in over:
-                found.append(
-                    Overlap(
-                        topic, partition, batch.first_offset, batch.producer_id, last, batch.at_ms
-                    )
+    came: dict[int, int] = {}
+    before: list[Batch] = []
+    for producer, group in groupby(log, key=lambda batch: batch.producer_id):
+        run = list(group)
+        if producer in came:
+            other = before[0].producer_id
+            wrong = run if came[producer] < came[other] else before
+            found.append(
+                Overlap(
+                    topic,
+                    partition,
+                    run[0].first_offset,
+                    producer,
+                    other,
+                    run[0].at_ms,
+                    wrong[0].at_ms,
+                    wrong[-1].at_ms,
                 )
-        last = batch.producer_id
+            )
+        came.setdefault(producer, len(came))
+        before = run
     return found
 
 

@@ -40,6 +40,8 @@ class InForce:
     _held: list[tuple[float, Fault, Done]] = field(default_factory=list[tuple[float, Fault, Done]])
     came_of: dict[int, str] = field(default_factory=dict[int, str])
     """By a fault's number, once it is over."""
+    undone_s: dict[int, float] = field(default_factory=dict[int, float])
+    """By a fault's number: when its taking back began, by the given clock."""
 
     def begin(self, fault: Fault) -> Began:
         """Carries it out beside those in force; two of the same process come one after the other."""
@@ -73,7 +75,7 @@ class InForce:
         while self._held:
             _, fault, done = self._held.pop()
             try:
-                self.came_of[fault.number] = done.undo()
+                self._undo(fault, done)
             except Exception as error:
                 failure = failure or error
         if failure is not None:
@@ -84,6 +86,10 @@ class InForce:
         self.sleep(max(0.0, next_one[0] - self.clock()))
         self._held.remove(next_one)
         _, fault, done = next_one
+        self._undo(fault, done)
+
+    def _undo(self, fault: Fault, done: Done) -> None:
+        self.undone_s[fault.number] = self.clock()
         self.came_of[fault.number] = done.undo()
 
 

@@ -166,18 +166,20 @@ def beyond_their_reigns(logs: Sequence[Log], reigned: Sequence[Reign]) -> list[O
 
 
 def _first_batch(
-    logs: Iterable[Log], producer: int, other: int, how: str, since_ms: int
+    logs: Sequence[Log], producer: int, other: int, how: str, since_ms: int
 ) -> Overlap:
-    log, batch = min(
-        (
-            (log, batch)
-            for log in logs
-            for batch in log.batches
-            if batch.producer_id == producer and batch.at_ms >= since_ms
-        ),
-        key=lambda each: each[1].at_ms,
+    late = [
+        (log, batch)
+        for log in logs
+        for batch in log.batches
+        if batch.producer_id == producer and batch.at_ms >= since_ms
+    ]
+    log, batch = min(late, key=lambda each: each[1].at_ms)
+    to_ms = max(each.at_ms for _, each in late)
+    at_ms = batch.at_ms
+    return Overlap(
+        log.topic, log.partition, batch.first_offset, producer, other, at_ms, at_ms, to_ms, how
     )
-    return Overlap(log.topic, log.partition, batch.first_offset, producer, other, batch.at_ms, how)
 
 
 def _of(active: str, log: Log, active_of: Mapping[int, str]) -> Log:

@@ -11,12 +11,20 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from tests.chaos.broker_log import Overlap
+from tests.chaos.owners import CLOCKS_MS
 from tests.chaos.schedule import Fault
+
+FREEZE_HOST = "freeze host"
+THAW_MS = 5_000
+"""So long a thaw of a frozen host counts, from the first signal. For a second of it its containers
+run alone (`acts.ALONE_S`); a warden that wakes then looks at the clock within another and
+kills. The rest is for a machine that does all of it late.
+"""
 
 
 class CarriedOut(NamedTuple):
-    """A fault, whom it befell, when (s since the epoch), the journal's length then, and how many
-    others were in force as it began.
+    """A fault, whom it befell, when (s since the epoch), the journal's length then, how many
+    others were in force as it began, and when its taking back began (None: not by then).
     """
 
     fault: Fault
@@ -24,6 +32,7 @@ class CarriedOut(NamedTuple):
     at_s: float
     known: int
     beside: int = 0
+    undone_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Befallen:
     `replaced`: actives that got another process from this fault to the next one.
     `downtime_ms`: the longest silence of the outputs of an active that was replaced in the
     whole group, since joined faults can't be told apart by it; None when none was replaced, or
-    nobody could tell.
+    nobody could tell. `began_s` and `undone_s`, when its taking back began, in s since the epoch.
     """
 
     number: int
@@ -47,6 +56,8 @@ class Befallen:
     failed_over: tuple[str, ...]
     downtime_ms: int | None
     beside: int = 0
+    began_s: float = 0.0
+    undone_s: float | None = None
 
 
 def befell(
@@ -70,6 +81,8 @@ def befell(
             failed_over=tuple(n for n in names if _moved(journal[:end], each.known, n)),
             downtime_ms=max(silent, default=None),
             beside=each.beside,
+            began_s=each.at_s,
+            undone_s=each.undone_s,
         )
         for each, end, names in zip(group, ends, replaced, strict=True)
     ]
@@ -101,6 +114,19 @@ def same_host(journal: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def within_a_thaw(overlap: Overlap, faults: Iterable[Befallen]) -> bool:
+    """All that wasn't its writer's to write came as a frozen host thawed."""
+    thaws_ms = [
+        round(each.undone_s * 1000)
+        for each in faults
+        if each.kind == FREEZE_HOST and each.undone_s is not None
+    ]
+    return any(
+        at_ms - CLOCKS_MS <= overlap.from_ms and overlap.to_ms <= at_ms + THAW_MS + CLOCKS_MS
+        for at_ms in thaws_ms
+    )
+
+
 @dataclass
 class Report:
     """The whole run."""
@@ -122,25 +148,73 @@ class Report:
     seconds: float = 0.0
     history: str = ""
     """What `verify` says of the audit trail when it isn't right."""
+    cut_short: list[str] = field(default_factory=list[str])
+    """Why less was done or judged than was asked for: what is above is what was seen by then."""
+    judged: list[str] = field(default_factory=list[str])
+    """The parts of the judgement that came to their ends; without one its counts say nothing."""
+    expects_overlaps: bool = False
+    """A run without a fence, which shows that the judge isn't blind: none is as bad as a wrong one."""
 
     @property
     def is_good(self) -> bool:
-        """Nothing missing or made up under a load, nobody stuck, none beside its own on a host;
-        who wrote could be judged, and with the broker fence none wrote in turns.
+        """Nothing missing or made up under a load, nobody stuck, none beside its own on a host,
+        nothing left out; who wrote could be judged, and none wrote in turns but, with leases
+        alone, as a frozen host thawed.
         """
         whole = not (self.missing or self.unexplained or self.history or self.load)
-        whole = whole and not (self.same_host or self.unjudged)
+        whole = whole and not (self.same_host or self.unjudged or self.cut_short)
         at_rest = all(each.rest_s is not None for each in self.faults)
-        return whole and at_rest and not (self.overlaps and self.fencing == "broker")
+        seen = bool(self.overlaps) or not self.expects_overlaps
+        return whole and at_rest and seen and not self.wrong_overlaps
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, for `--json`."""
+    @property
+    def wrong_overlaps(self) -> list[Overlap]:
+        """With the brokers' fence each; with leases alone those outside the thaws of frozen hosts."""
+        if self.fencing == "broker":
+            return self.overlaps
+        return [each for each in self.overlaps if not within_a_thaw(each, self.faults)]
+
+    @property
+    def failovers(self) -> int:
+        """Actives that were replaced, on their own hosts or on others."""
+        return sum(len(each.replaced) for each in self.faults)
+
+    def verdict(self) -> dict[str, Any]:
+        """What the run comes to, without its single faults."""
         return {
             "good": self.is_good,
-            **asdict(self),
-            "downtime_ms": {"p50": self.downtime(0.5), "p99": self.downtime(0.99)},
+            "seed": self.seed,
+            "fencing": self.fencing,
+            "faults": len(self.faults),
+            "kinds": dict(sorted(Counter(each.kind for each in self.faults).items())),
             "together": sum(each.beside > 0 for each in self.faults),
-            "kinds": dict(Counter(each.kind for each in self.faults)),
+            "failovers": self.failovers,
+            "onto_other_hosts": sum(len(each.failed_over) for each in self.faults),
+            "downtime_ms": {"p50": self.downtime(0.5), "p99": self.downtime(0.99)},
+            "missing": self.missing,
+            "unexplained": self.unexplained,
+            "duplicates": self.duplicates,
+            "overlaps": len(self.overlaps),
+            "overlaps_in_thaws": sum(within_a_thaw(e, self.faults) for e in self.overlaps),
+            "overlaps_expected": self.expects_overlaps,
+            "inputs": self.inputs,
+            "completed": self.completed,
+            "not_at_rest": [each.number for each in self.faults if each.rest_s is None],
+            "unjudged": self.unjudged,
+            "same_host": self.same_host,
+            "load": self.load,
+            "history": self.history,
+            "judged": self.judged,
+            "cut_short": self.cut_short,
+            "seconds": self.seconds,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict, and each fault and overlap."""
+        return {
+            **self.verdict(),
+            "each_fault": [asdict(each) for each in self.faults],
+            "each_overlap": [each._asdict() for each in self.overlaps],
         }
 
     def downtime(self, quantile: float) -> int | None:
@@ -148,9 +222,16 @@ class Report:
         return nearest_rank(_silences(self.faults), quantile)
 
     def table(self) -> Table:
-        """Kind by kind."""
+        """Kind by kind, and what it all comes to below."""
+        p50, p99 = ("-" if ms is None else f"{ms} ms" for ms in map(self.downtime, (0.5, 0.99)))
         table = Table(
-            "fault", "times", "actives replaced", "failed over", "p50 ms", "longest ms", "rest s"
+            *("fault", "times", "actives replaced", "failed over"),
+            *("p50 ms", "longest ms", "rest s"),
+            caption=(
+                f"seed {self.seed}, fencing {self.fencing}: {len(self.faults)} faults, "
+                f"{self.failovers} failovers, downtime p50 {p50}, p99 {p99}, "
+                f"{self.missing} missing, {len(self.overlaps)} overlaps"
+            ),
         )
         for kind in sorted({each.kind for each in self.faults}):
             mine = [each for each in self.faults if each.kind == kind]
@@ -166,6 +247,11 @@ class Report:
                 f"{max(rests):.0f}" if len(rests) == len(mine) else "never",
             )
         return table
+
+
+def told_of(error: BaseException) -> str:
+    """What ended a run, or a part of its judgement, in one line."""
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _silences(faults: Iterable[Befallen]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.broker_log import batches
 from tests.chaos.in_force import InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified
-from tests.chaos.report import CarriedOut, Report, befell, same_host
+from tests.chaos.report import CarriedOut, Report, befell, same_host, told_of
 from tests.chaos.schedule import Fault
 from tests.rig.job import alive
 from tests.rig.kill_points import Processors
@@ -52,16 +53,33 @@ class ChaosRun:
         self._known = 0
 
     def go(self, faults: Iterable[Fault]) -> Report:
-        """All of them, then the judgement; whatever happens everything is let go."""
+        """All of them, then the judgement; whatever happens everything is let go.
+
+        What raises leaves in the report what was seen by then, and why that isn't all.
+        """
         began = time.monotonic()
+        try:
+            try:
+                self._befall(faults)
+            except Exception as error:
+                self._report.cut_short.append(told_of(error))
+                self._say(traceback.format_exc())
+            self._end()
+        finally:
+            self._report.seconds = round(time.monotonic() - began, 1)
+            self._judge.close()
+            self._acts.close()
+        return self._report
+
+    def _befall(self, faults: Iterable[Fault]) -> None:
         wanted = self._job.actives * (1 + self._job.standbys)
         until("all that run are seen", lambda: len(self._job.journal()) >= wanted)
         self._known = len(self._job.journal())
         _keep_whole(self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
         self._note_owners(self._job.processors())
         in_force = InForce(self._acts.carry_out, time.time, time.sleep)
+        group: list[CarriedOut] = []
         try:
-            group: list[CarriedOut] = []
             for fault in faults:
                 known = len(self._job.journal())
                 at_s, victim, beside = in_force.begin(fault)
@@ -73,28 +91,35 @@ class ChaosRun:
                 self._over(group, in_force)
                 group = []
             self._over(group, in_force)
+            group = []
         finally:
             try:
                 in_force.end_all()
             finally:
                 self._acts.heal()
-        self._end()
-        self._report.seconds = round(time.monotonic() - began, 1)
-        self._judge.close()
-        self._acts.close()
-        return self._report
+                told = {each.number for each in self._report.faults}
+                self._never_rested(
+                    [e for e in self._what_came(group, in_force) if e.fault.number not in told]
+                )
 
-    def _over(self, group: Sequence[CarriedOut], in_force: InForce) -> None:
+    def _never_rested(self, group: Sequence[CarriedOut]) -> None:
+        if group:
+            self._report.faults += befell(group, self._job.journal(), {}, None)
+
+    def _over(self, group: list[CarriedOut], in_force: InForce) -> None:
         in_force.wait_for_all()
+        self._rest(self._what_came(group, in_force))
+
+    def _what_came(self, group: Sequence[CarriedOut], in_force: InForce) -> list[CarriedOut]:
         came_of = in_force.came_of
-        self._rest(
-            [
-                each._replace(victim=f"{each.victim}: {came}")
-                if (came := came_of.get(each.fault.number))
-                else each
-                for each in group
-            ]
-        )
+        return [
+            each._replace(
+                victim=f"{each.victim}: {came_of[number]}" if came_of.get(number) else each.victim,
+                undone_s=in_force.undone_s.get(number),
+            )
+            for each in group
+            for number in [each.fault.number]
+        ]
 
     def _rest(self, group: Sequence[CarriedOut]) -> None:
         if not group:
@@ -118,7 +143,7 @@ class ChaosRun:
         told = befell(group, self._job.journal(), self._silences(group[0].at_s), rest_s)
         self._report.faults += told
         for each in told:
-            if each.victim.endswith(("thawed", "led")):
+            if each.victim.endswith(("thawed", "led", "run on")):
                 self._say(f"   {each.victim}")
             if each.replaced:
                 self._say(f"   {', '.join(each.replaced)} replaced, silent {each.downtime_ms} ms")
@@ -173,7 +198,23 @@ class ChaosRun:
         return {active: max(each) for active, each in silent.items() if each}
 
     def _end(self) -> None:
-        """What is missing, who wrote in turns, and whether the history holds."""
+        """What is missing, who wrote in turns, and whether the history holds, each by itself."""
+        history: list[AuditRecord] = []
+        data = self._job.sandbox.directory / "broker" / "data"
+        parts: dict[str, Callable[[], None]] = {
+            "outputs": self._judge_outputs,
+            "history": lambda: history.extend(self._history()),
+            "logs": lambda: self._judge_logs(data, history),
+        }
+        for name, judge in parts.items():
+            try:
+                judge()
+            except Exception as error:
+                self._report.cut_short.append(f"{name}: {told_of(error)}")
+            else:
+                self._report.judged.append(name)
+
+    def _judge_outputs(self) -> None:
         verdict = self._judge.judge(deadline_s=JUDGED_S)
         report = self._report
         report.inputs, report.completed = verdict.inputs, verdict.completed
@@ -182,6 +223,8 @@ class ChaosRun:
         if not self._load_lives():
             report.load = "dead at the end"
         report.same_host = same_host(self._job.journal())
+
+    def _history(self) -> list[AuditRecord]:
         connection = self._job.connection
         history = [
             audit_from_json(json.loads(value), f"record {number}")
@@ -191,12 +234,13 @@ class ChaosRun:
         verified = verify(history, read_history(connection).head)
         unknown = uncertified(history, self._job.journal())
         if not (verified.ok and verified.complete):
-            report.history = str(verified.violation or "incomplete")
+            self._report.history = str(verified.violation or "incomplete")
         elif unknown:
-            report.history = "; ".join(unknown)
-        self._judge_logs(self._job.sandbox.directory / "broker" / "data", history)
+            self._report.history = "; ".join(unknown)
+        return history
 
     def _judge_logs(self, data: Path, history: Sequence[AuditRecord]) -> None:
+        assert history, "without a history nobody is known to have reigned"
         actives = [str(number) for number in range(self._job.actives)]
         partitions = range(self._job.actives * demo_job.TASKS_PER_CONTAINER)
 

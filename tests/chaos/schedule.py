@@ -35,12 +35,16 @@ OTHERS = (
     "mute coordinator",
     "deafen container",
     "mute container",
+    "upgrade agent",
+    "hang container",
 )
 KINDS = WORST + OTHERS
 """`stop` and `freeze` are SIGSTOP, and SIGCONT when it is over; `kill` is SIGKILL.
 
 `cut off`, `deafen` and `mute`: what one that lives and its server send each other is held
-back, both ways, from the server, or to it. The server of an agent is the coordinator; that of
+back, both ways, from the server, or to it. `upgrade`: the agent is killed, and one of a file that
+was built anew goes on in its place. `hang`: the container gets a SIGKILL and doesn't die until it
+is over. The server of an agent is the coordinator; that of
 the coordinator, and of the containers of a host, the broker. `zombie leader`: the coordinator
 is frozen until a spare leads.
 """

@@ -52,14 +52,7 @@ def replaced(job: SandboxJob, before: Processors, names: set[str], seconds: floa
 
     def running() -> Processors | None:
         now = job.processors()
-        new = {
-            name
-            for name in names & now.keys()
-            if now[name]["state"] == "running"
-            and now[name]["pid"] not in (None, before[name]["pid"])
-            and alive(now[name]["pid"])
-        }
-        return now if new == names else None
+        return now if all(_is_replaced(now, before, name) for name in names) else None
 
     now = until(f"{names} run again", running, seconds=left())
     ends = offsets(job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
@@ -68,6 +61,28 @@ def replaced(job: SandboxJob, before: Processors, names: set[str], seconds: floa
         n: p["pid"] for n, p in before.items() if n not in names
     }
     return now
+
+
+def replacement_works(job: SandboxJob, before: Processors, name: str, seconds: float) -> Processors:
+    """Waits until this one has a new process that works. Where all are then."""
+
+    def running() -> Processors | None:
+        now = job.processors()
+        return now if _is_replaced(now, before, name) else None
+
+    now = until(f"{name} runs again", running, seconds=seconds)
+    ends = offsets(job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
+    until(f"{name} works", lambda: works(job, name, now, ends), seconds=seconds)
+    return now
+
+
+def _is_replaced(now: Processors, before: Processors, name: str) -> bool:
+    return (
+        name in now
+        and now[name]["state"] == "running"
+        and now[name]["pid"] not in (None, before[name]["pid"])
+        and alive(now[name]["pid"])
+    )
 
 
 def outputs_are_whole(judge: Judge, what: str, actives: set[str], since_s: float) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,6 +28,7 @@ from tests.contract.agent.rig import (
     until,
 )
 from tests.rig.pace import PACE
+from tests.rig.undying import undying
 
 pytestmark = pytest.mark.contract
 
@@ -168,29 +167,6 @@ def agent_is_replaced_by_another_version(job: Rig) -> None:
 
 
 # A death that hangs
-
-
-@contextmanager
-def undying(pid: int) -> Iterator[None]:
-    """SIGKILL doesn't end it within the block: its exit is held by ptrace (PTRACE_EVENT_EXIT).
-
-    Real: the kernel has taken the signal and the process is there, as one in an
-    uninterruptible call would be, which nobody can provoke at will. All from one thread.
-    """
-    _ptrace(0x4206, pid, 0x40)  # PTRACE_SEIZE with PTRACE_O_TRACEEXIT
-    try:
-        yield
-    finally:
-        seen, status = os.waitpid(pid, 0x40000000)  # __WALL
-        assert (seen, status >> 16) == (pid, 6)  # PTRACE_EVENT_EXIT
-        _ptrace(17, pid, 0)  # PTRACE_DETACH
-
-
-def _ptrace(request: int, pid: int, data: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    if libc.ptrace(request, pid, None, data) == -1:
-        raise OSError(ctypes.get_errno(), f"ptrace {request:#x} of {pid}")
 
 
 def one_container(job: Rig, grace_s: float = 5.0) -> tuple[LocalCluster, Recorder, Agent, int]:

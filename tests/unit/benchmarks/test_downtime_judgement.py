@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,14 @@ from benchmarks.downtime_judgement import (
     COLD,
     HOST_LOST,
     LOST_EVERY,
+    Kept,
     Move,
     Results,
     figures,
     keep,
     resumed,
-    this_code,
-    this_machine,
-    turns,
     what_is_wrong,
 )
-from benchmarks.failover import all_sizes
 
 pytestmark = pytest.mark.unit
 
@@ -142,13 +138,20 @@ def setting(**more: Any) -> dict[str, Any]:
     return {"state_mb": list(SIZES), "rate": 1_000.0, "code": "c0de", "machine": "m", **more}
 
 
+def kept(measured: Results) -> Kept:
+    """At one commit, with a move that failed."""
+    return Kept(measured, ["abc"], ["16 MB, failover: 3 missing"])
+
+
 def test_what_is_kept_is_what_is_gone_on_from(tmp_path: Path) -> None:
-    """Every move with its rate, and the commits."""
+    """Every move with its rate, also of a turn that isn't whole; the commits, and what failed."""
     path, measured = tmp_path / "results" / "downtime.json", results()
-    assert resumed(path, setting()) == ({size: {} for size in SIZES}, [])
-    keep(path, setting(), ["abc"], measured)
-    assert resumed(path, setting()) == (measured, ["abc"])
-    assert resumed(None, setting()) == ({size: {} for size in SIZES}, [])
+    measured[64.0][COLD].pop()
+    nothing = Kept({size: {} for size in SIZES}, [], [])
+    assert resumed(path, setting()) == nothing
+    keep(path, setting(), kept(measured))
+    assert resumed(path, setting()) == kept(measured)
+    assert resumed(None, setting()) == nothing
 
 
 @pytest.mark.parametrize("other", [{"code": "0ther"}, {"machine": "another"}, {"rate": 200.0}])
@@ -156,7 +159,7 @@ def test_runs_of_other_code_machine_or_load_are_not_pooled(
     tmp_path: Path, other: dict[str, Any]
 ) -> None:
     """The refusal names what differs."""
-    keep(tmp_path / "kept.json", setting(**other), ["abc"], results())
+    keep(tmp_path / "kept.json", setting(**other), kept(results()))
     ((name, value),) = other.items()
     with pytest.raises(SystemExit, match=f"{name} {value}, now {setting()[name]}"):
         resumed(tmp_path / "kept.json", setting())
@@ -167,7 +170,7 @@ def test_a_write_that_is_cut_off_leaves_what_was_kept(
 ) -> None:
     """It goes beside the file, which is replaced when it is whole."""
     path = tmp_path / "kept.json"
-    keep(path, setting(), ["abc"], results())
+    keep(path, setting(), kept(results()))
     before = path.read_text()
 
     def torn(self: Path, text: str) -> int:
@@ -177,39 +180,6 @@ def test_a_write_that_is_cut_off_leaves_what_was_kept(
 
     monkeypatch.setattr(Path, "write_text", torn)
     with pytest.raises(KeyboardInterrupt):
-        keep(path, setting(), ["abc"], results(lambda _: 1.0))
+        keep(path, setting(), kept(results(lambda _: 1.0)))
     assert path.read_text() == before
     assert json.loads(before)["setting"] == setting()
-
-
-def test_code_and_machine_have_names_that_stay() -> None:
-    """The same for the same files."""
-    assert this_code() == this_code() != ""
-    assert "cores" in this_machine()
-
-
-def test_sizes_take_turns_and_a_lost_host_comes_in_its_own() -> None:
-    """The number of turns that a size has is told to whoever goes on with it."""
-    begun: list[tuple[float, int]] = []
-
-    def turns_of(size: float, had: int) -> Generator[dict[str, Move], None, None]:
-        begun.append((size, had))
-        number = had
-        while True:
-            lost = {} if number % LOST_EVERY else {HOST_LOST: Move(1, 1.0)}
-            number += 1
-            yield {"planned move": Move(1, 1.0), **lost}
-
-    measured: Results = {16.0: {}, 64.0: {}}
-    kept: list[int] = []
-    all_sizes(
-        measured,
-        turns_of,
-        5,
-        3,
-        lambda: kept.append(sum(map(turns, measured.values()))),
-        time.monotonic() + 60,
-    )
-    assert begun == [(16.0, 0), (64.0, 0), (16.0, 3), (64.0, 3)]
-    assert kept == list(range(1, 11))
-    assert [len(kinds[HOST_LOST]) for kinds in measured.values()] == [2, 2]

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import io
+import json
 import struct
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from samza_dagster.sandbox.judge import Verdict
-from tests.chaos.broker_log import Batch, overlaps, parse, unjudged
-from tests.chaos.report import Befallen, CarriedOut, Report, befell, nearest_rank, same_host
+from tests.chaos.__main__ import told_whatever_happens
+from tests.chaos.broker_log import Batch, Overlap, overlaps, parse, unjudged
+from tests.chaos.report import (
+    THAW_MS,
+    Befallen,
+    CarriedOut,
+    Report,
+    befell,
+    nearest_rank,
+    same_host,
+)
 from tests.chaos.schedule import Fault
 from tests.rig.load_watch import LoadWatch
 
@@ -141,7 +155,7 @@ def befallen(downtime_ms: int | None, rest_s: float | None = 1.0, number: int = 
 
 def test_a_run_is_good_only_when_every_judge_agrees() -> None:
     """An overlap is what leases can't exclude, and the broker's fence does."""
-    (overlap,) = overlaps("t", 0, written_by(1, 2, 1))
+    (returned,) = overlaps("t", 0, written_by(1, 2, 1))
     assert Report(1, "broker", [befallen(5)]).is_good
     assert not Report(1, "broker", [befallen(5)], missing=1).is_good
     assert not Report(1, "broker", [befallen(5)], unexplained=1).is_good
@@ -149,8 +163,91 @@ def test_a_run_is_good_only_when_every_judge_agrees() -> None:
     assert not Report(1, "broker", [befallen(5)], load="dead").is_good
     assert not Report(1, "lease", [befallen(5)], unjudged=["a log"]).is_good
     assert not Report(1, "broker", [befallen(5, None)]).is_good
-    assert not Report(1, "broker", [befallen(5)], [overlap]).is_good
-    assert Report(1, "lease", [befallen(5)], [overlap]).is_good
+    assert not Report(1, "broker", [befallen(5)], [returned]).is_good
+    assert not Report(1, "broker", [thawed(0.0)], [returned]).is_good
+    assert Report(1, "lease", [thawed(0.0)], [returned]).is_good
+    assert not Report(1, "broker", [befallen(5)], cut_short=["KeyboardInterrupt"]).is_good
+
+
+def thawed(at_s: float, kind: str = "freeze host") -> Befallen:
+    """Was over then."""
+    return replace(befallen(5), kind=kind, undone_s=at_s)
+
+
+def overlap(from_ms: int, to_ms: int) -> Overlap:
+    """Of that time."""
+    return Overlap("t", 0, 7, 1, 2, from_ms, from_ms, to_ms)
+
+
+def test_with_leases_alone_a_second_owner_may_write_as_a_frozen_host_thaws_and_else_never() -> None:
+    """Not before, not when it should have ended, not in one that ends late; after no other fault."""
+    faults = [befallen(5), thawed(100.0), thawed(300.0)]
+    within = [overlap(100_200, 101_500), overlap(300_000, 300_000 + THAW_MS)]
+    assert Report(1, "lease", faults, within).is_good
+    for wrong in (
+        overlap(99_000, 99_900),
+        overlap(100_200, 100_000 + THAW_MS + 100),
+        overlap(200_000, 200_100),
+        overlap(100_200, 300_100),
+    ):
+        report = Report(1, "lease", faults, [*within, wrong])
+        assert not report.is_good
+        assert report.wrong_overlaps == [wrong]
+        told = report.verdict()
+        assert (told["overlaps"], told["overlaps_in_thaws"]) == (3, 2)
+    assert not Report(1, "lease", [thawed(100.0, "stop agent")], within[:1]).is_good
+    never_over = replace(befallen(5), kind="freeze host", undone_s=None)
+    assert not Report(1, "lease", [never_over], within[:1]).is_good
+
+
+def test_what_counts_of_a_return_is_when_the_replaced_one_wrote() -> None:
+    """The successor comes back because the other was there, however late."""
+    log = [Batch(n, n + 1, producer, at_ms) for n, (producer, at_ms) in enumerate(
+        [(1, 10), (2, 20), (1, 100), (1, 130), (2, 9_000)]
+    )]  # fmt: skip
+    returned, wrote_on = overlaps("t", 0, log)
+    assert (returned.producer_id, returned.at_ms) == (1, 100)
+    assert (wrote_on.producer_id, wrote_on.at_ms) == (2, 9_000)
+    assert {(o.from_ms, o.to_ms) for o in (returned, wrote_on)} == {(100, 130)}
+
+
+def test_a_run_that_is_to_show_that_the_judge_sees_fails_without_an_overlap() -> None:
+    """And with one that leases exclude."""
+    faults = [thawed(100.0)]
+    blind = Report(1, "lease", faults, expects_overlaps=True)
+    assert not blind.is_good
+    assert replace(blind, overlaps=[overlap(100_200, 100_300)]).is_good
+    assert not replace(blind, overlaps=[overlap(1, 2)]).is_good
+
+
+def test_the_verdict_names_faults_failovers_downtime_missing_overlaps_and_seed() -> None:
+    """Counted; each single one is in the file."""
+    told = Report(7, "broker", [befallen(5), befallen(9, number=2)], missing=3).verdict()
+    wanted = {"seed": 7, "faults": 2, "failovers": 2, "missing": 3, "overlaps": 0}
+    assert {name: told[name] for name in wanted} == wanted
+    assert told["kinds"] == {"kill host": 2}
+    assert told["downtime_ms"] == {"p50": 5, "p99": 9}
+    assert json.loads(json.dumps(told)) == told
+
+
+@pytest.mark.parametrize("ends", [AssertionError("no log"), KeyboardInterrupt()])
+def test_what_ends_a_run_early_leaves_its_report_and_the_reason(
+    ends: BaseException, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """File and verdict have what was seen by then; the run isn't good."""
+    report = Report(7, "broker")
+
+    def go() -> None:
+        report.faults.append(befallen(5))
+        raise ends
+
+    console = Console(file=io.StringIO())
+    told_whatever_happens(report, go, console, tmp_path / "results" / "chaos.json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["good"], told["faults"]) == (False, 1)
+    assert told["cut_short"][0].startswith(type(ends).__name__)
+    kept = json.loads((tmp_path / "results" / "chaos.json").read_text())
+    assert [each["number"] for each in kept["each_fault"]] == [1]
 
 
 def test_quantiles_are_of_what_was_measured() -> None:

@@ -101,6 +101,7 @@ def test_a_fault_begins_while_the_one_before_is_in_force_and_ends_in_its_own_tim
         (20.0, "end 1"),
     ]
     assert held.came_of == {1: "came back", 2: "came back", 3: "came back"}
+    assert held.undone_s == {1: 20.0, 2: 8.0, 3: 10.0}
 
 
 def test_two_faults_of_one_process_come_one_after_the_other() -> None:
