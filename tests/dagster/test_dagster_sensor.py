@@ -21,6 +21,7 @@ from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
+from samza_dagster.orchestration.history import in_flight
 from samza_dagster.orchestration.history.events import KEY, MOST_IN_A_TICK, history_event
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -397,11 +398,7 @@ def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream
 
 def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -> None:
     """With what to do; also when the tick that named it lost its cursor. Its end comes as ever."""
-    record = coordinator_stream.set_config(AUTHOR, "app.run.id", "run-1")
-    assert record.value is not None
-    stream.store.put(record.namespace, record.key, record.value)
-    STATE.deployment = "an older one"  # Samza's AM leads, whose requests are in the stream alone
-    stream.tick()
+    under_samza(stream)
     stream.respond(5, StatusCode.IN_PROGRESS)
     stream.now_ms += 600_000
     assert stream.tick() == []
@@ -413,6 +410,45 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     assert stream.tick() == []
     stream.respond(5)
     assert stream.tick() == [5]
+
+
+def under_samza(stream: Stream) -> None:
+    """Samza's AM leads, whose requests are in the stream alone; the sensor has begun."""
+    record = coordinator_stream.set_config(AUTHOR, "app.run.id", "run-1")
+    assert record.value is not None
+    stream.store.put(record.namespace, record.key, record.value)
+    STATE.deployment = "an older one"
+    stream.tick()
+
+
+@pytest.mark.longdagster
+def test_a_thousand_requests_without_an_end_are_each_named_once(stream: Stream) -> None:
+    """Also by a sensor whose cursor is lost in between; those that were named leave room."""
+    under_samza(stream)
+    for number in range(1000):
+        stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.now_ms += 700_000
+    named = [n for _ in range(6) for n in stream.tick()]
+    assert sorted(named) == list(range(1000))
+    assert len(stream.cursor or "") < 80_000
+    stream.cursor = None
+    assert [n for _ in range(4) for n in stream.tick()] == []
+
+
+@pytest.mark.longdagster
+def test_beyond_the_bound_requests_are_named_when_others_have_ended(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is named twice to make room for another."""
+    monkeypatch.setattr(in_flight, "MOST_NAMED", 30)
+    under_samza(stream)
+    for number in range(50):
+        stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.now_ms += 700_000
+    assert [len(stream.tick()) for _ in range(3)] == [30, 0, 0]
+    for number in range(30):
+        stream.respond(number)
+    assert sorted(n for _ in range(3) for n in stream.tick()) == list(range(50))
 
 
 def test_under_a_prefix_the_history_is_the_job_s_own(instance: dg.DagsterInstance) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from samza_dagster.model import PlacementResponse
@@ -13,23 +15,27 @@ Status = tuple[str, str, int]
 """Status, message, ms since the epoch."""
 MOST_REQUESTS = 300
 MOST_STATUSES = 12
-MOST_NAMED = 500
+MOST_NAMED = 5_000
+_MARK_BYTES = 6
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """`statuses`: request → what was read of it, oldest first. `named`: request → when it was named."""
+    """`statuses`: request → what was read of it, oldest first.
+
+    `named` has the `mark` of each request that was named as being without an end.
+    """
 
     statuses: Mapping[str, tuple[Status, ...]] = field(
         default_factory=dict[str, tuple[Status, ...]]
     )
-    named: Mapping[str, int] = field(default_factory=dict[str, int])
+    named: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """For the cursor."""
         return {
             "statuses": {uuid: [list(s) for s in told] for uuid, told in self.statuses.items()},
-            "named": dict(self.named),
+            "named": _joined(self.named),
         }
 
     @classmethod
@@ -42,7 +48,7 @@ class InFlight:
                     uuid: tuple((str(s), str(m), int(at)) for s, m, at in told)
                     for uuid, told in data["statuses"].items()
                 },
-                {str(uuid): int(at) for uuid, at in data["named"].items()},
+                _split(data["named"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()
@@ -67,10 +73,33 @@ class InFlight:
         gone = set(uuids)
         return InFlight({u: s for u, s in self.statuses.items() if u not in gone}, self.named)
 
-    def with_named(self, uuids: Iterable[str], now_ms: int) -> InFlight:
+    def is_named(self, uuid: str) -> bool:
+        """Whether this request was named."""
+        return mark(uuid) in self.named
+
+    def with_named(self, uuids: Iterable[str]) -> InFlight:
         """With these requests named."""
-        named = {**self.named, **dict.fromkeys(uuids, now_ms)}
-        return InFlight(self.statuses, dict(list(named.items())[-MOST_NAMED:]))
+        return replace(self, named=self.named | {mark(uuid) for uuid in uuids})
+
+    def named_among(self, view: JobView) -> InFlight:
+        """Without the names of requests that the job has no more: they came to an end."""
+        if not self.named:
+            return self
+        there = {mark(action.uuid) for action in (*view.actions, *view.queued)}
+        return replace(self, named=self.named & there)
+
+    def room_to_name(self, most: int) -> int:
+        """How many may be named now, `most` at most.
+
+        Nobody's name is given up for another's, which would be named again then: one that finds
+        no room is named when others have ended.
+        """
+        return max(0, min(most, MOST_NAMED - len(self.named)))
+
+
+def mark(uuid: str) -> str:
+    """What a request is known by where there may be thousands: two alike are a matter of 2⁻⁴⁸."""
+    return hashlib.blake2b(uuid.encode(), digest_size=_MARK_BYTES).hexdigest()
 
 
 def without_end(
@@ -80,5 +109,18 @@ def without_end(
     return [
         action
         for action in (*view.actions, *view.queued)
-        if now_ms - action.since_ms > after_ms and action.uuid not in known.named
+        if now_ms - action.since_ms > after_ms and not known.is_named(action.uuid)
     ]
+
+
+def _joined(marks: Iterable[str]) -> str:
+    return base64.b64encode(bytes.fromhex("".join(sorted(marks)))).decode()
+
+
+def _split(text: object) -> frozenset[str]:
+    """What `_joined` made; an older release kept the requests themselves."""
+    if isinstance(text, dict):
+        return frozenset(mark(str(uuid)) for uuid in cast("dict[str, Any]", text))
+    told = base64.b64decode(str(text), validate=True).hex()
+    size = 2 * _MARK_BYTES
+    return frozenset(told[at : at + size] for at in range(0, len(told), size))
