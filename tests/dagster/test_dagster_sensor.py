@@ -22,7 +22,13 @@ from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.orchestration.history import in_flight
-from samza_dagster.orchestration.history.events import KEY, MOST_IN_A_TICK, history_event
+from samza_dagster.orchestration.history.events import (
+    KEY,
+    MOST_IN_A_TICK,
+    UNKNOWN_BEGIN,
+    Cursor,
+    history_event,
+)
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.placement import texts
@@ -103,8 +109,12 @@ class Stream:
         self.now_ms = 1_700_000_000_000
         self.events: list[Any] = []
 
-    def respond(self, number: int, status: StatusCode = StatusCode.SUCCEEDED) -> None:
-        self.placement.write_response(response(number, status))
+    def respond(
+        self, number: int, status: StatusCode = StatusCode.SUCCEEDED, *, after_ms: int = 0
+    ) -> None:
+        told = response(number, status)
+        told = told.model_copy(update={"timestamp": told.timestamp + after_ms})
+        self.placement.write_response(told)
 
     def tick(self, *, lost: bool = False) -> list[int]:
         """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
@@ -214,15 +224,55 @@ def test_a_cursor_from_before_own_requests_starts_with_them_from_now(stream: Str
     assert stream.tick() == [3]
 
 
+THOUSAND = tuple((n, 3 * n) for n in range(1000))
+"""Number of a request, and ms after which it is told of."""
+
+
 @pytest.mark.longdagster
-def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(stream: Stream) -> None:
-    """A burst is spread over ticks, in order, and nothing is dropped."""
+@pytest.mark.parametrize("waves", [True, False])
+def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(
+    stream: Stream, *, waves: bool
+) -> None:
+    """A burst is spread over ticks, in order, and nothing is dropped: no status, no second.
+
+    In one tick, or each wave of statuses in a tick of its own.
+    """
     stream.tick()
-    for number in range(1000):
-        stream.respond(number)
-    ticks = [stream.tick() for _ in range(6)]
+    for status, after_ms in ((StatusCode.ACCEPTED, 0), (StatusCode.IN_PROGRESS, 600_000)):
+        for number, at_ms in THOUSAND:
+            stream.respond(number, status, after_ms=at_ms + after_ms)
+        if waves:
+            assert stream.tick() == []
+            assert len(stream.cursor or "") < 60_000
+    for number, at_ms in THOUSAND:
+        stream.respond(number, after_ms=at_ms + 605_000)
+    events: list[Any] = []
+    ticks: list[list[int]] = []
+    for _ in range(6):
+        ticks.append(stream.tick())
+        events += stream.events
+        assert len(stream.cursor or "") < 60_000
     assert [len(t) for t in ticks] == [MOST_IN_A_TICK] * 5 + [0]
     assert [n for t in ticks for n in t] == list(range(1000))
+    assert {event.metadata["seconds"].value for event in events} == {605.0}
+    assert {tuple(timeline(event)) for event in events} == {("ACCEPTED", "IN_PROGRESS", "SUCCEEDED")}
+
+
+def test_seconds_are_unknown_where_more_are_in_flight_than_are_remembered(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last statuses alone would tell a wrong time; those that are remembered have theirs."""
+    monkeypatch.setattr(in_flight, "MOST_REQUESTS", 5)
+    stream.tick()
+    for number in range(8):
+        stream.respond(number, StatusCode.ACCEPTED)
+    stream.tick()
+    for number in range(8):
+        stream.respond(number, StatusCode.IN_PROGRESS, after_ms=600_000)
+        stream.respond(number, after_ms=605_000)
+    assert stream.tick() == list(range(8))
+    told = [event.metadata["seconds"].value for event in stream.events]
+    assert told == [UNKNOWN_BEGIN] * 3 + [605.0] * 5
 
 
 def test_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
@@ -271,8 +321,9 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert stream.tick() == [1]
     assert timeline(stream.events[0]) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
     assert "data:image/svg+xml" in str(stream.events[0].metadata["timeline_picture"].value)
-    known = json.loads(stream.cursor or "")["known"]["statuses"]
-    assert list(known) == [str(UUID(int=2))]
+    cursor = Cursor.read(stream.cursor, "demo/1")
+    assert cursor is not None
+    assert list(cursor.known.statuses) == [str(UUID(int=2))]
 
 
 FAILOVER = (
@@ -390,7 +441,7 @@ def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream
     for number in range(1000):
         stream.respond(number, StatusCode.IN_PROGRESS)
     stream.tick()
-    assert len(stream.cursor or "") < 60_000
+    assert len(stream.cursor or "") < 40_000
     for number in range(1000):
         stream.respond(number)
     assert sum(len(stream.tick()) for _ in range(6)) == 1_000

@@ -105,7 +105,13 @@ def placement_responses_sensor(
         known = recorded_requests(context.instance, key) if outcomes else frozenset[str]()
         events: list[dg.AssetMaterialization | dg.AssetObservation] = [
             history_event(
-                samza.job, position, response, topic, flight.statuses.get(response.uuid, ()), key
+                samza.job,
+                position,
+                response,
+                topic,
+                flight.statuses.get(response.uuid, ()),
+                key,
+                whole=flight.is_whole(response.uuid),
             )
             for topic, position, response in outcomes
             if response.uuid not in known
@@ -117,7 +123,7 @@ def placement_responses_sensor(
                 context.instance, view, flight, key, now_ms=at_ms, after_ms=no_end_s * 1000
             )
             events += [no_end_event(samza.job, action, at_ms, key) for action in late]
-        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight)
+        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight.bounded())
         if not events:
             return dg.SensorResult(
                 skip_reason=f"no new outcome up to position {batch.next_position}",
