@@ -68,7 +68,7 @@ class OwnState:
         """As a client reads it."""
         answers = tuple(self.answers)
         newest = {record.key: record for record in answers}
-        return CoordinatorState(self.deployment, mail=read_mail(newest.values(), answers))
+        return CoordinatorState(self.deployment, mail=read_mail(newest.values(), answers, self.end))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -108,6 +108,10 @@ class Stream:
         self.said = ""
         self.now_ms = 1_700_000_000_000
         self.events: list[Any] = []
+        self.logged = ""
+
+    def _log(self, text: str) -> None:
+        self.logged += text
 
     def respond(
         self, number: int, status: StatusCode = StatusCode.SUCCEEDED, *, after_ms: int = 0
@@ -123,7 +127,10 @@ class Stream:
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:
-            result = sensor(context)
+            self.logged = ""
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(context.log, "warning", self._log)
+                result = sensor(context)
         assert isinstance(result, dg.SensorResult)
         for event in result.asset_events or []:
             self.instance.report_runless_asset_event(event)
@@ -286,6 +293,48 @@ def test_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
     assert "made anew" in stream.said
     Stream(STORES["here"], stream.instance).respond(7)
     assert stream.tick() == [7]
+
+
+def test_a_state_topic_made_anew_starts_from_now_and_says_so(stream: Stream) -> None:
+    """What is in the new one already isn't told; the coordinator stream goes on where it was."""
+    stream.tick()
+    for number in range(5):
+        STATE.respond(number)
+    stream.tick()
+    STATE.__init__()
+    STATE.respond(6)
+    stream.respond(7)
+    assert stream.tick() == [7]
+    assert "the state topic ends at 1, before 5: it was made anew" in stream.logged
+    STATE.respond(8)
+    assert stream.tick() == [8]
+    STATE.__init__()
+    assert stream.tick() == []
+    assert "made anew" in stream.said
+
+
+def test_a_coordinator_stream_made_anew_loses_no_answer_of_the_state_topic(stream: Stream) -> None:
+    """Each of the two begins anew by itself."""
+    stream.tick()
+    for number in range(5):
+        stream.respond(number)
+    stream.tick()
+    STORES["here"] = MemoryMetadataStore()
+    STATE.respond(7)
+    assert stream.tick() == [7]
+    assert "the coordinator stream ends at 0, before 5: it was made anew" in stream.logged
+
+
+def test_a_state_topic_whose_answers_were_deleted_is_not_made_anew(stream: Stream) -> None:
+    """The hourly cleaning deletes answers; the topic's end stays."""
+    stream.tick()
+    STATE.respond(1)
+    assert stream.tick() == [1]
+    STATE.answers.clear()
+    assert stream.tick() == []
+    assert "made anew" not in stream.said
+    STATE.respond(2)
+    assert stream.tick() == [2]
 
 
 def test_an_event_carries_what_happened(stream: Stream) -> None:

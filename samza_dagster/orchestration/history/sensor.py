@@ -88,12 +88,13 @@ def placement_responses_sensor(
             return dg.SensorResult(
                 skip_reason=f"starting from now, position {end}", cursor=from_now.to_text()
             )
+        anew: list[str] = []
         if end < cursor.position:
-            return dg.SensorResult(
-                skip_reason=f"the stream ends at {end}, before {cursor.position}: it was made anew;"
-                " starting from now",
-                cursor=from_now.to_text(),
-            )
+            anew.append(_made_anew(STREAM, end, cursor.position))
+            responses = ()
+        if cursor.own is not None and own_end < cursor.own:
+            anew.append(_made_anew(STATE_TOPIC, own_end, cursor.own))
+            answers = ()
         batch, own = next_batch(responses, end), next_batch(answers, own_end)
         outcomes = [
             *((STREAM, *outcome) for outcome in batch.outcomes),
@@ -125,15 +126,19 @@ def placement_responses_sensor(
             events += [no_end_event(samza.job, action, at_ms, key) for action in late]
         went_on = Cursor(samza.job, batch.next_position, own.next_position, flight.bounded())
         if not events:
-            return dg.SensorResult(
-                skip_reason=f"no new outcome up to position {batch.next_position}",
-                cursor=went_on.to_text(),
-            )
+            quiet = f"no new outcome up to position {batch.next_position}"
+            return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on.to_text())
+        for text in anew:
+            context.log.warning(text)
         if batch.more or own.more:
             context.log.info(f"more than {MOST_IN_A_TICK} outcomes: the rest in the next ticks")
         return dg.SensorResult(asset_events=events, cursor=went_on.to_text())
 
     return placement_responses
+
+
+def _made_anew(topic: str, end: int, position: int) -> str:
+    return f"the {topic} ends at {end}, before {position}: it was made anew; starting from now"
 
 
 def no_end_event(
