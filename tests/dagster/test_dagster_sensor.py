@@ -114,10 +114,16 @@ class Stream:
         self.logged += text
 
     def respond(
-        self, number: int, status: StatusCode = StatusCode.SUCCEEDED, *, after_ms: int = 0
+        self,
+        number: int,
+        status: StatusCode = StatusCode.SUCCEEDED,
+        *,
+        after_ms: int = 0,
+        expiry_ms: int | None = None,
     ) -> None:
         told = response(number, status)
-        told = told.model_copy(update={"timestamp": told.timestamp + after_ms})
+        at = {"timestamp": told.timestamp + after_ms, "request_expiry": expiry_ms}
+        told = told.model_copy(update=at)
         self.placement.write_response(told)
 
     def tick(self, *, lost: bool = False) -> list[int]:
@@ -533,6 +539,18 @@ def test_a_thousand_requests_without_an_end_are_each_named_once(stream: Stream) 
     assert len(stream.cursor or "") < 80_000
     stream.cursor = None
     assert [n for _ in range(4) for n in stream.tick()] == []
+
+
+def test_a_request_with_a_time_out_of_its_own_is_named_after_that(stream: Stream) -> None:
+    """Be it shorter or longer than the policy's, which is for those that tell none."""
+    under_samza(stream)
+    for number, expiry_ms in ((1, 30_000), (2, None), (3, 3_600_000)):
+        stream.respond(number, StatusCode.IN_PROGRESS, expiry_ms=expiry_ms)
+    named: dict[int, list[int]] = {}
+    for after_s in (30, 40, 600, 602, 3_600, 3_610):
+        stream.now_ms = response(0, StatusCode.ACCEPTED).timestamp + after_s * 1_000
+        named[after_s] = stream.tick()
+    assert named == {30: [], 40: [1], 600: [], 602: [2], 3_600: [], 3_610: [3]}
 
 
 @pytest.mark.longdagster

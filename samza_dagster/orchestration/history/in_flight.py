@@ -22,6 +22,11 @@ MOST_FORGOTTEN = 5_000
 MOST_NAMED = 5_000
 LONGEST_MS = 86_400_000
 CLOCKS_APART_MS = 60_000
+ANSWER_MS = 5_000
+"""A reservation that has run out is answered and read within this time."""
+_EXPIRIES = {"reserving-standby": 1, "reserving": 1, "held": 2, "accepted": 1, "in_progress": 1}
+"""Stages that a request's own time-out bounds, and how many of them: a hold comes after a
+reservation. Samza's AM doesn't tell a stage, but its last status and since when."""
 _MARK_BYTES = 6
 _FEWER = (MOST_STATUSES, 4, 2)
 
@@ -166,12 +171,27 @@ def mark(uuid: str) -> str:
 def without_end(
     view: JobView, known: InFlight, *, now_ms: int, after_ms: int
 ) -> Sequence[ActionView]:
-    """Requests that wait or are acted on for longer than `after_ms` and weren't named yet."""
+    """Requests that should have ended by now and weren't named yet; see `patience_ms`."""
     return [
         action
         for action in (*view.actions, *view.queued)
-        if now_ms - action.since_ms > after_ms and not known.is_named(action.uuid)
+        if now_ms - action.since_ms > patience_ms(action, after_ms)
+        and not known.is_named(action.uuid)
     ]
+
+
+def patience_ms(action: ActionView, after_ms: int) -> int:
+    """How long a request may take to end.
+
+    Its own time-out, where it tells one and that is what it waits for; `after_ms` where it
+    doesn't. In the queue and once its container is stopped: the longer of the two.
+    """
+    if action.expiry_ms is None:
+        return after_ms
+    times = _EXPIRIES.get(action.stage)
+    if times is None:
+        return max(after_ms, action.expiry_ms)
+    return times * action.expiry_ms + ANSWER_MS
 
 
 def _cut(told: tuple[Status, ...], most: int) -> tuple[Status, ...]:

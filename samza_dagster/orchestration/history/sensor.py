@@ -43,8 +43,8 @@ def placement_responses_sensor(
 
     The first start ever is from now; after a lost cursor it goes on from the newest outcome that
     was recorded. A tick that is repeated records nothing twice: what the last events hold is
-    passed over. A request that has no end after `no_end_s` is named
-    once, as an observation. Dagster looks at sensors every 5 s at most.
+    passed over. A request that has no end after its own time-out, or `no_end_s` where that doesn't
+    tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]

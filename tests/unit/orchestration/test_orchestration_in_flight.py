@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.client.views import ActionView
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.history import in_flight as module
-from samza_dagster.orchestration.history.in_flight import InFlight
+from samza_dagster.orchestration.history.in_flight import InFlight, patience_ms
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -138,3 +139,25 @@ def test_what_an_older_release_kept_is_read() -> None:
     known = InFlight.of(older)
     assert known.statuses == {uuid(1): (("ACCEPTED", "m", 5),)}
     assert known.is_named(uuid(2))
+
+
+@pytest.mark.parametrize(
+    ("stage", "expiry_s", "patience_s"),
+    [
+        ("reserving", None, 600),
+        ("reserving", 120, 125),
+        ("reserving-standby", 120, 125),
+        ("held", 3_600, 7_205),
+        ("queued", 120, 600),
+        ("stopping", 120, 600),
+        ("starting", 3_600, 3_600),
+        ("in_progress", 30, 35),
+    ],
+)
+def test_how_long_a_request_may_take_is_by_its_own_time_out_where_that_is_what_it_waits_for(
+    stage: str, expiry_s: int | None, patience_s: int
+) -> None:
+    """A stop or a start isn't bounded by it, so the policy's time is for these."""
+    expiry_ms = None if expiry_s is None else expiry_s * 1_000
+    action = ActionView(uuid(1), "0", "h", stage, BEGIN_MS, expiry_ms=expiry_ms)
+    assert patience_ms(action, 600_000) == patience_s * 1_000
