@@ -409,6 +409,6 @@ def test_a_thousand_containers_fit_into_the_metadata(
     assert not result.success
     former = former_plan(instance, result.run_id, {"unit": "containers", "only": [], "skip": []})
     assert former is not None  # what a re-execution goes on with
-    assert len(former["processors"]) == 1_000
+    assert len(former["units"]) == 1_000
     for entry in instance.all_logs(result.run_id):
         assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]

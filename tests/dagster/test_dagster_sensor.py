@@ -268,7 +268,9 @@ def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(
     assert [len(t) for t in ticks] == [MOST_IN_A_TICK] * 5 + [0]
     assert [n for t in ticks for n in t] == list(range(1000))
     assert {event.metadata["seconds"].value for event in events} == {605.0}
-    assert {tuple(timeline(event)) for event in events} == {("ACCEPTED", "IN_PROGRESS", "SUCCEEDED")}
+    assert {tuple(timeline(event)) for event in events} == {
+        ("ACCEPTED", "IN_PROGRESS", "SUCCEEDED")
+    }
 
 
 def test_seconds_are_unknown_where_more_are_in_flight_than_are_remembered(

@@ -296,9 +296,7 @@ class Watched:
         self.instance, self.prefix = instance, prefix
         self.world = LOOKOUTS[prefix or "plain"] = Lookout()
         self.cursor: str | None = None
-        self.samza = FakeWatch(
-            bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix
-        )
+        self.samza = FakeWatch(bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix)
 
     def tick(self, cap_per_hour: int = 3) -> list[str]:
         """What it tells, each as `<signal> <verdict>`, or `over`."""

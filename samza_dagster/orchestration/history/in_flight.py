@@ -113,17 +113,18 @@ class InFlight:
 
         Where that isn't enough the requests without news for longest are forgotten.
         """
-        kept = self._newest(MOST_REQUESTS)
+        kept = self.newest(MOST_REQUESTS)
         for most in _FEWER:
             statuses = {uuid: _cut(told, most) for uuid, told in kept.statuses.items()}
             kept = replace(kept, statuses=statuses)
             if len(packed(kept.statuses)) <= MOST_BYTES:
                 return kept
         while len(packed(kept.statuses)) > MOST_BYTES:
-            kept = kept._newest(len(kept.statuses) * 3 // 4)
+            kept = kept.newest(len(kept.statuses) * 3 // 4)
         return kept
 
-    def _newest(self, most: int) -> InFlight:
+    def newest(self, most: int) -> InFlight:
+        """With as many requests, those of which there was news last; the others are forgotten."""
         if len(self.statuses) <= most:
             return self
         items = list(self.statuses.items())

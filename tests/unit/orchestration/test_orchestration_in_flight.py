@@ -126,7 +126,13 @@ def test_what_was_packed_is_read_again(
 
 @pytest.mark.parametrize(
     "value",
-    [None, {}, [], {"packed": "x"}, {"packed": "eJwDAA==", "named": "", "forgotten": "", "blind": []}],
+    [
+        None,
+        {},
+        [],
+        {"packed": "x"},
+        {"packed": "eJwDAA==", "named": "", "forgotten": "", "blind": []},
+    ],
 )
 def test_what_cannot_be_read_is_nothing(value: object) -> None:
     """A sensor never dies of its own past."""
