@@ -67,6 +67,7 @@ def _pending(
             destination=r.destination_host,
             stage=r.status_code.value.lower(),
             since_ms=r.timestamp,
+            expiry_ms=r.request_expiry,
         )
         for r in responses.values()
         if r.deployment_id == deployment_id and not r.status_code.is_terminal
@@ -78,6 +79,7 @@ def _pending(
             destination=r.destination_host,
             stage="queued",
             since_ms=r.timestamp,
+            expiry_ms=r.request_expiry,
         )
         for r in requests.values()
         if r.deployment_id == deployment_id and r.uuid not in responses
@@ -239,6 +241,7 @@ def with_state(
                     source_host=group.action.source_host,
                     reserved_host=reservation.allocated_host if reservation else None,
                     kind=ask.kind.value,
+                    expiry_ms=ask.expiry_ms,
                 )
             )
         queued.extend(
@@ -249,6 +252,7 @@ def with_state(
                 stage="queued",
                 since_ms=ask.timestamp_ms,
                 kind=ask.kind.value,
+                expiry_ms=ask.expiry_ms,
             )
             for ask in group.queue
         )
@@ -262,6 +266,7 @@ def with_state(
             stage="queued",
             since_ms=request.timestamp,
             kind=request.kind.value,
+            expiry_ms=request.request_expiry,
         )
         for uuid, request in (own_requests or {}).items()
         if request.deployment_id == deployment_id and uuid not in taken

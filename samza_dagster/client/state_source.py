@@ -108,7 +108,7 @@ class TopicStateSource:
         except InvalidInput:  # no such topic: Samza's own AM coordinates this job
             return None
         records = {k: r.value for k, r in snapshot.records.items() if r.value is not None}
-        return decode_state(records, read_mail(snapshot.mail, snapshot.answers))
+        return decode_state(records, read_mail(snapshot.mail, snapshot.answers, snapshot.end))
 
     def close(self) -> None:
         """Releases connections."""

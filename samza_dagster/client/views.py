@@ -91,7 +91,8 @@ class HostView(View):
 class ActionView(View):
     """A placement action in flight, or one that waits (`stage` is then `queued`).
 
-    `kind` is what was asked: `place`, or one of our own requests (`fail-over`, …).
+    `kind` is what was asked: `place`, or one of our own requests (`fail-over`, …). `expiry_ms` is
+    the time-out that it was asked with; None: the job's.
     """
 
     uuid: str
@@ -102,6 +103,7 @@ class ActionView(View):
     source_host: str | None = None
     reserved_host: str | None = None
     kind: str = "place"
+    expiry_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -36,22 +36,26 @@ class OwnMail:
     """Requests that no coordinator has taken and the newest answer to each, by UUID.
 
     `unreadable` names the records that were left out. `answers` are those that the topic still
-    holds, overwritten ones too, in order and as they stand.
+    holds, overwritten ones too, in order and as they stand. `end` is where the topic was read up
+    to; 0: not told.
     """
 
     requests: Mapping[str, OwnRequest] = field(default_factory=dict[str, OwnRequest])
     responses: Mapping[str, PlacementResponse] = field(default_factory=dict[str, PlacementResponse])
     unreadable: tuple[str, ...] = ()
     answers: tuple[TopicRecord, ...] = ()
+    end: int = 0
 
     def answers_since(
         self, position: int | None
     ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
         """Each answer from `position` on with its own position, and where to go on.
 
-        None reads nothing and tells where they end. Those that can't be read are left out.
+        None reads nothing and tells where they end. Those that can't be read are left out. Where
+        to go on is never before a former one, also when answers were deleted since, unless the
+        topic was made anew.
         """
-        end = self.answers[-1].offset + 1 if self.answers else 0
+        end = max(self.end, self.answers[-1].offset + 1 if self.answers else 0)
         found: list[tuple[int, PlacementResponse]] = []
         for record in self.answers if position is not None else ():
             if record.offset >= (position or 0):
@@ -59,7 +63,9 @@ class OwnMail:
         return tuple(found), end
 
 
-def read_mail(records: Iterable[TopicRecord], answers: tuple[TopicRecord, ...] = ()) -> OwnMail:
+def read_mail(
+    records: Iterable[TopicRecord], answers: tuple[TopicRecord, ...] = (), end: int = 0
+) -> OwnMail:
     """The mail of a snapshot; what can't be read is named and left out."""
     requests: dict[str, OwnRequest] = {}
     responses: dict[str, PlacementResponse] = {}
@@ -73,7 +79,7 @@ def read_mail(records: Iterable[TopicRecord], answers: tuple[TopicRecord, ...] =
                 responses[uuid] = _response(uuid, record.value or b"")
         except MalformedRecord as error:
             unreadable.append(f"offset {record.offset}, key {record.key!r}: {error.seen}")
-    return OwnMail(requests, responses, tuple(unreadable), answers)
+    return OwnMail(requests, responses, tuple(unreadable), answers, end)
 
 
 def _key(record: TopicRecord) -> tuple[str, str]:
@@ -139,7 +145,7 @@ class OwnRequestStore:
     def mail(self) -> OwnMail:
         """All requests and answers whose write had returned before the call."""
         snapshot = self._reader.snapshot()
-        return read_mail(snapshot.mail, snapshot.answers)
+        return read_mail(snapshot.mail, snapshot.answers, snapshot.end)
 
     def end_position(self) -> int:
         """The end offset of the topic."""

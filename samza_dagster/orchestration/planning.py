@@ -31,16 +31,18 @@ from samza_dagster.orchestration.config import (
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
 from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, unpacked
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import map_shown
+from samza_dagster.orchestration.tables import lines_within, map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
 
 PLAN = "plan"
 PREVIEW = "preview"
+MOST_OF_RULES = 40_000
+"""Bytes of what the rules say of each host, in a plan's text."""
 OUTS = {
     PLAN: dg.Out(MovePlan, is_required=False, description="What the next ops carry out."),
     PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
@@ -141,8 +143,8 @@ def _told(
         text = f"{text}\n\n{expected}"
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
-    record = {"asked": _asked(config), "plan": asdict(plan)}
-    yield dg.Output(plan, PLAN, metadata={**metadata, "plan_record": dg.MetadataValue.json(record)})
+    record = dg.MetadataValue.json(kept({"asked": _asked(config), "plan": asdict(plan)}))
+    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
 def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
@@ -190,10 +192,11 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     lines += ["", *(f"- {notice}" for notice in ruled.notices)]
     lines += ["", "| host | may take the first | rule | seen | fix |", "|---|---|---|---|---|"]
-    lines += [
+    rows = [
         f"| {v.host} | {'yes' if v.legal else 'no'} | {v.rule} | {v.seen} | {v.fix or '-'} |"
         for v in ruled.hosts
     ]
+    lines += lines_within(rows, MOST_OF_RULES, "| … | and {} more hosts | | | |")
     if ruled.refusal is not None:
         raise Refused(f"{plan.action} of {plan.processor}: {ruled.refusal}")
     return "\n".join(lines)

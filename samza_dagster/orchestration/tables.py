@@ -10,9 +10,12 @@ import dagster as dg
 
 from samza_dagster.orchestration.map_picture import cells_of, shown_map, shown_maps
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import MOST_BYTES, picture, timeline_svg
+from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
 
+MOST_OF_MAP = 190_000
+"""Bytes of the map, pictures and text; with its table and the rest of an event below 300 kB."""
+MOST_OF_MAP_TABLE = 35_000
 _OF_A_RECORD = 60  # bytes that Dagster writes around each row
 Scalar = str | int | float | bool | None
 
@@ -33,7 +36,7 @@ def map_markdown(before: Sequence[HostRow], after: Sequence[HostRow] | None = No
 
 
 def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMetadataValue:
-    """The same as a table: host, before, after, changed."""
+    """The same as a table: host, before, after, changed; those that changed first where it is cut."""
     was = {r.host: r for r in before}
     now = {r.host: r for r in after}
     rows = [
@@ -45,16 +48,28 @@ def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMe
         }
         for host in sorted({*was, *now})
     ]
-    return table_within(rows, ("host", "before", "after", "changed"), MOST_BYTES)
+    columns = ("host", "before", "after", "changed")
+    if len(json.dumps(rows)) + _OF_A_RECORD * len(rows) > MOST_OF_MAP_TABLE:
+        rows.sort(key=lambda row: not row["changed"])
+    return table_within(rows, columns, MOST_OF_MAP_TABLE)
 
 
 def map_shown(
     before: Sequence[HostRow], after: Sequence[HostRow] | None = None
 ) -> dg.MarkdownMetadataValue:
-    """Pictures of the map, and the Markdown table where both have room in one entry."""
-    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after)
-    both = f"{drawn}\n\n{map_markdown(before, after)}"
-    return dg.MetadataValue.md(both if len(both.encode()) < MOST_BYTES else drawn)
+    """Pictures of the map, and the Markdown table where both have room in `MOST_OF_MAP`.
+
+    Where no picture has, the table alone, with the number of hosts that it leaves out.
+    """
+    text = map_markdown(before, after)
+    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, MOST_OF_MAP)
+    for shown in (f"{drawn}\n\n{text}", drawn):
+        if len(json.dumps(shown)) <= MOST_OF_MAP:
+            return dg.MetadataValue.md(shown)
+    lines = lines_within(text.split("\n"), MOST_OF_MAP, "| … | and {} more hosts | |")
+    return dg.MetadataValue.md(
+        "\n".join(["A picture of so many hosts has no room here.", "", *lines])
+    )
 
 
 def timeline_shown(moments: Sequence[Moment]) -> dg.MarkdownMetadataValue:

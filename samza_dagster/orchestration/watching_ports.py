@@ -37,6 +37,11 @@ class ActionView(ports.ActionView, Protocol):
         """When it was asked, in ms since the epoch."""
         ...
 
+    @property
+    def expiry_ms(self) -> int | None:
+        """The time-out that it was asked with; None: the job's."""
+        ...
+
 
 class FailoverView(ports.FailoverView, Protocol):
     """A failover, and why."""

@@ -15,12 +15,13 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.order import order_of
 from samza_dagster.orchestration.bounce.plan import Judge
-from samza_dagster.orchestration.bounce.record import KEY, check_result, recorded
+from samza_dagster.orchestration.bounce.record import KEY, check_result, former_plan, recorded
 from samza_dagster.orchestration.bounce.runs import PROGRESS
 from samza_dagster.orchestration.checks.events import InstanceChecks
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import BounceWorld
+from tests.rig.bounce_world import BounceClient, BounceWorld
 
 pytestmark = pytest.mark.dagster
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("host-1", "host-1"))
@@ -395,14 +396,19 @@ def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
 
 
 @pytest.mark.longdagster
+@pytest.mark.parametrize(("hosts", "domain"), [(50, ""), (1_000, ".prod.dc1.example.com")])
 def test_a_thousand_containers_fit_into_the_metadata(
-    world: BounceWorld, instance: dg.DagsterInstance
+    world: BounceWorld, instance: dg.DagsterInstance, hosts: int, domain: str
 ) -> None:
     """Plan and failure stay under 300 kB each."""
-    world.at = {str(n): f"host-{n % 50}" for n in range(500)}
-    world.at |= {f"{n}-0": f"host-{(n + 1) % 50}" for n in range(500)}
-    world.ends = {"49-0": [NOT_STARTED]}
+    world.at = {str(n): f"host-{n % hosts}{domain}" for n in range(500)}
+    world.at |= {f"{n}-0": f"host-{(n + 1) % hosts}{domain}" for n in range(500)}
+    first = order_of(BounceClient(world).view(), "containers")[0].processors[0]
+    world.ends = {first: [NOT_STARTED]}
     result = bounce(instance, at_once=8)
     assert not result.success
+    former = former_plan(instance, result.run_id, {"unit": "containers", "only": [], "skip": []})
+    assert former is not None  # what a re-execution goes on with
+    assert len(former["units"]) == 1_000
     for entry in instance.all_logs(result.run_id):
         assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]

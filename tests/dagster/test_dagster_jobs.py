@@ -6,7 +6,15 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import BAD_REQUEST, EXPIRED, World, fake_definitions, too_late
+from dagster import serialize_value
+from fake_placement import (
+    BAD_REQUEST,
+    EXPIRED,
+    NOT_STARTED,
+    World,
+    fake_definitions,
+    too_late,
+)
 
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
@@ -372,3 +380,29 @@ def test_one_client_serves_a_run_and_is_closed_with_it(
     """Six ops, one connection."""
     run(request.node.name, "move_with_standby", instance, processor="0")
     assert (world.opened, world.prepared, world.closed) == (1, 1, 1)
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("hosts", [100, 250, 1_000])
+def test_a_thousand_containers_on_hosts_with_long_names_fit_into_each_event(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, hosts: int
+) -> None:
+    """Plan, failure and verification stay under 300 kB each; who moved is among what is shown."""
+
+    def host(number: int) -> str:
+        return f"host-{number % hosts}.prod.dc1.example.com"
+
+    world.hosts = {
+        host(n): HostView(host(n), "alive", free_memory_mb=100_000) for n in range(hosts)
+    }
+    world.at = {str(n): host(n) for n in range(500)} | {f"{n}-0": host(n + 7) for n in range(500)}
+    for ends in ([NOT_STARTED], []):
+        world.ends = [*ends]
+        result = run(
+            request.node.name, "move_container", instance, processor="0", destination=host(3)
+        )
+        assert result.success is not bool(ends)
+        for entry in instance.all_logs(result.run_id):
+            assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
+    rows = output_metadata(result, "verify_placement")["hosts_and_containers_table"].records
+    assert {host(0), host(3)} <= {str(row.data["host"]) for row in rows if row.data["changed"]}

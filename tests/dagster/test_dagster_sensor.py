@@ -21,7 +21,14 @@ from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
-from samza_dagster.orchestration.history.events import KEY, MOST_IN_A_TICK, history_event
+from samza_dagster.orchestration.history import in_flight
+from samza_dagster.orchestration.history.events import (
+    KEY,
+    MOST_IN_A_TICK,
+    UNKNOWN_BEGIN,
+    Cursor,
+    history_event,
+)
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.placement import texts
@@ -61,7 +68,7 @@ class OwnState:
         """As a client reads it."""
         answers = tuple(self.answers)
         newest = {record.key: record for record in answers}
-        return CoordinatorState(self.deployment, mail=read_mail(newest.values(), answers))
+        return CoordinatorState(self.deployment, mail=read_mail(newest.values(), answers, self.end))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -101,9 +108,23 @@ class Stream:
         self.said = ""
         self.now_ms = 1_700_000_000_000
         self.events: list[Any] = []
+        self.logged = ""
 
-    def respond(self, number: int, status: StatusCode = StatusCode.SUCCEEDED) -> None:
-        self.placement.write_response(response(number, status))
+    def _log(self, text: str) -> None:
+        self.logged += text
+
+    def respond(
+        self,
+        number: int,
+        status: StatusCode = StatusCode.SUCCEEDED,
+        *,
+        after_ms: int = 0,
+        expiry_ms: int | None = None,
+    ) -> None:
+        told = response(number, status)
+        at = {"timestamp": told.timestamp + after_ms, "request_expiry": expiry_ms}
+        told = told.model_copy(update=at)
+        self.placement.write_response(told)
 
     def tick(self, *, lost: bool = False) -> list[int]:
         """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
@@ -112,7 +133,10 @@ class Stream:
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:
-            result = sensor(context)
+            self.logged = ""
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(context.log, "warning", self._log)
+                result = sensor(context)
         assert isinstance(result, dg.SensorResult)
         for event in result.asset_events or []:
             self.instance.report_runless_asset_event(event)
@@ -213,15 +237,57 @@ def test_a_cursor_from_before_own_requests_starts_with_them_from_now(stream: Str
     assert stream.tick() == [3]
 
 
+THOUSAND = tuple((n, 3 * n) for n in range(1000))
+"""Number of a request, and ms after which it is told of."""
+
+
 @pytest.mark.longdagster
-def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(stream: Stream) -> None:
-    """A burst is spread over ticks, in order, and nothing is dropped."""
+@pytest.mark.parametrize("waves", [True, False])
+def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(
+    stream: Stream, *, waves: bool
+) -> None:
+    """A burst is spread over ticks, in order, and nothing is dropped: no status, no second.
+
+    In one tick, or each wave of statuses in a tick of its own.
+    """
     stream.tick()
-    for number in range(1000):
-        stream.respond(number)
-    ticks = [stream.tick() for _ in range(6)]
+    for status, after_ms in ((StatusCode.ACCEPTED, 0), (StatusCode.IN_PROGRESS, 600_000)):
+        for number, at_ms in THOUSAND:
+            stream.respond(number, status, after_ms=at_ms + after_ms)
+        if waves:
+            assert stream.tick() == []
+            assert len(stream.cursor or "") < 60_000
+    for number, at_ms in THOUSAND:
+        stream.respond(number, after_ms=at_ms + 605_000)
+    events: list[Any] = []
+    ticks: list[list[int]] = []
+    for _ in range(6):
+        ticks.append(stream.tick())
+        events += stream.events
+        assert len(stream.cursor or "") < 60_000
     assert [len(t) for t in ticks] == [MOST_IN_A_TICK] * 5 + [0]
     assert [n for t in ticks for n in t] == list(range(1000))
+    assert {event.metadata["seconds"].value for event in events} == {605.0}
+    assert {tuple(timeline(event)) for event in events} == {
+        ("ACCEPTED", "IN_PROGRESS", "SUCCEEDED")
+    }
+
+
+def test_seconds_are_unknown_where_more_are_in_flight_than_are_remembered(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last statuses alone would tell a wrong time; those that are remembered have theirs."""
+    monkeypatch.setattr(in_flight, "MOST_REQUESTS", 5)
+    stream.tick()
+    for number in range(8):
+        stream.respond(number, StatusCode.ACCEPTED)
+    stream.tick()
+    for number in range(8):
+        stream.respond(number, StatusCode.IN_PROGRESS, after_ms=600_000)
+        stream.respond(number, after_ms=605_000)
+    assert stream.tick() == list(range(8))
+    told = [event.metadata["seconds"].value for event in stream.events]
+    assert told == [UNKNOWN_BEGIN] * 3 + [605.0] * 5
 
 
 def test_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
@@ -235,6 +301,48 @@ def test_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
     assert "made anew" in stream.said
     Stream(STORES["here"], stream.instance).respond(7)
     assert stream.tick() == [7]
+
+
+def test_a_state_topic_made_anew_starts_from_now_and_says_so(stream: Stream) -> None:
+    """What is in the new one already isn't told; the coordinator stream goes on where it was."""
+    stream.tick()
+    for number in range(5):
+        STATE.respond(number)
+    stream.tick()
+    STATE.__init__()
+    STATE.respond(6)
+    stream.respond(7)
+    assert stream.tick() == [7]
+    assert "the state topic ends at 1, before 5: it was made anew" in stream.logged
+    STATE.respond(8)
+    assert stream.tick() == [8]
+    STATE.__init__()
+    assert stream.tick() == []
+    assert "made anew" in stream.said
+
+
+def test_a_coordinator_stream_made_anew_loses_no_answer_of_the_state_topic(stream: Stream) -> None:
+    """Each of the two begins anew by itself."""
+    stream.tick()
+    for number in range(5):
+        stream.respond(number)
+    stream.tick()
+    STORES["here"] = MemoryMetadataStore()
+    STATE.respond(7)
+    assert stream.tick() == [7]
+    assert "the coordinator stream ends at 0, before 5: it was made anew" in stream.logged
+
+
+def test_a_state_topic_whose_answers_were_deleted_is_not_made_anew(stream: Stream) -> None:
+    """The hourly cleaning deletes answers; the topic's end stays."""
+    stream.tick()
+    STATE.respond(1)
+    assert stream.tick() == [1]
+    STATE.answers.clear()
+    assert stream.tick() == []
+    assert "made anew" not in stream.said
+    STATE.respond(2)
+    assert stream.tick() == [2]
 
 
 def test_an_event_carries_what_happened(stream: Stream) -> None:
@@ -270,8 +378,9 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert stream.tick() == [1]
     assert timeline(stream.events[0]) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
     assert "data:image/svg+xml" in str(stream.events[0].metadata["timeline_picture"].value)
-    known = json.loads(stream.cursor or "")["known"]["statuses"]
-    assert list(known) == [str(UUID(int=2))]
+    cursor = Cursor.read(stream.cursor, "demo/1")
+    assert cursor is not None
+    assert list(cursor.known.statuses) == [str(UUID(int=2))]
 
 
 FAILOVER = (
@@ -389,7 +498,7 @@ def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream
     for number in range(1000):
         stream.respond(number, StatusCode.IN_PROGRESS)
     stream.tick()
-    assert len(stream.cursor or "") < 60_000
+    assert len(stream.cursor or "") < 40_000
     for number in range(1000):
         stream.respond(number)
     assert sum(len(stream.tick()) for _ in range(6)) == 1_000
@@ -397,11 +506,7 @@ def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream
 
 def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -> None:
     """With what to do; also when the tick that named it lost its cursor. Its end comes as ever."""
-    record = coordinator_stream.set_config(AUTHOR, "app.run.id", "run-1")
-    assert record.value is not None
-    stream.store.put(record.namespace, record.key, record.value)
-    STATE.deployment = "an older one"  # Samza's AM leads, whose requests are in the stream alone
-    stream.tick()
+    under_samza(stream)
     stream.respond(5, StatusCode.IN_PROGRESS)
     stream.now_ms += 600_000
     assert stream.tick() == []
@@ -413,6 +518,57 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     assert stream.tick() == []
     stream.respond(5)
     assert stream.tick() == [5]
+
+
+def under_samza(stream: Stream) -> None:
+    """Samza's AM leads, whose requests are in the stream alone; the sensor has begun."""
+    record = coordinator_stream.set_config(AUTHOR, "app.run.id", "run-1")
+    assert record.value is not None
+    stream.store.put(record.namespace, record.key, record.value)
+    STATE.deployment = "an older one"
+    stream.tick()
+
+
+@pytest.mark.longdagster
+def test_a_thousand_requests_without_an_end_are_each_named_once(stream: Stream) -> None:
+    """Also by a sensor whose cursor is lost in between; those that were named leave room."""
+    under_samza(stream)
+    for number in range(1000):
+        stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.now_ms += 700_000
+    named = [n for _ in range(6) for n in stream.tick()]
+    assert sorted(named) == list(range(1000))
+    assert len(stream.cursor or "") < 80_000
+    stream.cursor = None
+    assert [n for _ in range(4) for n in stream.tick()] == []
+
+
+def test_a_request_with_a_time_out_of_its_own_is_named_after_that(stream: Stream) -> None:
+    """Be it shorter or longer than the policy's, which is for those that tell none."""
+    under_samza(stream)
+    for number, expiry_ms in ((1, 30_000), (2, None), (3, 3_600_000)):
+        stream.respond(number, StatusCode.IN_PROGRESS, expiry_ms=expiry_ms)
+    named: dict[int, list[int]] = {}
+    for after_s in (30, 40, 600, 602, 3_600, 3_610):
+        stream.now_ms = response(0, StatusCode.ACCEPTED).timestamp + after_s * 1_000
+        named[after_s] = stream.tick()
+    assert named == {30: [], 40: [1], 600: [], 602: [2], 3_600: [], 3_610: [3]}
+
+
+@pytest.mark.longdagster
+def test_beyond_the_bound_requests_are_named_when_others_have_ended(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is named twice to make room for another."""
+    monkeypatch.setattr(in_flight, "MOST_NAMED", 30)
+    under_samza(stream)
+    for number in range(50):
+        stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.now_ms += 700_000
+    assert [len(stream.tick()) for _ in range(3)] == [30, 0, 0]
+    for number in range(30):
+        stream.respond(number)
+    assert sorted(n for _ in range(3) for n in stream.tick()) == list(range(50))
 
 
 def test_under_a_prefix_the_history_is_the_job_s_own(instance: dg.DagsterInstance) -> None:

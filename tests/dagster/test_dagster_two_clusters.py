@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from click.testing import CliRunner
+from fake_lookout import LOOKOUTS, FakeWatch, Lookout
 from fake_placement import WORLDS, FakeSamza, World
 
 from samza_dagster import SamzaJobComponent
@@ -18,6 +19,11 @@ from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.component import Policies
+from samza_dagster.orchestration.failover import tick as failover_tick
+from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
+from samza_dagster.orchestration.failover.log import acknowledgement
+from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
+from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
 
@@ -281,3 +287,104 @@ def test_the_command_line_finds_the_bounces_of_a_prefix(
     assert resumed["bounce"]["run_id"] == east
     lone = command(tmp_path, "resume", "--prefix", "east", code=2)
     assert "--job-name" in lone["fix"]
+
+
+class Watched:
+    """`auto_failover` of one of two jobs `demo/1` in one instance, over its own world."""
+
+    def __init__(self, instance: dg.DagsterInstance, prefix: str) -> None:
+        self.instance, self.prefix = instance, prefix
+        self.world = LOOKOUTS[prefix or "plain"] = Lookout()
+        self.cursor: str | None = None
+        self.samza = FakeWatch(bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix)
+
+    def tick(self, cap_per_hour: int = 3) -> list[str]:
+        """What it tells, each as `<signal> <verdict>`, or `over`."""
+        for world in LOOKOUTS.values():
+            world.now_ms += 5_000
+            world.alive()
+        sensor = auto_failover_sensor(
+            AutoFailover.model_validate(
+                {"mode": "act", "look_for_s": 0, "cap_per_hour": cap_per_hour}
+            )
+        )
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"samza": self.samza}
+        ) as context:
+            result = sensor(context)
+        if isinstance(result, dg.SkipReason):
+            return []
+        assert isinstance(result, dg.SensorResult)
+        self.cursor, told = result.cursor, list[str]()
+        for event in result.asset_events or []:
+            assert isinstance(event, dg.AssetObservation)
+            self.instance.report_runless_asset_event(event)
+            verdict = event.metadata.get("verdict")
+            told.append(f"{event.metadata['signal'].value} {verdict.value if verdict else 'over'}")
+        return told
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watched, Watched]]:
+    """`demo/1` without a prefix, and `demo/1` on another cluster under `east`."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        plain, east = Watched(instance, ""), Watched(instance, "east")
+        monkeypatch.setattr(failover_tick.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
+        yield plain, east
+    LOOKOUTS.clear()
+
+
+def failed_over(one: Watched) -> None:
+    """Its host-0 falls silent, and it asks for a failover of `0`."""
+    one.world.words["host-0"] = 15_000
+    assert [t for _ in range(3) for t in one.tick()] == ["host-sick ask"]
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+def test_a_failover_of_the_cluster_without_a_prefix_holds_back_none_of_the_other_s(
+    watched: tuple[Watched, Watched], cap: int
+) -> None:
+    """It neither blocks that group nor counts for its cap, also after a lost cursor."""
+    plain, east = watched
+    east.tick()
+    failed_over(plain)
+    east.cursor = None
+    east.world.words["host-0"] = 15_000
+    assert [t for _ in range(3) for t in east.tick(cap)] == ["host-sick ask"]
+    assert [kind for kind, _ in east.world.asked.values()] == ["fail-over"]
+
+
+def test_a_trouble_of_the_cluster_without_a_prefix_is_not_over_on_the_other(
+    watched: tuple[Watched, Watched],
+) -> None:
+    """East's host-0 has been well all the time: nothing is to be told of it."""
+    plain, east = watched
+    failed_over(plain)
+    east.world.words["host-3"] = 15_000
+    east.tick()
+    east.world.words["host-3"] = 100
+    assert [t for _ in range(6) for t in east.tick()] == []
+
+
+def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_the_other(
+    watched: tuple[Watched, Watched],
+) -> None:
+    """Its own job acknowledges for it alone; the command line's word without a prefix is for every."""
+    plain, east = watched
+    for one in watched:
+        failed_over(one)
+        one.world.start("0", "host-0")
+    config = {"processor": "0", "reason": "west's agent was started again"}
+    done = acknowledge_job("demo/1").execute_in_process(
+        run_config={"ops": {"acknowledge": {"config": config}}},
+        instance=plain.instance,
+        resources={"samza": plain.samza},
+    )
+    assert done.success
+    for one in watched:
+        one.world.asked.clear()
+    assert [t for _ in range(4) for t in east.tick()] == ["host-sick held"]
+    assert [t for _ in range(4) for t in plain.tick()] == ["host-sick ask"]
+    event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="both were looked at")
+    east.instance.report_runless_asset_event(event)
+    assert [t for _ in range(4) for t in east.tick()] == ["host-sick ask"]

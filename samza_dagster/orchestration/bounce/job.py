@@ -26,6 +26,7 @@ from samza_dagster.orchestration.bounce.row import End, Result
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -97,8 +98,8 @@ def plan_bounce(
         metadata["hosts_and_containers"] = map_shown(plan.before)
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
-    record = {"asked": asked(config), "plan": plan.record()}
-    yield dg.Output(plan, PLAN, metadata={**metadata, "plan_record": dg.MetadataValue.json(record)})
+    record = dg.MetadataValue.json(kept({"asked": asked(config), "plan": plan.record()}))
+    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
 @dg.op(out=dg.Out(Result, description="What became of each container."))

@@ -19,6 +19,7 @@ from samza_dagster.orchestration.checks.events import newest_evaluation
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.pictures import picture
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, unpacked
 
 BOUNCES = "bounce_history"
 KEY = dg.AssetKey(BOUNCES)
@@ -200,9 +201,9 @@ def former_plan(
 def _plans(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dict[str, Any]]:
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
         output = entry.dagster_event.step_output_data if entry.dagster_event else None
-        value = output.metadata.get("plan_record") if output else None
+        value = output.metadata.get(PLAN_RECORD) if output else None
         if value is not None:
-            yield cast("dict[str, Any]", value.value)
+            yield unpacked(cast("dict[str, Any]", value.value))
 
 
 def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:

@@ -18,6 +18,7 @@ from samza_dagster.orchestration.tags import EVENT
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 LOOKED_BACK = 300
+ONLY_FOR = "only_for"
 WORDS = {
     Verdict.ASK: "asked",
     Verdict.ADOPT: "was asked by a tick that was cut off",
@@ -40,8 +41,9 @@ class Events(Protocol):
 class InstanceEvents:
     """`Events` of a Dagster instance.
 
-    `key` is the job's `placement_history`. What stands under the plain key is read too: the
-    command line acknowledges there, and a job may have got its prefix later.
+    `key` is the job's `placement_history`. Of what stands under the plain key, which may be that
+    of a job of the same name on another cluster, only acknowledgements that count for every
+    one are read: the command line writes them without a prefix.
     """
 
     instance: dg.DagsterInstance
@@ -49,14 +51,16 @@ class InstanceEvents:
 
     def observations(self) -> Sequence[dg.AssetObservation]:
         """The newest of `placement_history`, newest first."""
-        records = [
-            record
-            for key in dict.fromkeys((self.key, KEY))
-            for record in self.instance.fetch_observations(key, limit=LOOKED_BACK).records
-        ]
-        records.sort(key=lambda record: record.storage_id, reverse=True)
-        found = (record.asset_observation for record in records)
-        return [event for event in found if event is not None]
+        found = self._newest(self.key)
+        if self.key != KEY:
+            found += [(at, event) for at, event in self._newest(KEY) if _is_for_every_one(event)]
+            found.sort(key=lambda one: one[0], reverse=True)
+        return [event for _, event in found]
+
+    def _newest(self, key: dg.AssetKey) -> list[tuple[int, dg.AssetObservation]]:
+        records = self.instance.fetch_observations(key, limit=LOOKED_BACK).records
+        found = ((record.storage_id, record.asset_observation) for record in records)
+        return [(at, event) for at, event in found if event is not None]
 
 
 def decision_event(
@@ -174,11 +178,13 @@ def acknowledgement(
     ticket: str = "",
     ident: str | None = None,
     key: dg.AssetKey = KEY,
+    only_for: str = "",
 ) -> dg.AssetObservation:
     """A person has looked at a group after a failover: the sensor may act on it again.
 
     It is about what the group's block is for when it is stored; `at_ms` is only shown. `ident`
-    tells it from any other; None: a new one.
+    tells it from any other; None: a new one. `only_for`: value of tag `samza/job` of the one job
+    that it counts for; empty, under the plain key: every job of that name and id.
     """
     group = group_of(processor)
     return dg.AssetObservation(
@@ -193,6 +199,7 @@ def acknowledgement(
             "who": who or "-",
             "why": why,
             "ticket": ticket or "-",
+            **({ONLY_FOR: only_for} if only_for else {}),
         },
         tags={EVENT: ACKNOWLEDGED},
     )
@@ -262,6 +269,10 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
 
 def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.AssetObservation]:
     return [e for e in events if e.tags.get(EVENT) == kind and _text(e, "job") == job]
+
+
+def _is_for_every_one(event: dg.AssetObservation) -> bool:
+    return event.tags.get(EVENT) == ACKNOWLEDGED and not _text(event, ONLY_FOR)
 
 
 def _acknowledgement(event: dg.AssetObservation) -> str:

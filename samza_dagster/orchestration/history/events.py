@@ -11,7 +11,8 @@ import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.history.in_flight import InFlight, Status
+from samza_dagster.orchestration.history.in_flight import InFlight
+from samza_dagster.orchestration.history.packing import Status
 from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.tables import table
 
@@ -20,6 +21,8 @@ KEY = dg.AssetKey(HISTORY)
 GROUP = "samza"
 MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
+UNKNOWN_BEGIN = "unknown: its first statuses were not kept, too many requests were in flight"
+UNKNOWN_ALL_BUT_END = "unknown: only its end was read"
 _ABOUT_ANOTHER = re.compile(r"(BAD_REQUEST reason: )?[Rr]equest [0-9a-f-]{36} (goes on|is )")
 
 
@@ -148,11 +151,14 @@ def history_event(
     topic: str = STREAM,
     timeline: Sequence[Status] = (),
     key: dg.AssetKey = KEY,
+    *,
+    whole: bool = True,
 ) -> dg.AssetMaterialization:
     """The event of one outcome. Numbers among its metadata are plotted over time.
 
-    `timeline` are its statuses as they were read, the outcome last. Where nothing but the
-    outcome was read, how long it took isn't known, unless it was refused at once.
+    `timeline` are its statuses as they were read, the outcome last; not `whole`: earlier ones were
+    read and not kept. Then, and where nothing but the outcome was read, how long it took isn't
+    known, unless it was refused at once.
     """
     told: Sequence[Status] = timeline or (
         (response.status_code.value, response.response_message, response.timestamp),
@@ -175,9 +181,7 @@ def history_event(
             "position": position,
             "topic": topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
-            "seconds": max(0, response.timestamp - began) / 1000
-            if len(told) > 1 or response.status_code is StatusCode.BAD_REQUEST
-            else "unknown: only its end was read",
+            "seconds": _seconds(response, told, whole=whole),
             "timeline": table(
                 [
                     {"status": status, "message": message, "ms since the first": at_ms - began}
@@ -191,3 +195,13 @@ def history_event(
         },
         tags={"samza/status": response.status_code.value},
     )
+
+
+def _seconds(response: PlacementResponse, told: Sequence[Status], *, whole: bool) -> float | str:
+    """From the first status to the outcome, or why it isn't known."""
+    if response.status_code is not StatusCode.BAD_REQUEST:  # which has no other status
+        if not whole:
+            return UNKNOWN_BEGIN
+        if len(told) == 1:
+            return UNKNOWN_ALL_BUT_END
+    return max(0, response.timestamp - told[0][2]) / 1000

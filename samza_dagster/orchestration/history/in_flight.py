@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from samza_dagster.model import PlacementResponse
+from samza_dagster.orchestration.history.packing import Status, joined, packed, split, unpacked
 from samza_dagster.orchestration.watching_ports import ActionView, JobView
 
-Status = tuple[str, str, int]
-"""Status, message, ms since the epoch."""
-MOST_REQUESTS = 300
+MOST_REQUESTS = 3_000
 MOST_STATUSES = 12
-MOST_NAMED = 500
+MOST_MESSAGE = 300
+"""Characters of a status's message that are kept."""
+MOST_BYTES = 120_000
+"""Of all statuses, packed: three of each of `MOST_REQUESTS` take some 100 kB."""
+MOST_FORGOTTEN = 5_000
+MOST_NAMED = 5_000
+LONGEST_MS = 86_400_000
+CLOCKS_APART_MS = 60_000
+ANSWER_MS = 5_000
+"""A reservation that has run out is answered and read within this time."""
+_EXPIRIES = {"reserving-standby": 1, "reserving": 1, "held": 2, "accepted": 1, "in_progress": 1}
+"""Stages that a request's own time-out bounds, and how many of them: a hold comes after a
+reservation. Samza's AM doesn't tell a stage, but its last status and since when."""
+_MARK_BYTES = 6
+_FEWER = (MOST_STATUSES, 4, 2)
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """`statuses`: request → what was read of it, oldest first. `named`: request → when it was named."""
+    """`statuses`: request → what was read of it, oldest first.
+
+    `named` has the `mark` of each request that was named as being without an end, `forgotten`
+    that of each whose statuses found no room. `blind`: from when to when a request may have
+    begun of which even that was given up; what is first read of it then may be no beginning.
+    """
 
     statuses: Mapping[str, tuple[Status, ...]] = field(
         default_factory=dict[str, tuple[Status, ...]]
     )
-    named: Mapping[str, int] = field(default_factory=dict[str, int])
+    named: frozenset[str] = frozenset()
+    forgotten: tuple[str, ...] = ()
+    blind: tuple[int, int] = (0, 0)
 
     def to_json(self) -> dict[str, Any]:
         """For the cursor."""
         return {
-            "statuses": {uuid: [list(s) for s in told] for uuid, told in self.statuses.items()},
-            "named": dict(self.named),
+            "packed": packed(self.statuses),
+            "named": joined(sorted(self.named)),
+            "forgotten": joined(self.forgotten),
+            "blind": list(self.blind),
         }
 
     @classmethod
@@ -37,48 +61,140 @@ class InFlight:
         """From the cursor; empty where it has none, or none that can be read."""
         try:
             data = cast("dict[str, Any]", value)
-            return cls(
-                {
+            if "statuses" in data:  # an older release kept requests as they are
+                statuses = {
                     uuid: tuple((str(s), str(m), int(at)) for s, m, at in told)
                     for uuid, told in data["statuses"].items()
-                },
-                {str(uuid): int(at) for uuid, at in data["named"].items()},
+                }
+                return cls(statuses).with_named(data["named"])
+            begin_ms, end_ms = data["blind"]
+            return cls(
+                unpacked(data["packed"]),
+                frozenset(split(data["named"], _MARK_BYTES)),
+                tuple(split(data["forgotten"], _MARK_BYTES)),
+                (int(begin_ms), int(end_ms)),
             )
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, zlib.error):
             return cls()
 
     def seen(self, responses: Iterable[PlacementResponse]) -> InFlight:
-        """With these statuses, each once; of the requests the newest are kept."""
+        """With these statuses, each once, however many; a cursor takes what is `bounded`."""
         statuses = dict(self.statuses)
         for response in responses:
             status: Status = (
                 response.status_code.value,
-                response.response_message,
+                response.response_message[:MOST_MESSAGE],
                 response.timestamp,
             )
             before = statuses.pop(response.uuid, ())
             told = before if status in before else (*before, status)
-            statuses[response.uuid] = (*told[:1], *told[1:][-(MOST_STATUSES - 1) :])
-        kept = list(statuses.items())[-MOST_REQUESTS:]
-        return InFlight(dict(kept), self.named)
+            statuses[response.uuid] = _cut(told, MOST_STATUSES)
+        return replace(self, statuses=statuses)
+
+    def is_whole(self, uuid: str) -> bool:
+        """Whether the first status that is known of a request is the first that was read of it."""
+        if mark(uuid) in self.forgotten or uuid not in self.statuses:
+            return False
+        begin_ms, end_ms = self.blind
+        return not begin_ms <= self.statuses[uuid][0][2] < end_ms
 
     def ended(self, uuids: Iterable[str]) -> InFlight:
         """Without these requests."""
         gone = set(uuids)
-        return InFlight({u: s for u, s in self.statuses.items() if u not in gone}, self.named)
+        marks = {mark(uuid) for uuid in gone} if self.forgotten else set[str]()
+        return replace(
+            self,
+            statuses={u: s for u, s in self.statuses.items() if u not in gone},
+            forgotten=tuple(m for m in self.forgotten if m not in marks),
+        )
 
-    def with_named(self, uuids: Iterable[str], now_ms: int) -> InFlight:
+    def bounded(self) -> InFlight:
+        """What a cursor has room for: fewer statuses between a request's first and its last ones.
+
+        Where that isn't enough the requests without news for longest are forgotten.
+        """
+        kept = self.newest(MOST_REQUESTS)
+        for most in _FEWER:
+            statuses = {uuid: _cut(told, most) for uuid, told in kept.statuses.items()}
+            kept = replace(kept, statuses=statuses)
+            if len(packed(kept.statuses)) <= MOST_BYTES:
+                return kept
+        while len(packed(kept.statuses)) > MOST_BYTES:
+            kept = kept.newest(len(kept.statuses) * 3 // 4)
+        return kept
+
+    def newest(self, most: int) -> InFlight:
+        """With as many requests, those of which there was news last; the others are forgotten."""
+        if len(self.statuses) <= most:
+            return self
+        items = list(self.statuses.items())
+        kept = dict(items[len(items) - most :])
+        gone = [mark(uuid) for uuid, _ in items[: len(items) - most]]
+        forgotten = tuple(dict.fromkeys((*self.forgotten, *gone)))
+        blind = self.blind
+        if len(forgotten) > MOST_FORGOTTEN:
+            forgotten = forgotten[-MOST_FORGOTTEN:]
+            now_ms = max(told[-1][2] for told in self.statuses.values())
+            # Still blind from an earlier time: that goes on.
+            begin_ms = blind[0] if now_ms < blind[1] else now_ms - CLOCKS_APART_MS
+            blind = (begin_ms, now_ms + LONGEST_MS)
+        return replace(self, statuses=kept, forgotten=forgotten, blind=blind)
+
+    def is_named(self, uuid: str) -> bool:
+        """Whether this request was named."""
+        return mark(uuid) in self.named
+
+    def with_named(self, uuids: Iterable[str]) -> InFlight:
         """With these requests named."""
-        named = {**self.named, **dict.fromkeys(uuids, now_ms)}
-        return InFlight(self.statuses, dict(list(named.items())[-MOST_NAMED:]))
+        return replace(self, named=self.named | {mark(uuid) for uuid in uuids})
+
+    def named_among(self, view: JobView) -> InFlight:
+        """Without the names of requests that the job has no more: they came to an end."""
+        if not self.named:
+            return self
+        there = {mark(action.uuid) for action in (*view.actions, *view.queued)}
+        return replace(self, named=self.named & there)
+
+    def room_to_name(self, most: int) -> int:
+        """How many may be named now, `most` at most.
+
+        Nobody's name is given up for another's, which would be named again then: one that finds
+        no room is named when others have ended.
+        """
+        return max(0, min(most, MOST_NAMED - len(self.named)))
+
+
+def mark(uuid: str) -> str:
+    """What a request is known by where there may be thousands: two alike are a matter of 2⁻⁴⁸."""
+    return hashlib.blake2b(uuid.encode(), digest_size=_MARK_BYTES).hexdigest()
 
 
 def without_end(
     view: JobView, known: InFlight, *, now_ms: int, after_ms: int
 ) -> Sequence[ActionView]:
-    """Requests that wait or are acted on for longer than `after_ms` and weren't named yet."""
+    """Requests that should have ended by now and weren't named yet; see `patience_ms`."""
     return [
         action
         for action in (*view.actions, *view.queued)
-        if now_ms - action.since_ms > after_ms and action.uuid not in known.named
+        if now_ms - action.since_ms > patience_ms(action, after_ms)
+        and not known.is_named(action.uuid)
     ]
+
+
+def patience_ms(action: ActionView, after_ms: int) -> int:
+    """How long a request may take to end.
+
+    Its own time-out, where it tells one and that is what it waits for; `after_ms` where it
+    doesn't. In the queue and once its container is stopped: the longer of the two.
+    """
+    if action.expiry_ms is None:
+        return after_ms
+    times = _EXPIRIES.get(action.stage)
+    if times is None:
+        return max(after_ms, action.expiry_ms)
+    return times * action.expiry_ms + ANSWER_MS
+
+
+def _cut(told: tuple[Status, ...], most: int) -> tuple[Status, ...]:
+    """The first status, by which its time is known, and the last ones."""
+    return told if len(told) <= most else (told[0], *told[len(told) - most + 1 :])

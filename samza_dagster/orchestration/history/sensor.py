@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import dagster as dg
 
@@ -21,11 +22,11 @@ from samza_dagster.orchestration.history.events import (
     next_batch,
     resumed,
 )
-from samza_dagster.orchestration.history.in_flight import without_end
+from samza_dagster.orchestration.history.in_flight import MOST_NAMED, InFlight, without_end
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import least_seconds
-from samza_dagster.orchestration.watching_ports import ActionView, open_watch
+from samza_dagster.orchestration.watching_ports import ActionView, JobView, open_watch
 
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
@@ -42,8 +43,8 @@ def placement_responses_sensor(
 
     The first start ever is from now; after a lost cursor it goes on from the newest outcome that
     was recorded. A tick that is repeated records nothing twice: what the last events hold is
-    passed over. A request that has no end after `no_end_s` is named
-    once, as an observation. Dagster looks at sensors every 5 s at most.
+    passed over. A request that has no end after its own time-out, or `no_end_s` where that doesn't
+    tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
@@ -75,20 +76,25 @@ def placement_responses_sensor(
         finally:
             client.close()
         from_now = Cursor(samza.job, end, own_end)
+        if cursor is None:
+            named = named_requests(context.instance, key, MOST_NAMED)
+            from_now = replace(from_now, known=from_now.known.with_named(named))
         if marks:
             cursor = resumed(samza.job, marks, responses, answers, (end, own_end))
+            cursor = replace(cursor, known=replace(cursor.known, named=from_now.known.named))
             responses = [(at, r) for at, r in responses if at >= cursor.position]
             answers = [(at, r) for at, r in answers if at >= (cursor.own or 0)]
         if cursor is None:
             return dg.SensorResult(
                 skip_reason=f"starting from now, position {end}", cursor=from_now.to_text()
             )
+        anew: list[str] = []
         if end < cursor.position:
-            return dg.SensorResult(
-                skip_reason=f"the stream ends at {end}, before {cursor.position}: it was made anew;"
-                " starting from now",
-                cursor=from_now.to_text(),
-            )
+            anew.append(_made_anew(STREAM, end, cursor.position))
+            responses = ()
+        if cursor.own is not None and own_end < cursor.own:
+            anew.append(_made_anew(STATE_TOPIC, own_end, cursor.own))
+            answers = ()
         batch, own = next_batch(responses, end), next_batch(answers, own_end)
         outcomes = [
             *((STREAM, *outcome) for outcome in batch.outcomes),
@@ -100,33 +106,39 @@ def placement_responses_sensor(
         known = recorded_requests(context.instance, key) if outcomes else frozenset[str]()
         events: list[dg.AssetMaterialization | dg.AssetObservation] = [
             history_event(
-                samza.job, position, response, topic, flight.statuses.get(response.uuid, ()), key
+                samza.job,
+                position,
+                response,
+                topic,
+                flight.statuses.get(response.uuid, ()),
+                key,
+                whole=flight.is_whole(response.uuid),
             )
             for topic, position, response in outcomes
             if response.uuid not in known
         ]
         flight = flight.ended(r.uuid for r in read if r.status_code.is_terminal)
         at_ms = now_ms()
-        late = (
-            without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)[:MOST_IN_A_TICK]
-            if view is not None
-            else ()
-        )
-        if late:
-            named = named_requests(context.instance, key)
-            events += [no_end_event(samza.job, a, at_ms, key) for a in late if a.uuid not in named]
-            flight = flight.with_named((a.uuid for a in late), at_ms)
-        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight)
-        if not events:
-            return dg.SensorResult(
-                skip_reason=f"no new outcome up to position {batch.next_position}",
-                cursor=went_on.to_text(),
+        if view is not None:
+            flight, late = newly_named(
+                context.instance, view, flight, key, now_ms=at_ms, after_ms=no_end_s * 1000
             )
+            events += [no_end_event(samza.job, action, at_ms, key) for action in late]
+        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight.bounded())
+        if not events:
+            quiet = f"no new outcome up to position {batch.next_position}"
+            return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on.to_text())
+        for text in anew:
+            context.log.warning(text)
         if batch.more or own.more:
             context.log.info(f"more than {MOST_IN_A_TICK} outcomes: the rest in the next ticks")
         return dg.SensorResult(asset_events=events, cursor=went_on.to_text())
 
     return placement_responses
+
+
+def _made_anew(topic: str, end: int, position: int) -> str:
+    return f"the {topic} ends at {end}, before {position}: it was made anew; starting from now"
 
 
 def no_end_event(
@@ -156,9 +168,31 @@ def no_end_event(
     )
 
 
-def named_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
+def newly_named(
+    instance: dg.DagsterInstance,
+    view: JobView,
+    flight: InFlight,
+    key: dg.AssetKey,
+    *,
+    now_ms: int,
+    after_ms: int,
+) -> tuple[InFlight, Sequence[ActionView]]:
+    """What is to be named in this tick, and what is known of requests then."""
+    flight = flight.named_among(view)
+    late = without_end(view, flight, now_ms=now_ms, after_ms=after_ms)
+    if not late or not flight.room_to_name(MOST_IN_A_TICK):
+        return flight, ()
+    before = named_requests(instance, key)
+    flight = flight.with_named(a.uuid for a in late if a.uuid in before)
+    fresh = [a for a in late if a.uuid not in before][: flight.room_to_name(MOST_IN_A_TICK)]
+    return flight.with_named(a.uuid for a in fresh), fresh
+
+
+def named_requests(
+    instance: dg.DagsterInstance, key: dg.AssetKey = KEY, limit: int = REMEMBERED
+) -> frozenset[str]:
     """Requests that the newest observations name as being without an end."""
-    records = instance.fetch_observations(key, limit=REMEMBERED).records
+    records = instance.fetch_observations(key, limit=limit).records
     found = (record.asset_observation for record in records)
     return frozenset(
         str(event.metadata["request"].value)

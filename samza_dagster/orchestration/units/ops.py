@@ -40,7 +40,7 @@ OUTS = {
 
 FAILED_GROUPS = "samza/failed-groups"
 MOST_GROUPS_NAMED = 200
-MOST_TOLD = 20_000  # characters of a failure's description
+MOST_TOLD = 5_000  # characters of a failure's description
 RUNS_LOOKED_AT = 20
 
 
