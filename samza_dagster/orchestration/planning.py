@@ -253,7 +253,8 @@ def tag_run(context: dg.OpExecutionContext) -> None:
 
     The limit counts it from then on against runs that are still queued.
     """
-    implied = tags_from_run_config(context.run.run_config, context.run.tags)
-    missing = {k: v for k, v in implied.items() if context.run.tags.get(k) != v}
+    run = context.run
+    implied = tags_from_run_config(run.run_config, run.tags, run.run_id)
+    missing = {k: v for k, v in implied.items() if run.tags.get(k) != v}
     if missing:
-        context.instance.add_run_tags(context.run.run_id, missing)
+        context.instance.add_run_tags(run.run_id, missing)

@@ -30,7 +30,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_shown
-from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -69,7 +69,8 @@ def plan_bounce(
     with errors_as_failures():
         state = bounce_runs.DRY_RUN if config.dry_run else bounce_runs.PLANNED
         root = bounce_runs.begin(instance, run, state)
-        instance.add_run_tags(run.run_id, tags_from_run_config(run.run_config, run.tags))
+        tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
+        instance.add_run_tags(run.run_id, tags)
         if not config.dry_run:
             bounce_runs.check_alone(instance, run)
         client = samza.client
@@ -178,7 +179,6 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
         executor_def=dg.in_process_executor,
         tags={
             **job_tags(job, bounce_runs.NAME),
-            GROUP: f"{job}/{bounce_runs.NAME}",
             "dagster/max_retries": str(RETRIES),
             "dagster/retry_on_asset_or_op_failure": "false",
         },
@@ -191,7 +191,7 @@ def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:
     with errors_as_failures():
         bounce_runs.begin(instance, run, bounce_runs.SKIPPED)
     text = f"skipped: {why}"
-    tags = tags_from_run_config(run.run_config, run.tags)
+    tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
     instance.add_run_tags(run.run_id, {**tags, bounce_runs.PROGRESS: text})
     context.log.warning(
         f"{text}; nobody is restarted. The schedule's next tick is the next try; re-executed or"

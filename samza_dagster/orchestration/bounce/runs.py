@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
-from samza_dagster.orchestration.tags import ACTION, JOB
+from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 NAME = "rolling_bounce"
 BOUNCE = "samza/bounce"
@@ -50,9 +49,7 @@ def bounces(
     """Bounces, newest first; of one Samza job, by tag `samza/job`, or of all. Dry runs are none."""
     wanted = {**(tags or {}), ACTION: NAME, **({JOB: job} if job else {})}
     filters = dg.RunsFilter(tags=wanted, statuses=list(statuses))
-    return [
-        run for run in instance.get_runs(filters, limit=limit) if run.tags.get(BOUNCE) != DRY_RUN
-    ]
+    return [run for run in instance.get_runs(filters, limit=limit) if not _is_dry_run(run)]
 
 
 def root_of(run: dg.DagsterRun) -> str:
@@ -163,12 +160,13 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 
 
 def _restarts_nobody(run: dg.DagsterRun) -> bool:
-    """A dry run, also before it begins, or one that was skipped."""
-    state = run.tags.get(BOUNCE)
-    if state is not None:
-        return state in (DRY_RUN, SKIPPED)
-    ops = cast("dict[str, Any]", run.run_config).get("ops", {})
-    return bool(ops.get("plan_bounce", {}).get("config", {}).get("dry_run", False))
+    """A dry run, or one that was skipped."""
+    return _is_dry_run(run) or run.tags.get(BOUNCE) == SKIPPED
+
+
+def _is_dry_run(run: dg.DagsterRun) -> bool:
+    """By its config, before it has said so of itself."""
+    return run.tags.get(BOUNCE) == DRY_RUN or is_dry(run.run_config)
 
 
 def hindrance(instance: dg.DagsterInstance, job: str) -> str:
