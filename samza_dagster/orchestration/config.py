@@ -14,6 +14,7 @@ PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
+LONGEST_WHO, LONGEST_REASON = 128, 500
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
@@ -49,18 +50,27 @@ class OpConfig(dg.Config):
     model_config = ConfigDict(defer_build=True)
 
 
-class AskedConfig(OpConfig):
-    """Who asks and why, how long an op waits, and whether it is only to be shown."""
+class SaidConfig(OpConfig):
+    """Who asks, and why."""
 
     reason: str = Field(
-        default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
+        default="",
+        max_length=LONGEST_REASON,
+        description="Why, in a few words; kept as run tag samza/why.",
     )
     ticket: str = Field(
-        default="", max_length=128, description="Ticket or change number; run tag samza/ticket."
+        default="",
+        max_length=LONGEST_WHO,
+        description="Ticket or change number; run tag samza/ticket.",
     )
     requested_by: str = Field(
-        default="", max_length=128, description="Who asks; kept as run tag samza/who."
+        default="", max_length=LONGEST_WHO, description="Who asks; kept as run tag samza/who."
     )
+
+
+class AskedConfig(SaidConfig):
+    """Who asks and why, how long an op waits, and whether it is only to be shown."""
+
     timeout_s: int | None = Field(
         default=None,
         ge=1,

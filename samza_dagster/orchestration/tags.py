@@ -37,7 +37,7 @@ ASK_NOTHING = AT_ONCE | {
     *("acknowledge_failover", "audit_failover", "forecast_readiness", "snapshot_assets"),
 }
 
-_FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
+FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
 
 
 def job_tag(job: str, prefix: str = "") -> str:
@@ -112,7 +112,7 @@ def _group(run_config: object, tags: Mapping[str, str]) -> str:
 def _said(run_config: object) -> dict[str, str]:
     """Who, why and ticket, of the first op whose config says any of them."""
     for config in _op_configs(run_config):
-        told = {tag: config.get(field) for tag, field in _FROM_CONFIG.items()}
+        told = {tag: config.get(field) for tag, field in FROM_CONFIG.items()}
         kept = {tag: value for tag, value in told.items() if isinstance(value, str) and value}
         if kept:
             return kept

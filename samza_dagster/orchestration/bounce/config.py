@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
-from samza_dagster.orchestration.config import DAY_S, Names, OpConfig
+from samza_dagster.orchestration.config import DAY_S, Names, OpConfig, SaidConfig
 
 MOST_AT_ONCE = 64
 
@@ -174,8 +174,8 @@ class RollingBounceConfig(OpConfig):
         return self
 
 
-class ControlBounceConfig(OpConfig):
-    """Which bounce, and what to do with it."""
+class ControlBounceConfig(SaidConfig):
+    """Which bounce, what to do with it, who wants that and why."""
 
     action: BounceAction = Field(
         description="pause: what is in flight is finished, then the run ends and can be resumed; "

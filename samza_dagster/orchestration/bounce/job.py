@@ -23,6 +23,7 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import End, Result
+from samza_dagster.orchestration.bounce.steered import Steering, steerings
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
@@ -127,12 +128,12 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             if isinstance(error, dg.DagsterExecutionInterruptedError):
                 instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: bounce_runs.ABORTED})
             ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
-            context.log.warning(summary(plan, ended))
+            context.log.warning(summary(plan, ended, _orders(context)))
             raise
         # Before anything that may fail. The order stays: an abort may come until the run is over.
         instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: result.end.value})
         after = host_map(samza.client.view())
-    metadata = summary_metadata(plan, result, after)
+    metadata = summary_metadata(plan, result, after, _orders(context))
     if result.end in (End.ABORTED, End.STOPPED):
         raise dg.Failure(
             description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
@@ -149,11 +150,12 @@ def summarize_bounce(
     samza: SamzaClientResource,
 ) -> str:
     """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
-    text = summary(plan, result)
+    orders = _orders(context)
+    text = summary(plan, result, orders)
     with errors_as_failures():
         after = host_map(samza.client.view())
     context.log.info(text)
-    context.add_output_metadata(summary_metadata(plan, result, after))
+    context.add_output_metadata(summary_metadata(plan, result, after, orders))
     return text
 
 
@@ -183,6 +185,12 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
             "dagster/retry_on_asset_or_op_failure": "false",
         },
     )
+
+
+def _orders(context: dg.OpExecutionContext) -> list[Steering]:
+    """What the bounce was told, up to now."""
+    run = context.instance.get_run_by_id(context.run.run_id)
+    return steerings(run.tags) if run is not None else []
 
 
 def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:

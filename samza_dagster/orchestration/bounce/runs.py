@@ -9,6 +9,7 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce.steered import By, noted
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 NAME = "rolling_bounce"
@@ -215,9 +216,12 @@ def steer(
     run_id: str = "",
     job: str | None = None,
     *,
+    by: By = By(),  # noqa: B008 a frozen value
     dry_run: bool = False,
 ) -> tuple[dg.DagsterRun, str]:
     """Tells a bounce what to do; the run, and what happens now, or would (`dry_run`).
+
+    The run keeps by whom and why it was told (tag `samza/bounce-steered`).
 
     Without `run_id` the newest that the action fits. Raises `InvalidInput` when there is
     none, or without `job` when there are some of several jobs; `Refused` when the action
@@ -246,6 +250,7 @@ def steer(
     given_up = action is BounceAction.abort and is_over
     if not dry_run:
         told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
+        told |= noted(run.tags, action.value, by, time.time_ns() // 1_000_000)
         instance.add_run_tags(run.run_id, told)
     if given_up:
         return run, "it was paused and is given up: nothing is left to stop"

@@ -11,6 +11,7 @@ from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
+from samza_dagster.orchestration.bounce.steered import Steering
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.pictures import in_words, picture
@@ -31,8 +32,8 @@ _TOLD = {
 _WHY = 160
 
 
-def summary(plan: BouncePlan, result: Result) -> str:
-    """The outcome in some lines of Markdown."""
+def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -> str:
+    """The outcome in some lines of Markdown, with the `orders` that the bounce was given."""
     back, bad = result.are(Stand.BACK), result.are(Stand.FAILED, Stand.STUCK)
     flying, left = result.are(Stand.IN_FLIGHT), result.are(Stand.WAITING)
     lines = [
@@ -46,6 +47,7 @@ def summary(plan: BouncePlan, result: Result) -> str:
         f"- in flight: {r.processor}: request {r.uuid}; the coordinator goes on with it"
         for r in flying
     ]
+    lines += [f"- told: {order}" for order in orders]
     gone = result.are(Stand.GONE)
     lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
     if result.end is not End.DONE:
@@ -56,12 +58,17 @@ def summary(plan: BouncePlan, result: Result) -> str:
     return "\n".join(lines)
 
 
-def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow]) -> Metadata:
+def summary_metadata(
+    plan: BouncePlan,
+    result: Result,
+    after: Sequence[HostRow],
+    orders: Sequence[Steering] = (),
+) -> Metadata:
     """The same with a table of all, the map before and after, and numbers."""
     back = result.are(Stand.BACK)
     downs = sorted(r.down_s for r in back if r.down_s is not None)
     told: Metadata = {
-        "what": dg.MetadataValue.md(summary(plan, result)),
+        "what": dg.MetadataValue.md(summary(plan, result, orders)),
         "progress": dg.MetadataValue.md(picture(bounce_svg(result.rows), "bounce")),
         "processors_table": table([_cells(r) for r in _shown(result.rows)], _COLUMNS, _TOLD),
         "hosts_and_containers_table": map_table(plan.before, after),
