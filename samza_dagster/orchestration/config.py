@@ -108,7 +108,8 @@ class PlacementConfig(RunConfig):
     processor: str = Field(
         default="",
         description="Processor id of the container to act on: '0' an active, '0-0' its first "
-        "standby. Empty: the partition that is chosen in the Launchpad.",
+        "standby. Empty: the partition that is chosen in the Launchpad; another one than that is "
+        "refused.",
         max_length=128,
         pattern=rf"^$|{PROCESSOR_PATTERN}",
     )
