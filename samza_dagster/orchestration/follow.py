@@ -10,6 +10,7 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.refusing import Explain, shown
 from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
     map_shown,
@@ -51,8 +52,11 @@ def chain_of(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
 
 
 @contextmanager
-def errors_as_failures() -> Generator[None]:
-    """Turns an error of ours into a `dg.Failure` that says what to do; not retried."""
+def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
+    """Turns an error of ours into a `dg.Failure` that says what to do; not retried.
+
+    A refusal shows of each host what the rules say, by its own rows or by those of `explain`.
+    """
     try:
         yield
     except SamzaDagsterError as error:
@@ -62,6 +66,7 @@ def errors_as_failures() -> Generator[None]:
             metadata={
                 **{part: text for part, text in told.items() if text},
                 "error": type(error).__name__,
+                **shown(error, explain),
             },
             allow_retries=False,
         ) from error

@@ -266,7 +266,9 @@ def test_who_steers_and_why_is_told_of_the_bounce_and_whoever_resumes_it_asks_fo
     (asked,) = resumed(instance)
     assert asked.run_config["ops"]["plan_bounce"]["config"] == {
         **first.dagster_run.run_config["ops"]["plan_bounce"]["config"],
-        "requested_by": "lee", "reason": "image", "ticket": "OPS-8",
+        "requested_by": "lee",
+        "reason": "image",
+        "ticket": "OPS-8",
     }
     config = asked.run_config["ops"]["plan_bounce"]["config"]
     second = bounce(instance, tags=dict(asked.tags), **config)

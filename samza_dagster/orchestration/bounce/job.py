@@ -29,6 +29,7 @@ from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.refusing import rows_of
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
@@ -215,7 +216,9 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
         ruled = client.plan(processor, LAST_SEEN)
         if ruled.refusal is not None:
-            raise Refused(f"bounce of {processor}: {ruled.refusal}")
+            raise Refused(
+                f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
+            )
         notices.update(dict.fromkeys(ruled.notices))
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.refusing import Row, hosts_for
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.units.ops import (
     OUTS,
@@ -41,7 +42,14 @@ def plan_drain_host(
 ) -> Iterator[dg.Output[Any]]:
     """Chooses for each container on the host how it leaves and where to; all together or none."""
     limits = config.limits(samza_policies)
-    with errors_as_failures():
+    host = config.host
+
+    def explain() -> Sequence[Row]:
+        there = still_on(samza.client.view(), host)
+        rows = (row for processor in there for row in hosts_for(samza.client, processor))
+        return [row for row in rows if row["host"] != host]
+
+    with errors_as_failures(explain):
         tag_run(context)
         host = chosen(context, config.host, "host")
         asked = {
