@@ -15,6 +15,8 @@ HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
 LONGEST_WHO, LONGEST_REASON = 128, 500
+MOST_LAG = 10**9
+"""Records: what the forms and the YAML take as a bound of a lag."""
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
@@ -175,7 +177,7 @@ class SpinUpStandbyConfig(PlacementConfig):
     lag_limit: int | None = Field(
         default=None,
         ge=0,
-        le=10**9,
+        le=MOST_LAG,
         description="Records that it may be behind in any store, and by which that may vary, to "
         "count as warm. Empty: the policy's.",
     )

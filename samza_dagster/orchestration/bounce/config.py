@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
-from samza_dagster.orchestration.config import DAY_S, Names, OpConfig, SaidConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, SaidConfig
 
 MOST_AT_ONCE = 64
 
@@ -104,7 +104,7 @@ class RollingBounceConfig(OpConfig):
     lag_limit: int | None = Field(
         default=None,
         ge=0,
-        le=10**9,
+        le=MOST_LAG,
         description="Records that any store of a bounced container may be behind to count as back. "
         "Empty: the policy's.",
     )
@@ -149,6 +149,7 @@ class RollingBounceConfig(OpConfig):
     )
     blackouts: list[BlackoutConfig] = Field(
         default_factory=list[BlackoutConfig],
+        max_length=blackout.MOST_WINDOWS,
         description="When this run doesn't begin, unless a person goes on with it: a run of a schedule "
         "may have waited in the queue. Given by the schedule.",
     )
