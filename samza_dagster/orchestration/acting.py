@@ -4,6 +4,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -14,11 +15,13 @@ from samza_dagster.orchestration.follow import errors_as_failures, map_metadata,
 from samza_dagster.orchestration.moves import START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.ports import Placement, ProcessorView
-from samza_dagster.orchestration.refusing import Row, hosts_for, hosts_for_a_new_standby
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import phase_seconds, timeline_shown, timeline_table
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
 
 POLL_S = 0.5
 
@@ -73,7 +76,9 @@ def carry_out(
     apart = context.op.name == "move_standby_away" and plan.destination != STANDBY
     about = plan.standby if apart and plan.standby else plan.processor
 
-    def explain() -> Sequence[Row]:
+    def explain() -> "Sequence[Row]":
+        from samza_dagster.orchestration.refusing import hosts_for, hosts_for_a_new_standby
+
         if plan.kind == START_STANDBY:
             return hosts_for_a_new_standby(samza.client, about)
         return hosts_for(samza.client, about)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.refusing import Explain, shown
 from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
     map_shown,
@@ -20,6 +20,9 @@ from samza_dagster.orchestration.tables import (
     timeline_table,
 )
 from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Explain
 
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
 ROOT = "samza/root"
@@ -60,6 +63,8 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
     try:
         yield
     except SamzaDagsterError as error:
+        from samza_dagster.orchestration.refusing import shown
+
         told = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
         raise dg.Failure(
             description=str(error),

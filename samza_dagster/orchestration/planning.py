@@ -10,7 +10,7 @@ as the config of the run at hand says.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import dagster as dg
 
@@ -41,18 +41,13 @@ from samza_dagster.orchestration.moves import (
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
-from samza_dagster.orchestration.refusing import (
-    Row,
-    hosts_for,
-    hosts_for_a_failover,
-    hosts_for_a_new_standby,
-    new_standby,
-    rows_of,
-)
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -82,7 +77,7 @@ def plan_op(
     ) -> Iterator[dg.Output[Any]]:
         told = cast("Config", config)
 
-        def explain() -> Sequence[Row]:
+        def explain() -> "Sequence[Row]":
             return _hosts(samza.client, decide.__name__, told.processor)
 
         with errors_as_failures(explain):
@@ -179,7 +174,6 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
     own, about = plan.kind != PLACE, plan.processor
     if own:
         ruled = client.plan_own(RequestKind(plan.kind), plan.processor, plan.destination)
-        about = new_standby(plan.processor) if plan.kind == START_STANDBY else plan.processor
         steps += ruled.steps
     elif plan.destination == STANDBY:
         ruled = client.plan(plan.processor, plan.destination)
@@ -215,6 +209,9 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         for v in ruled.hosts
     ]
     if ruled.refusal is not None:
+        from samza_dagster.orchestration.refusing import new_standby, rows_of
+
+        about = new_standby(about) if plan.kind == START_STANDBY else about
         raise Refused(
             f"{plan.action} of {plan.processor}: {ruled.refusal}", hosts=rows_of(about, ruled.hosts)
         )
@@ -232,7 +229,13 @@ def _steps(plan: MovePlan) -> list[str]:
     return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
 
 
-def _hosts(client: Placement, action: str, processor: str) -> Sequence[Row]:
+def _hosts(client: Placement, action: str, processor: str) -> "Sequence[Row]":
+    from samza_dagster.orchestration.refusing import (
+        hosts_for,
+        hosts_for_a_failover,
+        hosts_for_a_new_standby,
+    )
+
     if action == "fail_over":
         return hosts_for_a_failover(client, processor)
     if action in ("spin_up_standby", "move_via_new_standby"):

@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -23,16 +23,17 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import End, Result
-from samza_dagster.orchestration.bounce.steered import Steering, steerings
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.refusing import rows_of
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.steered import Steering
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -188,8 +189,10 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
     )
 
 
-def _orders(context: dg.OpExecutionContext) -> list[Steering]:
+def _orders(context: dg.OpExecutionContext) -> "list[Steering]":
     """What the bounce was told, up to now."""
+    from samza_dagster.orchestration.bounce.steered import steerings
+
     run = context.instance.get_run_by_id(context.run.run_id)
     return steerings(run.tags) if run is not None else []
 
@@ -216,6 +219,8 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
         ruled = client.plan(processor, LAST_SEEN)
         if ruled.refusal is not None:
+            from samza_dagster.orchestration.refusing import rows_of
+
             raise Refused(
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
             )

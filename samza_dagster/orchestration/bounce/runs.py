@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
-from samza_dagster.orchestration.bounce.steered import By, noted
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.steered import By
 
 NAME = "rolling_bounce"
 BOUNCE = "samza/bounce"
 CONTROL = "samza/bounce-control"
 PROGRESS = "samza/progress"
 ROOT = "samza/bounce-root"
+STEERED = "samza/bounce-steered"
 RETRY_NUMBER = "dagster/retry_number"
 
 _WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
@@ -216,7 +220,7 @@ def steer(
     run_id: str = "",
     job: str | None = None,
     *,
-    by: By = By(),  # noqa: B008 a frozen value
+    by: By | None = None,
     dry_run: bool = False,
 ) -> tuple[dg.DagsterRun, str]:
     """Tells a bounce what to do; the run, and what happens now, or would (`dry_run`).
@@ -250,7 +254,9 @@ def steer(
     given_up = action is BounceAction.abort and is_over
     if not dry_run:
         told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
-        told |= noted(run.tags, action.value, by, time.time_ns() // 1_000_000)
+        from samza_dagster.orchestration.bounce.steered import By, noted
+
+        told |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
         instance.add_run_tags(run.run_id, told)
     if given_up:
         return run, "it was paused and is given up: nothing is left to stop"

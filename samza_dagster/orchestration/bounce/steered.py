@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce.runs import STEERED
 from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
 from samza_dagster.orchestration.tags import TICKET, WHO, WHY
 
-STEERED = "samza/bounce-steered"
 MOST_BYTES = 2_400
 """Of the tag: PostgreSQL's index over tags takes 2,704 bytes a row. The oldest are left out."""
 _WHY_KEPT = 300

@@ -10,19 +10,20 @@ import dagster as dg
 
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
-from samza_dagster.orchestration.bounce.steered import STEERED, By, resumed_by, tags_of
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.tags import FROM_CONFIG, JOB, TICKET, WHO, WHY, job_tags
 from samza_dagster.orchestration.ticks import least_seconds
 
 CONTROL_JOB = "control_bounce"
-_KEPT = (WHO, WHY, TICKET, STEERED, bounce_runs.PROGRESS)
+_KEPT = (WHO, WHY, TICKET, bounce_runs.STEERED, bounce_runs.PROGRESS)
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))
 def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) -> str:
     """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
+    from samza_dagster.orchestration.bounce.steered import By
+
     tag_run(context)
     with errors_as_failures():
         run, told = bounce_runs.steer(
@@ -82,6 +83,8 @@ def bounce_resume_sensor(
     def bounce_resume(
         context: dg.SensorEvaluationContext,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        from samza_dagster.orchestration.bounce.steered import resumed_by, tags_of
+
         found = bounce_runs.to_resume(context.instance, job)
         for run in found:
             kept = [*_KEPT]

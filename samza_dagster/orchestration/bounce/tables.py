@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -11,11 +12,13 @@ from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
-from samza_dagster.orchestration.bounce.steered import Steering
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.pictures import in_words, picture
 from samza_dagster.orchestration.tables import map_shown, map_table, table
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.steered import Steering
 
 SHOWN = 500
 _COLUMNS = (

@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -17,7 +17,6 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.refusing import Row, hosts_for
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.units.ops import (
     OUTS,
@@ -28,6 +27,9 @@ from samza_dagster.orchestration.units.ops import (
 )
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
 
 ACTION = "drain_host"
 SETTLES_S = 10.0
@@ -44,7 +46,9 @@ def plan_drain_host(
     limits = config.limits(samza_policies)
     host = config.host
 
-    def explain() -> Sequence[Row]:
+    def explain() -> "Sequence[Row]":
+        from samza_dagster.orchestration.refusing import hosts_for
+
         there = still_on(samza.client.view(), host)
         rows = (row for processor in there for row in hosts_for(samza.client, processor))
         return [row for row in rows if row["host"] != host]
