@@ -59,17 +59,19 @@ def shown_map(cells: Sequence[HostCell], title: str = "", moved: Collection[str]
     return f"{drawn}\n\n{caption}"
 
 
-def shown_maps(before: Sequence[HostRow], after: Sequence[HostRow]) -> str:
+def shown_maps(
+    before: Sequence[HostRow], after: Sequence[HostRow], most_bytes: int = MOST_BYTES
+) -> str:
     """Markdown: the map before and after; who is on another host then is outlined.
 
-    Only the one after where both are too large for one metadata entry.
+    Only the one after where both have more than `most_bytes`.
     """
     was = {ident: cell.host for cell in cells_of(before) for ident, _, _ in cell.containers}
     now = {ident: cell.host for cell in cells_of(after) for ident, _, _ in cell.containers}
     moved = {ident for ident, host in now.items() if was.get(ident) != host}
     told = shown_map(cells_of(after), "after:", moved)
     both = f"{shown_map(cells_of(before), 'before:')}\n\n{told}"
-    return both if len(both) < MOST_BYTES else told
+    return both if len(both) < most_bytes else told
 
 
 def map_svg(

@@ -32,8 +32,10 @@ def map_markdown(before: Sequence[HostRow], after: Sequence[HostRow] | None = No
     return "\n".join(lines)
 
 
-def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMetadataValue:
-    """The same as a table: host, before, after, changed."""
+def map_table(
+    before: Sequence[HostRow], after: Sequence[HostRow], most_bytes: int = MOST_BYTES
+) -> dg.TableMetadataValue:
+    """The same as a table: host, before, after, changed; those that changed first when not all have room."""
     was = {r.host: r for r in before}
     now = {r.host: r for r in after}
     rows = [
@@ -45,16 +47,25 @@ def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMe
         }
         for host in sorted({*was, *now})
     ]
-    return table_within(rows, ("host", "before", "after", "changed"), MOST_BYTES)
+    columns = ("host", "before", "after", "changed")
+    whole = table_within(rows, columns, most_bytes)
+    if len(whole.records) == len(rows):
+        return whole
+    return table_within(sorted(rows, key=lambda row: not row["changed"]), columns, most_bytes)
 
 
 def map_shown(
-    before: Sequence[HostRow], after: Sequence[HostRow] | None = None
+    before: Sequence[HostRow],
+    after: Sequence[HostRow] | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> dg.MarkdownMetadataValue:
-    """Pictures of the map, and the Markdown table where both have room in one entry."""
-    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after)
+    """Pictures of the map, and the Markdown table where both have room in one entry.
+
+    Where the pictures alone haven't, only the one after, however large it is.
+    """
+    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, most_bytes)
     both = f"{drawn}\n\n{map_markdown(before, after)}"
-    return dg.MetadataValue.md(both if len(both.encode()) < MOST_BYTES else drawn)
+    return dg.MetadataValue.md(both if len(both.encode()) < most_bytes else drawn)
 
 
 def timeline_shown(moments: Sequence[Moment]) -> dg.MarkdownMetadataValue:
@@ -127,14 +138,17 @@ def table(
 
 
 def table_within(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], most_bytes: int
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    most_bytes: int,
+    told: Mapping[str, str] | None = None,
 ) -> dg.TableMetadataValue:
     """The same, of as many rows as fit; a last row says how many more there are."""
     fit = _fitting((len(json.dumps(row, default=str)) + _OF_A_RECORD for row in rows), most_bytes)
     if fit == len(rows):
-        return table(rows, columns)
+        return table(rows, columns, told)
     more = {columns[0]: "…", columns[1]: f"and {len(rows) - fit:,} more"}
-    return table([*rows[:fit], more], columns)
+    return table([*rows[:fit], more], columns, told)
 
 
 def lines_within(lines: Sequence[str], most_bytes: int, more: str) -> list[str]:

@@ -398,7 +398,7 @@ def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
 def test_a_thousand_containers_fit_into_the_metadata(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
-    """Plan and failure stay under 300 kB each."""
+    """Plan and failure stay under 300 kB each, and the map is shown with them."""
     world.at = {str(n): f"host-{n % 50}" for n in range(500)}
     world.at |= {f"{n}-0": f"host-{(n + 1) % 50}" for n in range(500)}
     world.ends = {"49-0": [NOT_STARTED]}
@@ -406,3 +406,7 @@ def test_a_thousand_containers_fit_into_the_metadata(
     assert not result.success
     for entry in instance.all_logs(result.run_id):
         assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
+    told = metadata(result, "bounce")
+    assert "![after:](data:image/svg+xml" in told["hosts_and_containers"]
+    assert "499-0" in told["hosts_and_containers"]
+    assert told["processors_table"].records[0].data["outcome"] == "failed"
