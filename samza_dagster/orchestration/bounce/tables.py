@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster import serialize_value
@@ -118,7 +118,7 @@ def _map_and_tables(
     }
 
 
-def _size(value: dg.MetadataValue[Any]) -> int:
+def _size(value: dg.TableMetadataValue | dg.MarkdownMetadataValue) -> int:
     return len(serialize_value(value))
 
 
