@@ -15,6 +15,17 @@ Each carries what was asked, what was seen and what would make it right.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+MOST_NAMED = 20
+"""Of what one message lists: a job may have a thousand hosts."""
+
+
+def some_of(names: Sequence[str], between: str = ", ") -> str:
+    """As many as a message has room for, and the number of the others."""
+    more = f"{between}and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return between.join(names[:MOST_NAMED]) + more
+
 
 class SamzaDagsterError(Exception):
     """Base of all errors raised here.
@@ -58,7 +69,21 @@ class MalformedRecord(InvalidInput):
 
 
 class Refused(InvalidInput):
-    """A placement rule forbids what was asked; `asked` names the rule."""
+    """A placement rule forbids what was asked; `asked` names the rule.
+
+    `hosts`: what the rules say of each host, where that was looked at, as rows for a person.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        *,
+        seen: str = "",
+        fix: str = "",
+        hosts: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        super().__init__(asked, seen=seen, fix=fix)
+        self.hosts = hosts
 
 
 class ActionFailed(SamzaDagsterError):

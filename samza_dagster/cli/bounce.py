@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import json_option, prefix_option
+from samza_dagster.cli.options import json_option, prefix_option, said_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from samza_dagster.orchestration.bounce.row import Bounced
+    from samza_dagster.orchestration.bounce.steered import By
 
 _SHOWN = 10
 NOT_YET = "not yet"
@@ -80,7 +82,7 @@ def bounce() -> None:
     \b
     Examples:
       samza-dagster bounce status
-      samza-dagster bounce pause
+      samza-dagster bounce pause --reason "brokers are slow" --ticket OPS-7
       samza-dagster bounce resume 3f2a
     """
 
@@ -129,15 +131,22 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
         spare=("why", "who", "since", "job"),
     )
     if run:
+        from samza_dagster.orchestration.bounce.steered import Steering
+
+        for order in shown[0]["orders"]:
+            notice(f"told: {Steering(**order)}")
         _print_rows(list(rows.values()))
 
 
 @bounce.command("pause", short_help="Finish what is in flight, then end; it can be gone on with.")
 @click.argument("run", required=False, default="")
+@said_options
 @dry_run_option
 @json_option
 @bounce_options
-def pause(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
+def pause(
+    *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
+) -> None:
     """Ask nothing new: what is in flight is finished, then the run ends as paused.
 
     \b
@@ -145,15 +154,18 @@ def pause(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_ru
       samza-dagster bounce pause
       samza-dagster bounce pause 3f2a
     """
-    _steer("pause", run, job, home, as_json, dry_run)
+    _steer("pause", run, job, home, as_json, dry_run, by)
 
 
 @bounce.command("resume", short_help="Go on with a bounce that was paused, aborted or stopped.")
 @click.argument("run", required=False, default="")
+@said_options
 @dry_run_option
 @json_option
 @bounce_options
-def resume(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
+def resume(
+    *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
+) -> None:
     """Launch a run that goes on: whoever is back isn't restarted again.
 
     Dagster's daemon launches it (sensor bounce_resume). Without RUN the newest paused one.
@@ -163,15 +175,18 @@ def resume(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_r
       samza-dagster bounce resume
       samza-dagster bounce resume 3f2a --json
     """
-    _steer("resume", run, job, home, as_json, dry_run)
+    _steer("resume", run, job, home, as_json, dry_run, by)
 
 
 @bounce.command("abort", short_help="Ask nothing more and give back what is only held.")
 @click.argument("run", required=False, default="")
+@said_options
 @dry_run_option
 @json_option
 @bounce_options
-def abort(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool) -> None:
+def abort(
+    *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
+) -> None:
     """Ask nothing more; what is only held is given back, what is being stopped goes on.
 
     \b
@@ -179,17 +194,25 @@ def abort(*, run: str, job: str | None, home: Path | None, as_json: bool, dry_ru
       samza-dagster bounce abort
       samza-dagster bounce abort 3f2a
     """
-    _steer("abort", run, job, home, as_json, dry_run)
+    _steer("abort", run, job, home, as_json, dry_run, by)
 
 
 def _steer(
-    action: str, run_id: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool
+    action: str,
+    run_id: str,
+    job: str | None,
+    home: Path | None,
+    as_json: bool,
+    dry_run: bool,
+    by: By,
 ) -> None:
     from samza_dagster.orchestration.bounce import runs as bounce_runs
     from samza_dagster.orchestration.bounce.config import BounceAction
 
     with busy("Telling the bounce …"), _instance(home) as instance:
-        run, told = bounce_runs.steer(instance, BounceAction(action), run_id, job, dry_run=dry_run)
+        run, told = bounce_runs.steer(
+            instance, BounceAction(action), run_id, job, by=by, dry_run=dry_run
+        )
         shown = _run(instance, run)
     if as_json:
         what = {"bounce": shown, "what_happens_now": told, "told": not dry_run}
@@ -216,6 +239,7 @@ def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
 def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
     from samza_dagster.orchestration import tags
     from samza_dagster.orchestration.bounce import runs as bounce_runs
+    from samza_dagster.orchestration.bounce.steered import steerings
 
     record = instance.get_run_record_by_id(run.run_id)
     fresh = record.dagster_run if record is not None else run
@@ -232,6 +256,7 @@ def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
         "who": fresh.tags.get(tags.WHO, ""),
         "why": fresh.tags.get(tags.WHY, ""),
         "ticket": fresh.tags.get(tags.TICKET, ""),
+        "orders": [asdict(one) for one in steerings(fresh.tags)],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -114,3 +115,28 @@ prefix_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
 )
+_SAID = (
+    click.option("--reason", default="", metavar="TEXT", help="Why, in a few words."),
+    click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number."),
+    click.option(
+        "--requested-by",
+        "who",
+        default="",
+        metavar="NAME",
+        help="Who asks; by default the user that runs this.",
+    ),
+)
+
+
+def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds who asks, why and under which ticket; the command gets them as `by`."""
+
+    @functools.wraps(command)
+    def with_by(*args: Any, reason: str, ticket: str, who: str, **rest: Any) -> Any:
+        from samza_dagster.orchestration.bounce.steered import By
+
+        return command(*args, by=By(who or getpass.getuser(), reason, ticket), **rest)
+
+    for option in reversed(_SAID):
+        with_by = option(with_by)
+    return with_by

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
-from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.errors import InvalidInput, Refused, some_of
 from samza_dagster.legal_hosts import Placing
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
@@ -171,7 +171,7 @@ def check_destination(
             hint += " If the cluster has this node: --allow-unknown-host"
         raise InvalidInput(
             f"destination host {destination!r}",
-            seen=f"hosts {', '.join(sorted(view.hosts)) or 'none'}",
+            seen=f"hosts {some_of(sorted(view.hosts)) or 'none'}",
             fix=hint,
         )
     verdict = next(v for v in verdicts if v.host == destination)
@@ -184,7 +184,7 @@ def check_destination(
         raise Refused(
             f"place {pid} --to {destination}: {verdict.rule}",
             seen=verdict.seen,
-            fix=verdict.fix + (f"; or one of {', '.join(legal)}" if legal else ""),
+            fix=verdict.fix + (f"; or one of {some_of(legal)}" if legal else ""),
         )
     if not verdict.ready:
         notices.append(f"{destination}: {verdict.seen}; {verdict.fix}")

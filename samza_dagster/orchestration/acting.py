@@ -3,20 +3,25 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
+from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
-from samza_dagster.orchestration.moves import MovePlan, host_map
+from samza_dagster.orchestration.moves import START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.ports import Placement, ProcessorView
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import phase_seconds, timeline_shown, timeline_table
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
 
 POLL_S = 0.5
 
@@ -68,7 +73,17 @@ def carry_out(
     work: Callable[[Phases], Outcome],
 ) -> Outcome:
     """Carries out one phase of the plan, and tells it in the op's metadata."""
-    with settled(context, samza, plan, plan.standby), errors_as_failures():
+    apart = context.op.name == "move_standby_away" and plan.destination != STANDBY
+    about = plan.standby if apart and plan.standby else plan.processor
+
+    def explain() -> "Sequence[Row]":
+        from samza_dagster.orchestration.refusing import hosts_for, hosts_for_a_new_standby
+
+        if plan.kind == START_STANDBY:
+            return hosts_for_a_new_standby(samza.client, about)
+        return hosts_for(samza.client, about)
+
+    with settled(context, samza, plan, plan.standby), errors_as_failures(explain):
         phases = Phases(context, samza, plan)
         outcome = work(phases)
     context.add_output_metadata(outcome_metadata(outcome, phases.role))

@@ -1,7 +1,7 @@
 """The choices that exist, offered by the Launchpad: processors and hosts as dynamic partitions.
 
 A sensor keeps them current. A placement job takes its processor (`drain_host` its host)
-from the chosen partition when its config names none.
+from the chosen partition when its config names none, and refuses two that differ.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
@@ -52,7 +52,8 @@ def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:
 def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
     """What the config names, else the partition that was chosen.
 
-    Raises `InvalidInput` for neither, and `Refused` in a backfill: it would act on every
+    Raises `InvalidInput` for neither, `Refused` for both when they differ: of two that were
+    named nobody knows which one was meant; and `Refused` in a backfill: it would act on every
     one of them, with nothing that keeps an order or a bound.
     """
     if BACKFILL in context.run.tags:
@@ -61,10 +62,15 @@ def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
             seen="a backfill over partitions",
             fix="rolling_bounce or drain_host, which know an order; or one run from the Launchpad",
         )
-    if configured:
-        return configured
-    if context.has_partition_key:
-        return context.partition_key
+    partition = context.partition_key if context.has_partition_key else ""
+    if configured and partition and configured != partition:
+        raise Refused(
+            f"one {what}",
+            seen=f"{what} {configured} in the config, {partition} as the chosen partition",
+            fix=f"the {what} of the config left empty, or the partition {configured}",
+        )
+    if configured or partition:
+        return configured or partition
     raise InvalidInput(
         f"a {what}", seen="none in the config, no partition chosen", fix=f"{what}: … in the config"
     )

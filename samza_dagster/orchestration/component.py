@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self, cast
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -31,7 +31,7 @@ from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.choices import choices_sensor
-from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
@@ -53,13 +53,31 @@ TYPE = "samza_dagster.SamzaJobComponent"
 class Policies(dg.Model, dg.Resolvable):
     """Bounds of the job's actions; times in seconds."""
 
-    request_expiry_s: Annotated[int, Within(1, DAY_S)] = 120
-    timeout_s: Annotated[int, Within(1, DAY_S)] = 600
-    verify_timeout_s: Annotated[int, Within(0, DAY_S)] = 120
-    lag_limit: Annotated[int, Within(0)] = 10_000
-    wait_in_run_s: Annotated[int, Within(0, DAY_S)] = 120
-    sensor_interval_s: IntervalS = 5
-    sensor_running: bool = True
+    request_expiry_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=120, description="Time to reserve a destination, and to hold it for the stop."
+    )
+    timeout_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=600,
+        description="How long an op waits for a request's outcome; also after which a request"
+        " without an end is named.",
+    )
+    verify_timeout_s: Annotated[int, Within(0, DAY_S)] = Field(
+        default=120, description="From SUCCEEDED to processing; 0: processing isn't waited for."
+    )
+    lag_limit: Annotated[int, Within(0, MOST_LAG)] = Field(
+        default=10_000, description="Records that a standby may be behind and count as warm."
+    )
+    wait_in_run_s: Annotated[int, Within(0, DAY_S)] = Field(
+        default=120,
+        description="How long a run waits for a standby's lag before it ends, and sensor"
+        " continuations goes on with the wait.",
+    )
+    sensor_interval_s: IntervalS = Field(
+        default=5, description="Between two ticks of what records outcomes and goes on with runs."
+    )
+    sensor_running: bool = Field(
+        default=True, description="Whether those sensors are on when they are first deployed."
+    )
 
 
 @dg.scaffold_with(SamzaJobScaffolder)

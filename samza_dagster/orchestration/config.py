@@ -14,6 +14,9 @@ PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
+LONGEST_WHO, LONGEST_REASON = 128, 500
+MOST_LAG = 10**9
+"""Records: what the forms and the YAML take as a bound of a lag."""
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
@@ -49,18 +52,27 @@ class OpConfig(dg.Config):
     model_config = ConfigDict(defer_build=True)
 
 
-class AskedConfig(OpConfig):
-    """Who asks and why, how long an op waits, and whether it is only to be shown."""
+class SaidConfig(OpConfig):
+    """Who asks, and why."""
 
     reason: str = Field(
-        default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
+        default="",
+        max_length=LONGEST_REASON,
+        description="Why, in a few words; kept as run tag samza/why.",
     )
     ticket: str = Field(
-        default="", max_length=128, description="Ticket or change number; run tag samza/ticket."
+        default="",
+        max_length=LONGEST_WHO,
+        description="Ticket or change number; run tag samza/ticket.",
     )
     requested_by: str = Field(
-        default="", max_length=128, description="Who asks; kept as run tag samza/who."
+        default="", max_length=LONGEST_WHO, description="Who asks; kept as run tag samza/who."
     )
+
+
+class AskedConfig(SaidConfig):
+    """Who asks and why, how long an op waits, and whether it is only to be shown."""
+
     timeout_s: int | None = Field(
         default=None,
         ge=1,
@@ -98,7 +110,8 @@ class PlacementConfig(RunConfig):
     processor: str = Field(
         default="",
         description="Processor id of the container to act on: '0' an active, '0-0' its first "
-        "standby. Empty: the partition that is chosen in the Launchpad.",
+        "standby. Empty: the partition that is chosen in the Launchpad; another one than that is "
+        "refused.",
         max_length=128,
         pattern=rf"^$|{PROCESSOR_PATTERN}",
     )
@@ -164,7 +177,7 @@ class SpinUpStandbyConfig(PlacementConfig):
     lag_limit: int | None = Field(
         default=None,
         ge=0,
-        le=10**9,
+        le=MOST_LAG,
         description="Records that it may be behind in any store, and by which that may vary, to "
         "count as warm. Empty: the policy's.",
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import dagster as dg
 
 from samza_dagster.model.naming import is_standby
-from samza_dagster.orchestration.tags import ACTION, JOB
+from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 MEASURED = "stop_and_start_seconds"
 STOPPING_ACTIVES = (
@@ -40,17 +40,11 @@ def _measured(
         ),
         limit=RUNS_LOOKED_AT,
     )
-    for run in [run for run in runs if not _is_dry(run)][:LOGS_READ]:
+    for run in [run for run in runs if not is_dry(run.run_config)][:LOGS_READ]:
         seconds = _seconds_of_an_active(instance, run)
         if seconds is not None:
             return seconds, run
     return None
-
-
-def _is_dry(run: dg.DagsterRun) -> bool:
-    config = cast("Mapping[str, Any]", run.run_config)
-    ops = cast("Mapping[str, Mapping[str, Any]]", config.get("ops") or {})
-    return any(op.get("config", {}).get("dry_run") is True for op in ops.values())
 
 
 def _seconds_of_an_active(instance: dg.DagsterInstance, run: dg.DagsterRun) -> float | None:

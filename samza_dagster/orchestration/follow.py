@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -19,6 +20,9 @@ from samza_dagster.orchestration.tables import (
     timeline_table,
 )
 from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Explain
 
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
 ROOT = "samza/root"
@@ -51,17 +55,23 @@ def chain_of(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
 
 
 @contextmanager
-def errors_as_failures() -> Generator[None]:
-    """Turns an error of ours into a `dg.Failure` that says what to do; not retried."""
+def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
+    """Turns an error of ours into a `dg.Failure` that says what to do; not retried.
+
+    A refusal shows of each host what the rules say, by its own rows or by those of `explain`.
+    """
     try:
         yield
     except SamzaDagsterError as error:
+        from samza_dagster.orchestration.refusing import shown
+
         told = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
         raise dg.Failure(
             description=str(error),
             metadata={
                 **{part: text for part, text in told.items() if text},
                 "error": type(error).__name__,
+                **shown(error, explain),
             },
             allow_retries=False,
         ) from error

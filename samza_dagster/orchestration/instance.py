@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from samza_dagster.orchestration.tags import GROUP, JOB
+from samza_dagster.orchestration.tags import GROUP, SLOT
 
 FILE = "dagster.yaml"
 POSTGRES_URL = "DAGSTER_POSTGRES_URL"
@@ -30,7 +30,7 @@ def instance_settings(
 
     On `postgres` the variable `DAGSTER_POSTGRES_URL` holds the address with its password:
     `postgresql+psycopg2://user:password@host:5432/database`. The driver must be named:
-    without it SQLAlchemy takes one that isn't installed. `runs_per_job` bounds the runs of one Samza job, `runs_at_once` all runs. The limits
+    without it SQLAlchemy takes one that isn't installed. `runs_per_job` bounds the runs that ask something of one Samza job, `runs_at_once` all runs. The limits
     stand under `concurrency`: beside limits under `run_coordinator` Dagster refuses to
     start. The queue is looked at every second, which is its finest step.
     Sensors have threads for 16 jobs; a thread begins when it is first needed.
@@ -53,7 +53,7 @@ def instance_settings(
         "concurrency": {
             "runs": {
                 "max_concurrent_runs": runs_at_once,
-                "tag_concurrency_limits": [limit(GROUP, 1), limit(JOB, runs_per_job)],
+                "tag_concurrency_limits": [limit(GROUP, 1), limit(SLOT, runs_per_job)],
             }
         },
         # A job whose runs are retried when their worker dies says so by tag dagster/max_retries.

@@ -30,7 +30,7 @@ from samza_dagster.orchestration.planning import (
 )
 from samza_dagster.orchestration.reconcile.job import reconcile_graph
 from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
-from samza_dagster.orchestration.tags import GROUP, job_tags
+from samza_dagster.orchestration.tags import job_tags
 from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
 from samza_dagster.orchestration.waits.cancel import cancel_waiting_graph
 
@@ -102,8 +102,6 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     reconcile_graph,
     cancel_waiting_graph,
 )
-ALONE = frozenset({"reconcile"})
-"""One run of a Samza job at a time: each compares the whole job with what is wanted."""
 WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
@@ -126,7 +124,6 @@ def _to_job(graph: dg.GraphDefinition, job: str) -> dg.JobDefinition:
     return graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=graph.name,
         executor_def=dg.in_process_executor,
-        tags=job_tags(job, graph.name)
-        | ({GROUP: f"{job}/{graph.name}"} if graph.name in ALONE else {}),
+        tags=job_tags(job, graph.name),
         partitions_def=choices_for(graph.name, job),
     )

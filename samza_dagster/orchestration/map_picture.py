@@ -65,7 +65,7 @@ def shown_maps(
 ) -> str:
     """Markdown: the map before and after; who is on another host then is outlined.
 
-    Only the one after where both are too large together.
+    Only the one after where both have more than `most_bytes`, as JSON.
     """
     was = {ident: cell.host for cell in cells_of(before) for ident, _, _ in cell.containers}
     now = {ident: cell.host for cell in cells_of(after) for ident, _, _ in cell.containers}

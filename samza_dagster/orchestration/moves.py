@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from samza_dagster.errors import Refused
+from samza_dagster.errors import Refused, some_of
 from samza_dagster.legal_hosts import Placing
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
@@ -143,7 +143,7 @@ def find_processor(view: JobView, processor_id: str) -> ProcessorView:
     if found is None:
         raise Refused(
             f"the processor must be one of the job: {processor_id!r}",
-            seen=f"processors {', '.join(sorted(view.processors)) or 'none'}",
+            seen=f"processors {some_of(sorted(view.processors)) or 'none'}",
             fix="one of these ids",
         )
     return found
@@ -223,7 +223,7 @@ def host_for_standby(
     if not legal:
         raise Refused(
             f"a host for standby {standby} away from {source} and {destination}",
-            seen="; ".join(why_not.values()) or "no hosts",
+            seen=some_of([*why_not.values()], "; ") or "no hosts",
             fix="one more host that is alive and has no container of this group"
             + (", nor one in its fault domain" if knows_domains(view) else ""),
         )

@@ -8,9 +8,9 @@ as the config of the run at hand says.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import dagster as dg
 
@@ -30,7 +30,14 @@ from samza_dagster.orchestration.config import (
 )
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
-from samza_dagster.orchestration.moves import PLACE, CatchUp, HostRow, MovePlan, host_for_standby
+from samza_dagster.orchestration.moves import (
+    PLACE,
+    START_STANDBY,
+    CatchUp,
+    HostRow,
+    MovePlan,
+    host_for_standby,
+)
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
@@ -38,6 +45,9 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import lines_within, map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -67,13 +77,17 @@ def plan_op(
         samza: SamzaClientResource,
         samza_policies: PlacementPolicies,
     ) -> Iterator[dg.Output[Any]]:
-        with errors_as_failures():
+        told = cast("Config", config)
+
+        def explain() -> "Sequence[Row]":
+            return _hosts(samza.client, decide.__name__, told.processor)
+
+        with errors_as_failures(explain):
             tag_run(context)
             processor = chosen(context, config.processor, "processor")
-            config = config.model_copy(update={"processor": processor})
+            told = told.model_copy(update={"processor": processor})
             view = samza.client.view()
-            former = None if config.dry_run else _former_plan(context, config)
-            told = cast("Config", config)
+            former = None if told.dry_run else _former_plan(context, told)
             if former is None:
                 made = decide(view, told, samza_policies)
                 text = describe(made, view, samza.client)
@@ -83,7 +97,7 @@ def plan_op(
                     f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
                     " this chain chose them, all else as this run's config says"
                 )
-        yield from _told(context, config, made, text)
+        yield from _told(context, told, made, text)
 
     plan.__annotations__["config"] = config_type  # by it Dagster builds the form
     return dg.op(name=f"plan_{decide.__name__}", description=description, out=OUTS)(plan)
@@ -159,7 +173,7 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         and view.processors[plan.standby].host == plan.destination
         and view.processors[plan.processor].host != plan.destination
     )
-    own = plan.kind != PLACE
+    own, about = plan.kind != PLACE, plan.processor
     if own:
         ruled = client.plan_own(RequestKind(plan.kind), plan.processor, plan.destination)
         steps += ruled.steps
@@ -176,7 +190,7 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
             makes_room=True,
         )
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
-        ruled = client.plan(plan.standby, away)
+        ruled, about = client.plan(plan.standby, away), plan.standby
     else:
         ruled = client.plan(plan.processor, plan.destination)
     if plan.destination != STANDBY and not own:
@@ -198,7 +212,12 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
     ]
     lines += lines_within(rows, MOST_OF_RULES, "| … | and {} more hosts | | | |")
     if ruled.refusal is not None:
-        raise Refused(f"{plan.action} of {plan.processor}: {ruled.refusal}")
+        from samza_dagster.orchestration.refusing import new_standby, rows_of
+
+        about = new_standby(about) if plan.kind == START_STANDBY else about
+        raise Refused(
+            f"{plan.action} of {plan.processor}: {ruled.refusal}", hosts=rows_of(about, ruled.hosts)
+        )
     return "\n".join(lines)
 
 
@@ -211,6 +230,20 @@ def _steps(plan: MovePlan) -> list[str]:
             "commit: stop, start there",
         ]
     return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
+
+
+def _hosts(client: Placement, action: str, processor: str) -> "Sequence[Row]":
+    from samza_dagster.orchestration.refusing import (
+        hosts_for,
+        hosts_for_a_failover,
+        hosts_for_a_new_standby,
+    )
+
+    if action == "fail_over":
+        return hosts_for_a_failover(client, processor)
+    if action in ("spin_up_standby", "move_via_new_standby"):
+        return hosts_for_a_new_standby(client, processor)
+    return hosts_for(client, processor)
 
 
 def _asked(config: PlacementConfig) -> dict[str, Any]:
@@ -256,7 +289,8 @@ def tag_run(context: dg.OpExecutionContext) -> None:
 
     The limit counts it from then on against runs that are still queued.
     """
-    implied = tags_from_run_config(context.run.run_config, context.run.tags)
-    missing = {k: v for k, v in implied.items() if context.run.tags.get(k) != v}
+    run = context.run
+    implied = tags_from_run_config(run.run_config, run.tags, run.run_id)
+    missing = {k: v for k, v in implied.items() if run.tags.get(k) != v}
     if missing:
-        context.instance.add_run_tags(context.run.run_id, missing)
+        context.instance.add_run_tags(run.run_id, missing)

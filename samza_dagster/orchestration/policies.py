@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.config import DAY_S
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 
 
 class PlacementPolicies(dg.ConfigurableResource[object]):
@@ -23,6 +23,7 @@ class PlacementPolicies(dg.ConfigurableResource[object]):
     lag_limit: int = Field(
         default=10_000,
         ge=0,
+        le=MOST_LAG,
         description="Records that a standby may be behind and still count as warm.",
     )
     wait_in_run_s: int = Field(

@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -11,8 +11,9 @@ from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.acting import carry_out
 from samza_dagster.orchestration.extra_standby import Leaving, settled, start_settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
-from samza_dagster.orchestration.moves import MovePlan, host_map
+from samza_dagster.orchestration.moves import CatchUp, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
+from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome, standing
@@ -26,6 +27,9 @@ from samza_dagster.orchestration.spun_up import (
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.continuation import seen_before, suspend
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 SHOWN_SAMPLES = 200
 
@@ -93,12 +97,18 @@ def wait_until_warm(
         "lag_records": watch.samples[-1].records or 0,
         "steady_seconds": verdict.steady_for_ms / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,
+        "lag": dg.MetadataValue.md(picture(_lag_svg(standby, watch, plan.catch_up), "lag")),
         "lag_table": table(rows, ("at", "seconds", "records")),
         **map_metadata(plan.before, after),
     }
     if seen is not None:
         metadata["waited_without_a_run"] = seen.why
     yield dg.Output(standby, metadata=metadata)
+
+
+def _lag_svg(standby: str, watch: "WarmUp", bounds: CatchUp) -> str:
+    known = [(s.at_ms, float(s.records)) for s in watch.samples if s.records is not None]
+    return lag_svg({standby: known[-SHOWN_SAMPLES:]}, limit=bounds.lag_limit)
 
 
 def require_own(client: Placement, root_run_id: str, standby: str) -> None:

@@ -35,8 +35,10 @@ def map_markdown(before: Sequence[HostRow], after: Sequence[HostRow] | None = No
     return "\n".join(lines)
 
 
-def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMetadataValue:
-    """The same as a table: host, before, after, changed; those that changed first where it is cut."""
+def map_table(
+    before: Sequence[HostRow], after: Sequence[HostRow], most_bytes: int = MOST_OF_MAP_TABLE
+) -> dg.TableMetadataValue:
+    """The same as a table: host, before, after, changed; those that changed first when not all have room."""
     was = {r.host: r for r in before}
     now = {r.host: r for r in after}
     rows = [
@@ -49,24 +51,29 @@ def map_table(before: Sequence[HostRow], after: Sequence[HostRow]) -> dg.TableMe
         for host in sorted({*was, *now})
     ]
     columns = ("host", "before", "after", "changed")
-    if len(json.dumps(rows)) + _OF_A_RECORD * len(rows) > MOST_OF_MAP_TABLE:
+    if len(json.dumps(rows)) + _OF_A_RECORD * len(rows) > most_bytes:
         rows.sort(key=lambda row: not row["changed"])
-    return table_within(rows, columns, MOST_OF_MAP_TABLE)
+    return table_within(rows, columns, most_bytes)
 
 
 def map_shown(
-    before: Sequence[HostRow], after: Sequence[HostRow] | None = None
+    before: Sequence[HostRow],
+    after: Sequence[HostRow] | None = None,
+    most_bytes: int = MOST_OF_MAP,
+    most_of_one: int = 0,
 ) -> dg.MarkdownMetadataValue:
-    """Pictures of the map, and the Markdown table where both have room in `MOST_OF_MAP`.
+    """Pictures of the map, and the Markdown table where both have room in `most_bytes`.
 
-    Where no picture has, the table alone, with the number of hosts that it leaves out.
+    One picture alone may have `most_of_one`, if that is more. Where none has room, the
+    table alone, with the number of hosts that it leaves out.
     """
     text = map_markdown(before, after)
-    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, MOST_OF_MAP)
-    for shown in (f"{drawn}\n\n{text}", drawn):
-        if len(json.dumps(shown)) <= MOST_OF_MAP:
+    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, most_bytes)
+    rooms = {f"{drawn}\n\n{text}": most_bytes, drawn: max(most_bytes, most_of_one)}
+    for shown, room in rooms.items():
+        if len(json.dumps(shown)) <= room:
             return dg.MetadataValue.md(shown)
-    lines = lines_within(text.split("\n"), MOST_OF_MAP, "| … | and {} more hosts | |")
+    lines = lines_within(text.split("\n"), most_bytes, "| … | and {} more hosts | |")
     return dg.MetadataValue.md(
         "\n".join(["A picture of so many hosts has no room here.", "", *lines])
     )
@@ -142,14 +149,17 @@ def table(
 
 
 def table_within(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], most_bytes: int
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    most_bytes: int,
+    told: Mapping[str, str] | None = None,
 ) -> dg.TableMetadataValue:
     """The same, of as many rows as fit; a last row says how many more there are."""
     fit = _fitting((len(json.dumps(row, default=str)) + _OF_A_RECORD for row in rows), most_bytes)
     if fit == len(rows):
-        return table(rows, columns)
+        return table(rows, columns, told)
     more = {columns[0]: "…", columns[1]: f"and {len(rows) - fit:,} more"}
-    return table([*rows[:fit], more], columns)
+    return table([*rows[:fit], more], columns, told)
 
 
 def lines_within(lines: Sequence[str], most_bytes: int, more: str) -> list[str]:

@@ -1,9 +1,10 @@
 """Run tags: which job and container group a run acts on, which action, who and why.
 
-`samza/container-group` is what a limit per unique value holds runs apart by: a container
-group, or for what acts on several of them, the action and its host. It is
-derived from the run's config on every road by which a run is launched: see
-`run_coordinator`.
+Two of them are limited by the queue: of `samza/container-group` one run per value, of
+`samza/slot` so many per Samza job. The group is a container group, or for what acts on several
+of them, the action and its host. It is derived from the run's config on every road by which a
+run is launched: see `run_coordinator`. A run that asks nothing of the Samza job, a dry run
+among them, has neither: nothing that runs keeps it waiting, nor does it keep anything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from samza_dagster.model.naming import group_of
 
 JOB = "samza/job"
 GROUP = "samza/container-group"
+SLOT = "samza/slot"
+"""The job of a run that asks something of it: by it the queue limits the runs of one Samza job."""
+ABOUT = "samza/about"
+"""The container group that a run is about which asks nothing of it."""
 ACTION = "samza/action"
 WHO = "samza/who"
 WHY = "samza/why"
@@ -24,8 +29,15 @@ EVENT = "samza/event"
 
 PARTITION = "dagster/partition"
 BY_HOST = frozenset({"drain_host"})  # their partitions are hosts, all others' processors
+ALONE = frozenset({"rolling_bounce", "reconcile"})
+"""One run of a Samza job at a time: each is about the whole job."""
+AT_ONCE = frozenset({"control_bounce"})
+"""Launched without the queue: an abort mustn't wait until others are over."""
+ASK_NOTHING = AT_ONCE | {
+    *("acknowledge_failover", "audit_failover", "forecast_readiness", "snapshot_assets"),
+}
 
-_FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
+FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
 
 
 def job_tag(job: str, prefix: str = "") -> str:
@@ -39,7 +51,12 @@ def job_tag(job: str, prefix: str = "") -> str:
 
 def job_tags(job: str, action: str) -> dict[str, str]:
     """Tags that every run of a placement job carries; `job` as `job_tag` has it."""
-    return {JOB: job, ACTION: action}
+    tags = {JOB: job, ACTION: action}
+    if action not in ASK_NOTHING:
+        tags[SLOT] = job
+    if action in ALONE:
+        tags[GROUP] = f"{job}/{action}"
+    return tags
 
 
 def group_tag(job: str, processor_id: str) -> str:
@@ -47,31 +64,58 @@ def group_tag(job: str, processor_id: str) -> str:
     return f"{job}/{group_of(processor_id)}"
 
 
-def tags_from_run_config(run_config: object, tags: Mapping[str, str]) -> dict[str, str]:
+def is_dry(run_config: object) -> bool:
+    """Whether the config says that nothing is to be asked."""
+    return any(config.get("dry_run") is True for config in _op_configs(run_config))
+
+
+def tags_from_run_config(
+    run_config: object, tags: Mapping[str, str], run_id: str = ""
+) -> dict[str, str]:
     """The tags that a run's config implies.
 
     `tags` are those that the run has; without `samza/job` and `samza/action` it is
-    not a placement run and nothing is implied. Malformed config implies nothing:
-    Dagster refuses it later with its own message.
+    not a placement run and nothing is implied. Malformed config implies nothing of its own:
+    Dagster refuses it later with its own message. A tag can't be taken from a run: limited ones
+    that the job or a copied run has given to one that asks nothing get a value of its own, made
+    of `run_id`.
     """
     if JOB not in tags or ACTION not in tags:
         return {}
-    by_host = tags[ACTION] in BY_HOST
-    for config in _op_configs(run_config) or [{}]:
-        implied: dict[str, str] = {}
-        subject = config.get("host" if by_host else "processor") or tags.get(PARTITION)
-        if isinstance(subject, str) and subject:
-            implied[GROUP] = (
-                f"{tags[JOB]}/{tags[ACTION]}/{subject}"
-                if by_host
-                else group_tag(tags[JOB], subject)
-            )
-        for tag, field in _FROM_CONFIG.items():
-            value = config.get(field)
-            if isinstance(value, str) and value:
-                implied[tag] = value
-        if implied:
-            return implied
+    job, action = tags[JOB], tags[ACTION]
+    implied = _said(run_config)
+    group = _group(run_config, tags)
+    if action in ASK_NOTHING or is_dry(run_config):
+        if group:
+            implied[ABOUT] = group
+        implied |= {tag: f"asks-nothing/{run_id}" for tag in (GROUP, SLOT) if tag in tags}
+        return implied
+    if group:
+        implied[GROUP] = group
+    if tags.get(SLOT) not in (None, job):
+        implied[SLOT] = job
+    return implied
+
+
+def _group(run_config: object, tags: Mapping[str, str]) -> str:
+    job, action = tags[JOB], tags[ACTION]
+    if action in ALONE:
+        return f"{job}/{action}"
+    by_host = action in BY_HOST
+    named = (c.get("host" if by_host else "processor") for c in _op_configs(run_config))
+    subject = next((name for name in named if name), tags.get(PARTITION))
+    if not isinstance(subject, str) or not subject:
+        return ""
+    return f"{job}/{action}/{subject}" if by_host else group_tag(job, subject)
+
+
+def _said(run_config: object) -> dict[str, str]:
+    """Who, why and ticket, of the first op whose config says any of them."""
+    for config in _op_configs(run_config):
+        told = {tag: config.get(field) for tag, field in FROM_CONFIG.items()}
+        kept = {tag: value for tag, value in told.items() if isinstance(value, str) and value}
+        if kept:
+            return kept
     return {}
 
 

@@ -71,11 +71,16 @@ def bounce(
 
 
 def control(
-    instance: dg.DagsterInstance, action: str, run_id: str = "", *, dry_run: bool = False
+    instance: dg.DagsterInstance,
+    action: str,
+    run_id: str = "",
+    *,
+    dry_run: bool = False,
+    **said: str,
 ) -> dg.ExecuteInProcessResult:
     """One run of the job that steers a bounce."""
     job = definitions().get_job_def("control_bounce")
-    config = {"action": action, "run_id": run_id, "dry_run": dry_run}
+    config = {"action": action, "run_id": run_id, "dry_run": dry_run, **said}
     return job.execute_in_process(
         run_config={"ops": {"steer_bounce": {"config": config}}},
         instance=instance,

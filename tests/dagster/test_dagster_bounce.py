@@ -400,7 +400,7 @@ def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
 def test_a_thousand_containers_fit_into_the_metadata(
     world: BounceWorld, instance: dg.DagsterInstance, hosts: int, domain: str
 ) -> None:
-    """Plan and failure stay under 300 kB each."""
+    """Plan and failure stay under 300 kB each, and the map is shown with them."""
     world.at = {str(n): f"host-{n % hosts}{domain}" for n in range(500)}
     world.at |= {f"{n}-0": f"host-{(n + 1) % hosts}{domain}" for n in range(500)}
     first = order_of(BounceClient(world).view(), "containers")[0].processors[0]
@@ -412,3 +412,7 @@ def test_a_thousand_containers_fit_into_the_metadata(
     assert len(former["units"]) == 1_000
     for entry in instance.all_logs(result.run_id):
         assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
+    told = metadata(result, "bounce")
+    assert "499-0" in told["hosts_and_containers"]
+    assert "![after:](data:image/svg+xml" in told["hosts_and_containers"]
+    assert told["processors_table"].records[0].data["outcome"] == "failed"

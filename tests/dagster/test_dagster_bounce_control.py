@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Result
+from samza_dagster.orchestration.bounce.steered import By, noted, steerings
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.instance import POSTGRES_URL, write_instance
 from tests.rig.bounce_world import BounceWorld
@@ -241,6 +243,57 @@ def test_an_abort_between_the_pause_and_the_run_s_end_gives_the_bounce_up(
     assert bounce_runs.hindrance(instance, "demo/1") == ""
 
 
+def test_who_steers_and_why_is_told_of_the_bounce_and_whoever_resumes_it_asks_for_the_rest(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """On the steering run, on the bounce, in its summary; the run that goes on has its own person."""
+
+    def pause(world: BounceWorld) -> None:
+        if world.restarts():
+            world.on_sleep = None
+            said = {"requested_by": "kim", "reason": "brokers are slow", "ticket": "OPS-7"}
+            steering = control(instance, "pause", **said)
+            tags = tags_of(instance, steering)
+            assert [tags[f"samza/{name}"] for name in ("who", "why", "ticket")] == [*said.values()]
+
+    world.on_sleep = pause
+    first = bounce(instance, requested_by="jo", reason="image", ticket="REL-1")
+    told = metadata(first, "summarize_bounce")["what"]
+    assert "- told: pause at " in told
+    assert " by kim: brokers are slow (OPS-7)" in told
+    assert tags_of(instance, first)["samza/who"] == "jo"
+    assert control(instance, "resume", requested_by="lee", ticket="OPS-8").success
+    (asked,) = resumed(instance)
+    assert asked.run_config["ops"]["plan_bounce"]["config"] == {
+        **first.dagster_run.run_config["ops"]["plan_bounce"]["config"],
+        "requested_by": "lee",
+        "reason": "image",
+        "ticket": "OPS-8",
+    }
+    config = asked.run_config["ops"]["plan_bounce"]["config"]
+    second = bounce(instance, tags=dict(asked.tags), **config)
+    tags = tags_of(instance, second)
+    names = ("who", "why", "ticket")
+    assert [tags[f"samza/{name}"] for name in names] == ["lee", "image", "OPS-8"]
+    told = metadata(second, "summarize_bounce")["what"]
+    assert [line.split(" at ")[0] for line in told.splitlines() if "told" in line] == [
+        "- told: pause",
+        "- told: resume",
+    ]
+    assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+@pytest.mark.parametrize("sign", ["x", "\N{GRINNING FACE}"])
+def test_many_orders_have_room_in_a_tag(sign: str) -> None:
+    """The newest are kept; a row of PostgreSQL's index over tags has 2,704 bytes."""
+    tags: dict[str, str] = {}
+    for n in range(40):
+        tags = noted(tags, "pause", By(f"{n}", sign * 500, sign * 128), n)
+        assert len(tags[bounce_runs.STEERED].encode()) < 2_600
+    assert steerings(tags)[-1].who == "39"
+    assert steerings({bounce_runs.STEERED: "by hand"}) == []
+
+
 def test_an_action_that_does_not_fit_is_refused(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -265,7 +318,8 @@ def test_the_command_line_pauses_shows_resumes_and_aborts(
     def pause(world: BounceWorld) -> None:
         if world.restarts():
             world.on_sleep = None
-            told = command(home, "pause", "--job-name", "demo")
+            said = ["--reason", "slow", "--ticket", "OPS-7", "--requested-by", "kim"]
+            told = command(home, "pause", "--job-name", "demo", *said)
             assert told["action"] == "pause"
             assert told["bounce"]["status"] == "started"
 
@@ -275,11 +329,17 @@ def test_the_command_line_pauses_shows_resumes_and_aborts(
     assert shown["run_id"] == run.run_id
     assert (shown["state"], shown["who"], shown["why"]) == ("paused", "jo", "image")
     assert shown["progress"].startswith("1/4")
+    (order,) = shown["orders"]
+    assert [order[name] for name in ("action", "who", "why", "ticket")] == [
+        *("pause", "kim", "slow", "OPS-7"),
+    ]
     one = command(home, "status", run.run_id[:6])
     stands = [(p["processor"], p["stand"]) for p in one["processors"]]
     assert stands == [("0-0", "back"), *((p, "not yet") for p in ("1-0", "0", "1"))]
     told = command(home, "resume")
     assert told["bounce"]["told"] == "resume"
+    assert told["bounce"]["orders"][-1]["who"] == getpass.getuser()
+    assert "at most" in command(home, "resume", "--reason", "x" * 501, code=2)["fix"]
     assert len(resumed(on_disk)) == 1
     assert "given up" in command(home, "abort", run.run_id[:6])["what_happens_now"]
     assert resumed(on_disk) == []

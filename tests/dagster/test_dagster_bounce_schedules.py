@@ -17,6 +17,7 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import job as bouncing
 from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
     BlackoutWindow,
     ScheduledBounce,
@@ -340,3 +341,17 @@ def test_a_tick_between_a_worker_s_death_and_its_retry_is_skipped(
     later = time.time() + 3_600
     monkeypatch.setattr(bounce_runs.time, "time", lambda: later)
     assert isinstance(tick(schedule, instance, THURSDAY), dg.RunRequest)
+
+
+@pytest.mark.parametrize("status", ["NOT_STARTED", "STARTED"])
+def test_a_dry_run_that_has_said_nothing_yet_keeps_no_tick_from_its_bounce(
+    instance: dg.DagsterInstance, status: str
+) -> None:
+    """It is known by its config; a period without its bounce would be the price."""
+    job = rolling_bounce_job("demo/1")
+    config = {"ops": {"plan_bounce": {"config": {"dry_run": True}}}}
+    run = instance.create_run_for_job(
+        job, run_config=config, tags=job.tags, status=dg.DagsterRunStatus[status]
+    )
+    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert run.run_id not in [one.run_id for one in bounce_runs.bounces(instance)]

@@ -70,13 +70,31 @@ def test_the_choices_are_those_of_the_job_now(world: World, instance: dg.Dagster
 def test_a_job_takes_its_processor_from_the_partition(
     world: World, instance: dg.DagsterInstance
 ) -> None:
-    """And a drain its host; what the config names counts more."""
+    """And a drain its host; a config may name the same."""
     keep_current(instance)
     assert launch(instance, "restart_container", "1").success
-    assert launch(instance, "restart_container", "1", processor="0").success
-    assert [p for p, _ in world.asked] == ["1", "0"]
+    assert launch(instance, "restart_container", "1", processor="1").success
+    assert [p for p, _ in world.asked] == ["1", "1"]
     assert launch(instance, "drain_host", "host-2", cold=True).success
     assert world.at["1"] != "host-2"
+
+
+@pytest.mark.parametrize(
+    ("job", "field", "key", "named"),
+    [("restart_container", "processor", "1", "0"), ("drain_host", "host", "host-2", "host-1")],
+)
+def test_a_config_that_names_another_than_the_chosen_partition_is_refused(
+    world: World, instance: dg.DagsterInstance, job: str, field: str, key: str, named: str
+) -> None:
+    """Both are told: the one that was clicked would have been left alone in silence."""
+    keep_current(instance)
+    result = launch(instance, job, key, **{field: named})
+    data = result.failure_data_for_node(f"plan_{job}")
+    assert data is not None
+    assert data.user_failure_data is not None
+    text = str(data.user_failure_data.description)
+    assert f"{field} {named} in the config, {key} as the chosen partition" in text
+    assert world.requests == {}
 
 
 def test_neither_is_explained_and_nothing_asked(world: World, instance: dg.DagsterInstance) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import Any
 
+import dagster as dg
 import pytest
 from fake_placement import fake_job
 from pydantic import BaseModel, ValidationError
 
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster import orchestration
+from samza_dagster.orchestration.bounce.config import BlackoutConfig, RollingBounceConfig
+from samza_dagster.orchestration.bounce.schedules import BlackoutWindow, ScheduledBounce
+from samza_dagster.orchestration.component import Policies
 from samza_dagster.orchestration.drain.config import DrainHostConfig
+from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.reconcile.job import ReconcileConfig
+from samza_dagster.orchestration.units.plan import SeveralConfig
 
 pytestmark = pytest.mark.dagster
 LISTS: list[tuple[type[BaseModel], str]] = [
@@ -59,3 +67,71 @@ def test_to_give_up_offers_no_time_that_it_doesn_t_heed() -> None:
         *("reason", "ticket", "requested_by", "timeout_s", "dry_run"),
         *("run", "remove_standby"),
     }
+
+
+def models() -> list[type[BaseModel]]:
+    """Every form, resource and part of the YAML."""
+    for module in pkgutil.walk_packages(orchestration.__path__, f"{orchestration.__name__}."):
+        importlib.import_module(module.name)
+    found: set[type[BaseModel]] = set()
+    todo: list[type[BaseModel]] = [dg.Config, dg.Model, dg.ConfigurableResource]
+    while todo:
+        for model in todo.pop().__subclasses__():
+            todo.append(model)
+            if model.__module__.startswith(orchestration.__name__):
+                found.add(model)
+    return sorted(found, key=lambda model: f"{model.__module__}.{model.__qualname__}")
+
+
+def test_every_field_says_what_it_is() -> None:
+    """In the Launchpad, on a resource's page, and in what `dg` shows of the YAML."""
+    known = models()
+    assert {PlacementPolicies, Policies, RollingBounceConfig, ScheduledBounce} <= set(known)
+    silent = [
+        f"{model.__qualname__}.{name}"
+        for model in known
+        for name, field in model.model_fields.items()
+        if not (field.description or "").strip()
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("model", [Policies, PlacementPolicies, SeveralConfig])
+def test_a_lag_has_one_bound_in_forms_and_yaml(model: type[BaseModel]) -> None:
+    """Else a policy could be what no form takes."""
+    assert model(lag_limit=10**9).model_dump()["lag_limit"] == 10**9
+    with pytest.raises(ValidationError, match="lag_limit"):
+        model(lag_limit=10**9 + 1)
+
+
+@pytest.mark.parametrize("window", [BlackoutConfig, BlackoutWindow])
+def test_a_blackout_s_texts_and_lists_have_bounds(window: type[BaseModel]) -> None:
+    """Of a form a window is checked with the bounce that it is for."""
+    legal: dict[str, Any] = {
+        "weekdays": ["monday"] * 14,
+        "dates": ["2026-12-24..2027-01-02"] * 1_000,
+        "why": "x" * 200,
+    }
+    wrong: list[dict[str, Any]] = [
+        {"weekdays": ["mon"] * 15},
+        {"weekdays": ["mon" + "x" * 30]},
+        {"dates": ["2026-12-24"] * 1_001},
+        {"dates": ["2026-12-24" + " " * 30]},
+        {"start": " " * 30 + "10:00"},
+        {"end": " " * 30 + "10:00"},
+        {"why": "x" * 201},
+    ]
+
+    def made(given: dict[str, Any], many: int = 1) -> object:
+        if window is BlackoutWindow:
+            windows = [BlackoutWindow(**given) for _ in range(many)]
+            return ScheduledBounce(name="x", cron="0 3 * * *", blackouts=windows)
+        return RollingBounceConfig(blackouts=[BlackoutConfig(**given)] * many)
+
+    made(legal)
+    made({"weekdays": ["mon"]}, 100)
+    for given in wrong:
+        with pytest.raises(ValidationError):
+            made(given)
+    with pytest.raises(ValidationError, match="blackouts"):
+        made({"weekdays": ["mon"]}, 101)

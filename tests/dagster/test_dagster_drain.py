@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,6 +93,21 @@ def test_each_container_leaves_as_suits_it(
     for group in "0123":
         members = [h for p, h in world.at.items() if group_of(p) == group]
         assert len(members) == len(set(members))
+
+
+def test_each_container_s_steps_are_drawn_over_time(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Also of a run that failed; a step has when it ended and how long it took."""
+    shown = output_metadata(drain(request, instance), "drain")
+    for name in ("progress", "timeline"):
+        assert shown[name].startswith(f"![{name}](data:image/svg+xml")
+    rows = [row.data for row in shown["steps"].records]
+    assert all(row["at"] and row["seconds"] >= 0 for row in rows)
+    drawn = base64.b64decode(shown["progress"].partition("base64,")[2][:-1]).decode()
+    assert "4 of 4 done" in drawn
+    timeline = base64.b64decode(shown["timeline"].partition("base64,")[2][:-1]).decode()
+    assert "SUCCEEDED" in timeline
 
 
 def test_it_says_what_it_cost_against_permanent_standbys(

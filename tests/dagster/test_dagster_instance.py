@@ -18,9 +18,13 @@ from click.testing import CliRunner
 from dagster._cli import cli as dagster_cli
 from dagster._daemon.cli import cli as daemon_cli
 from dagster._daemon.daemon import SensorDaemon
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
+    TagConcurrencyLimitsCounter,
+)
 from dagster_webserver.cli import dagster_webserver as webserver_cli
 
 from samza_dagster.cli.main import cli
+from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.instance import (
     CODE_SERVER_THREADS,
     POSTGRES_URL,
@@ -30,7 +34,7 @@ from samza_dagster.orchestration.instance import (
 )
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.run_coordinator import ContainerGroupRunCoordinator
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
 DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
@@ -101,6 +105,66 @@ def test_a_tag_by_hand_does_not_hide_the_container(instance: dg.DagsterInstance)
         status=dg.DagsterRunStatus.STARTING,
     )
     assert submit(instance, run).tags["samza/container-group"] == "demo/1/1"
+
+
+def run_of(action: str, tags: dict[str, str] | None = None, **config: object) -> dg.DagsterRun:
+    """A run as the queue sees it after submission."""
+    given = {**job_tags("demo/1", action), **(tags or {})}
+    run_config = {"ops": {"op": {"config": config}}}
+    implied = tags_from_run_config(run_config, given, f"run of {config}")
+    return dg.DagsterRun(action, run_config=run_config, tags={**given, **implied})
+
+
+def test_what_asks_nothing_waits_for_nobody(instance: dg.DagsterInstance) -> None:
+    """A dry run, the run that follows a failover, and who acknowledges it; a second action waits."""
+    queue = instance.get_concurrency_config().run_queue_config
+    assert queue is not None
+    busy = [run_of("move_via_new_standby", processor=str(n)) for n in range(8)]
+    full = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, busy)
+    for free in (
+        run_of("control_bounce"),
+        run_of("audit_failover", {GROUP: "demo/1/0"}, processor="0"),
+        run_of("acknowledge_failover", processor="0", reason="looked at"),
+        run_of("move_container", processor="0", destination="host-1", dry_run=True),
+        run_of("rolling_bounce", dry_run=True),
+        run_of("reconcile", dry_run=True),
+    ):
+        assert not full.is_blocked(free), free.job_name
+    assert full.is_blocked(run_of("restart_container", processor="9"))
+    audits = [run_of("audit_failover", {GROUP: "demo/1/0"}, processor="0")]
+    audits.append(run_of("rolling_bounce", dry_run=True))
+    calm = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, audits)
+    assert not calm.is_blocked(run_of("restart_container", processor="0"))
+    assert not calm.is_blocked(run_of("rolling_bounce"))
+
+
+def test_an_abort_is_launched_without_the_queue(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever runs: the queue's bound on all runs would hold it as well."""
+    launched: list[str] = []
+
+    def launch(run_id: str, workspace: object) -> dg.DagsterRun:
+        launched.append(run_id)
+        found = instance.get_run_by_id(run_id)
+        assert found is not None
+        return found
+
+    monkeypatch.setattr(instance, "launch_run", launch)
+    queued = lambda _, context: context.dagster_run  # noqa: E731
+    monkeypatch.setattr(dg.QueuedRunCoordinator, "submit_run", queued)
+    abort = {"ops": {"steer_bounce": {"config": {"action": "abort"}}}}
+    restart = {"ops": {"plan_restart_container": {"config": {"processor": "0"}}}}
+    runs = [
+        instance.create_run_for_job(job, run_config=config, tags=job.tags)
+        for job, config in (
+            (control_bounce_job("demo/1"), abort),
+            (next(j for j in placement_jobs("demo/1") if j.name == "restart_container"), restart),
+        )
+    ]
+    for run in runs:
+        submit(instance, run)
+    assert launched == [runs[0].run_id]
 
 
 def test_sixteen_jobs_whose_auto_failover_looks_leave_threads_for_all_other_sensors(

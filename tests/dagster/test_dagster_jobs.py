@@ -367,6 +367,7 @@ def test_a_run_is_tagged_with_its_container_group_who_and_why(
     assert {k: v for k, v in run_tags.tags.items() if k.startswith("samza/")} == {
         "samza/job": "demo/1",
         "samza/action": "move_container",
+        "samza/slot": "demo/1",
         "samza/container-group": "demo/1/0",
         "samza/why": "disk is full",
         "samza/ticket": "OPS-1",

@@ -39,6 +39,8 @@ def test_a_standby_is_started_and_waited_for(
     assert result.output_for_node("wait_until_warm") == "0-1"
     shown = output_metadata(result, "wait_until_warm")
     assert (shown["host"], shown["lag_records"]) == ("host-4", 90)
+    assert shown["lag"].startswith("![lag](data:image/svg+xml")
+    assert shown["lag_table"].records
 
 
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(

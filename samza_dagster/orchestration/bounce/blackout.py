@@ -11,6 +11,10 @@ from samza_dagster.errors import InvalidInput
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MIN = 24 * 60
+MOST_WINDOWS, MOST_DAYS, MOST_DATES = 100, 14, 1_000
+"""Of a bounce, and of the weekdays and the dates in one window."""
+LONGEST_TEXT, LONGEST_WHY = 32, 200
+"""Characters of a day, a date, a range of dates or a time; and of the reason."""
 _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})")
 _FIX = {"time": "HH:MM, 00:00 to 24:00", "date": "YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD"}
 
@@ -73,10 +77,17 @@ def window(
     end: str | int = DAY_MIN,
     why: str = "",
 ) -> Window:
-    """A window from its text; raises `InvalidInput` that names what can't be read.
+    """A window from its text; raises `InvalidInput` that names what can't be read or is too long.
 
     Numbers are minutes: YAML reads an unquoted 22:00 as 1320.
     """
+    weekdays, dates = [*weekdays], [*dates]
+    for what, found, most in (("weekdays", weekdays, MOST_DAYS), ("dates", dates, MOST_DATES)):
+        if len(found) > most:
+            raise InvalidInput(what, seen=f"{len(found):,} of them", fix=f"at most {most:,}")
+    for text in (*weekdays, *dates, start, end):
+        _bounded("a day, date or time", text, LONGEST_TEXT)
+    _bounded("why", why, LONGEST_WHY)
     names = [name.strip().lower()[:3] for name in weekdays]
     unknown = [name for name in names if name not in WEEKDAYS]
     if unknown:
@@ -88,6 +99,12 @@ def window(
         end=_minute(end),
         why=why,
     )
+
+
+def _bounded(what: str, text: str | int, most: int) -> None:
+    if isinstance(text, str) and len(text) > most:
+        seen = f"{text[:most]!r}… of {len(text):,} characters"
+        raise InvalidInput(what, seen=seen, fix=f"at most {most} characters")
 
 
 def which(windows: Sequence[Window], local: datetime) -> Window | None:

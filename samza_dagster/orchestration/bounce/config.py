@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
-from samza_dagster.orchestration.config import DAY_S, Names, OpConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, SaidConfig
 
 MOST_AT_ONCE = 64
 
@@ -104,7 +104,7 @@ class RollingBounceConfig(OpConfig):
     lag_limit: int | None = Field(
         default=None,
         ge=0,
-        le=10**9,
+        le=MOST_LAG,
         description="Records that any store of a bounced container may be behind to count as back. "
         "Empty: the policy's.",
     )
@@ -149,6 +149,7 @@ class RollingBounceConfig(OpConfig):
     )
     blackouts: list[BlackoutConfig] = Field(
         default_factory=list[BlackoutConfig],
+        max_length=blackout.MOST_WINDOWS,
         description="When this run doesn't begin, unless a person goes on with it: a run of a schedule "
         "may have waited in the queue. Given by the schedule.",
     )
@@ -174,8 +175,8 @@ class RollingBounceConfig(OpConfig):
         return self
 
 
-class ControlBounceConfig(OpConfig):
-    """Which bounce, and what to do with it."""
+class ControlBounceConfig(SaidConfig):
+    """Which bounce, what to do with it, who wants that and why."""
 
     action: BounceAction = Field(
         description="pause: what is in flight is finished, then the run ends and can be resumed; "

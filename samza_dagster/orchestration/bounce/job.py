@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -31,7 +31,10 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import map_shown
-from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.steered import Steering
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -70,7 +73,8 @@ def plan_bounce(
     with errors_as_failures():
         state = bounce_runs.DRY_RUN if config.dry_run else bounce_runs.PLANNED
         root = bounce_runs.begin(instance, run, state)
-        instance.add_run_tags(run.run_id, tags_from_run_config(run.run_config, run.tags))
+        tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
+        instance.add_run_tags(run.run_id, tags)
         if not config.dry_run:
             bounce_runs.check_alone(instance, run)
         client = samza.client
@@ -127,12 +131,12 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             if isinstance(error, dg.DagsterExecutionInterruptedError):
                 instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: bounce_runs.ABORTED})
             ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
-            context.log.warning(summary(plan, ended))
+            context.log.warning(summary(plan, ended, _orders(context)))
             raise
         # Before anything that may fail. The order stays: an abort may come until the run is over.
         instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: result.end.value})
         after = host_map(samza.client.view())
-    metadata = summary_metadata(plan, result, after)
+    metadata = summary_metadata(plan, result, after, _orders(context))
     if result.end in (End.ABORTED, End.STOPPED):
         raise dg.Failure(
             description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
@@ -149,11 +153,12 @@ def summarize_bounce(
     samza: SamzaClientResource,
 ) -> str:
     """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
-    text = summary(plan, result)
+    orders = _orders(context)
+    text = summary(plan, result, orders)
     with errors_as_failures():
         after = host_map(samza.client.view())
     context.log.info(text)
-    context.add_output_metadata(summary_metadata(plan, result, after))
+    context.add_output_metadata(summary_metadata(plan, result, after, orders))
     return text
 
 
@@ -179,11 +184,18 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
         executor_def=dg.in_process_executor,
         tags={
             **job_tags(job, bounce_runs.NAME),
-            GROUP: f"{job}/{bounce_runs.NAME}",
             "dagster/max_retries": str(RETRIES),
             "dagster/retry_on_asset_or_op_failure": "false",
         },
     )
+
+
+def _orders(context: dg.OpExecutionContext) -> "list[Steering]":
+    """What the bounce was told, up to now."""
+    from samza_dagster.orchestration.bounce.steered import steerings
+
+    run = context.instance.get_run_by_id(context.run.run_id)
+    return steerings(run.tags) if run is not None else []
 
 
 def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:
@@ -192,7 +204,7 @@ def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:
     with errors_as_failures():
         bounce_runs.begin(instance, run, bounce_runs.SKIPPED)
     text = f"skipped: {why}"
-    tags = tags_from_run_config(run.run_config, run.tags)
+    tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
     instance.add_run_tags(run.run_id, {**tags, bounce_runs.PROGRESS: text})
     context.log.warning(
         f"{text}; nobody is restarted. The schedule's next tick is the next try; re-executed or"
@@ -208,7 +220,11 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
         ruled = client.plan(processor, LAST_SEEN)
         if ruled.refusal is not None:
-            raise Refused(f"bounce of {processor}: {ruled.refusal}")
+            from samza_dagster.orchestration.refusing import rows_of
+
+            raise Refused(
+                f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
+            )
         notices.update(dict.fromkeys(ruled.notices))
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []

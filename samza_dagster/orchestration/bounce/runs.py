@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
-from samza_dagster.orchestration.tags import ACTION, JOB
+from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.steered import By
 
 NAME = "rolling_bounce"
 BOUNCE = "samza/bounce"
 CONTROL = "samza/bounce-control"
 PROGRESS = "samza/progress"
 ROOT = "samza/bounce-root"
+STEERED = "samza/bounce-steered"
 RETRY_NUMBER = "dagster/retry_number"
 
 _WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
@@ -50,9 +54,7 @@ def bounces(
     """Bounces, newest first; of one Samza job, by tag `samza/job`, or of all. Dry runs are none."""
     wanted = {**(tags or {}), ACTION: NAME, **({JOB: job} if job else {})}
     filters = dg.RunsFilter(tags=wanted, statuses=list(statuses))
-    return [
-        run for run in instance.get_runs(filters, limit=limit) if run.tags.get(BOUNCE) != DRY_RUN
-    ]
+    return [run for run in instance.get_runs(filters, limit=limit) if not _is_dry_run(run)]
 
 
 def root_of(run: dg.DagsterRun) -> str:
@@ -163,12 +165,13 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 
 
 def _restarts_nobody(run: dg.DagsterRun) -> bool:
-    """A dry run, also before it begins, or one that was skipped."""
-    state = run.tags.get(BOUNCE)
-    if state is not None:
-        return state in (DRY_RUN, SKIPPED)
-    ops = cast("dict[str, Any]", run.run_config).get("ops", {})
-    return bool(ops.get("plan_bounce", {}).get("config", {}).get("dry_run", False))
+    """A dry run, or one that was skipped."""
+    return _is_dry_run(run) or run.tags.get(BOUNCE) == SKIPPED
+
+
+def _is_dry_run(run: dg.DagsterRun) -> bool:
+    """By its config, before it has said so of itself."""
+    return run.tags.get(BOUNCE) == DRY_RUN or is_dry(run.run_config)
 
 
 def hindrance(instance: dg.DagsterInstance, job: str) -> str:
@@ -217,9 +220,12 @@ def steer(
     run_id: str = "",
     job: str | None = None,
     *,
+    by: By | None = None,
     dry_run: bool = False,
 ) -> tuple[dg.DagsterRun, str]:
     """Tells a bounce what to do; the run, and what happens now, or would (`dry_run`).
+
+    The run keeps by whom and why it was told (tag `samza/bounce-steered`).
 
     Without `run_id` the newest that the action fits. Raises `InvalidInput` when there is
     none, or without `job` when there are some of several jobs; `Refused` when the action
@@ -248,6 +254,9 @@ def steer(
     given_up = action is BounceAction.abort and is_over
     if not dry_run:
         told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
+        from samza_dagster.orchestration.bounce.steered import By, noted
+
+        told |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
         instance.add_run_tags(run.run_id, told)
     if given_up:
         return run, "it was paused and is given up: nothing is left to stop"

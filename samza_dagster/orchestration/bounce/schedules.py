@@ -61,11 +61,20 @@ class BlackoutWindow(dg.Model, dg.Resolvable):
 class ScheduledBounce(dg.Model, dg.Resolvable):
     """A rolling bounce by cron. `settings` are fields of the job's config."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_]{1,60}$")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9_]{1,60}$",
+        description="Letters, digits and underscores; the schedule is bounce_<name>.",
+    )
     cron: str = Field(description="Five fields, in `timezone`.")
-    timezone: str = "UTC"
-    settings: dict[str, Any] = Field(default_factory=dict)
-    blackouts: list[BlackoutWindow] = Field(default_factory=list[BlackoutWindow])
+    timezone: str = Field(default="UTC", description="Of cron and blackouts, as Europe/Berlin.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Fields of the job rolling_bounce: at_once: 2, ….",
+    )
+    blackouts: list[BlackoutWindow] = Field(
+        default_factory=list[BlackoutWindow],
+        description="When none begins. One that runs isn't ended by it.",
+    )
     running: bool = Field(default=True, description="Whether it is on when it is first deployed.")
 
     @field_validator("timezone")
@@ -75,6 +84,14 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
             ZoneInfo(value)
         except (KeyError, ValueError, OSError) as error:
             raise ValueError(f"no time zone {value!r}; one like Europe/Berlin") from error
+        return value
+
+    @field_validator("blackouts")
+    @classmethod
+    def _are_not_too_many(cls, value: list[BlackoutWindow]) -> list[BlackoutWindow]:
+        # No bound of the field: that would count the signs of a template.
+        if len(value) > blackout.MOST_WINDOWS:
+            raise ValueError(f"{len(value):,} blackouts; at most {blackout.MOST_WINDOWS}")
         return value
 
     @field_validator("settings")

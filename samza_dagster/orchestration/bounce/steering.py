@@ -2,29 +2,36 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
 from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.tags import JOB, TICKET, WHO, WHY, job_tags
+from samza_dagster.orchestration.planning import tag_run
+from samza_dagster.orchestration.tags import FROM_CONFIG, JOB, TICKET, WHO, WHY, job_tags
 from samza_dagster.orchestration.ticks import least_seconds
 
 CONTROL_JOB = "control_bounce"
-_KEPT = (WHO, WHY, TICKET, bounce_runs.PROGRESS)
+_KEPT = (WHO, WHY, TICKET, bounce_runs.STEERED, bounce_runs.PROGRESS)
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))
 def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) -> str:
     """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
+    from samza_dagster.orchestration.bounce.steered import By
+
+    tag_run(context)
     with errors_as_failures():
         run, told = bounce_runs.steer(
             context.instance,
             config.action,
             config.run_id,
             context.run.tags.get(JOB),
+            by=By(config.requested_by, config.reason, config.ticket),
             dry_run=config.dry_run,
         )
     told = f"dry run: {told}" if config.dry_run else told
@@ -33,6 +40,9 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
         {
             "run": dg.MetadataValue.dagster_run(run.run_id),
             "action": config.action.value,
+            "who": config.requested_by or "-",
+            "why": config.reason or "-",
+            "ticket": config.ticket or "-",
             "progress": run.tags.get(bounce_runs.PROGRESS, "-"),
             "what_happens_now": told,
         }
@@ -73,20 +83,35 @@ def bounce_resume_sensor(
     def bounce_resume(
         context: dg.SensorEvaluationContext,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        from samza_dagster.orchestration.bounce.steered import resumed_by, tags_of
+
         found = bounce_runs.to_resume(context.instance, job)
         for run in found:
             kept = [*_KEPT]
             if run.tags.get(bounce_runs.BOUNCE) == bounce_runs.PAUSED:
                 kept.append(bounce_runs.BOUNCE)  # as long as this one hasn't begun
+            order = resumed_by(run.tags)
+            said = tags_of(order) if order is not None else {}
             yield dg.RunRequest(
                 run_key=f"resume/{run.run_id}",
-                run_config=dict(run.run_config),
+                run_config=_said_in(run.run_config, said),
                 tags={
                     bounce_runs.ROOT: bounce_runs.root_of(run),
                     **{tag: run.tags[tag] for tag in kept if tag in run.tags},
+                    **said,
                 },
             )
         if not found:
             yield dg.SkipReason("no bounce is to be resumed")
 
     return bounce_resume
+
+
+def _said_in(run_config: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
+    """The config with who resumes, as far as that was said: tags are made of the config."""
+    if not said:
+        return dict(run_config)
+    made: dict[str, Any] = copy.deepcopy(dict(run_config))
+    config = made.setdefault("ops", {}).setdefault("plan_bounce", {}).setdefault("config", {})
+    config.update({FROM_CONFIG[tag]: text for tag, text in said.items()})
+    return made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import dagster as dg
+from dagster import serialize_value
 
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
@@ -13,10 +15,16 @@ from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import in_words, picture
-from samza_dagster.orchestration.tables import map_shown, map_table, table
+from samza_dagster.orchestration.pictures import MOST_BYTES, in_words, picture
+from samza_dagster.orchestration.tables import map_shown, map_table, table_within
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.steered import Steering
 
 SHOWN = 500
+_TABLE_BYTES, _MAP_TABLE_BYTES, _LEAST_TABLE_BYTES = 70_000, 20_000, 10_000
+_ROOM = MOST_BYTES - 36_000
+"""Bytes for the map and the tables: an event has less than 300 kB in all, its text and the picture of the bounce among them."""
 _COLUMNS = (
     *("processor", "mode", "outcome", "asked", "down_seconds", "seconds", "back_at"),
     *("host", "lag", "attempt", "why"),
@@ -29,10 +37,11 @@ _TOLD = {
     "lag": "records that its worst store was behind when it was verified",
 }
 _WHY = 160
+_WHY_TOLD = 500
 
 
-def summary(plan: BouncePlan, result: Result) -> str:
-    """The outcome in some lines of Markdown."""
+def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -> str:
+    """The outcome in some lines of Markdown, with the `orders` that the bounce was given."""
     back, bad = result.are(Stand.BACK), result.are(Stand.FAILED, Stand.STUCK)
     flying, left = result.are(Stand.IN_FLIGHT), result.are(Stand.WAITING)
     lines = [
@@ -41,11 +50,12 @@ def summary(plan: BouncePlan, result: Result) -> str:
         f"- bounced: {_names(back)}",
         f"- not bounced: {_names(left)}",
     ]
-    lines += [f"- failed: {r.processor}: {r.why}" for r in bad[:20]]
+    lines += [f"- failed: {r.processor}: {r.why[:_WHY_TOLD]}" for r in bad[:20]]
     lines += [
         f"- in flight: {r.processor}: request {r.uuid}; the coordinator goes on with it"
         for r in flying
     ]
+    lines += [f"- told: {order}" for order in orders]
     gone = result.are(Stand.GONE)
     lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
     if result.end is not End.DONE:
@@ -56,22 +66,24 @@ def summary(plan: BouncePlan, result: Result) -> str:
     return "\n".join(lines)
 
 
-def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow]) -> Metadata:
+def summary_metadata(
+    plan: BouncePlan,
+    result: Result,
+    after: Sequence[HostRow],
+    orders: Sequence[Steering] = (),
+) -> Metadata:
     """The same with a table of all, the map before and after, and numbers."""
     back = result.are(Stand.BACK)
     downs = sorted(r.down_s for r in back if r.down_s is not None)
     told: Metadata = {
-        "what": dg.MetadataValue.md(summary(plan, result)),
+        "what": dg.MetadataValue.md(summary(plan, result, orders)),
         "progress": dg.MetadataValue.md(picture(bounce_svg(result.rows), "bounce")),
-        "processors_table": table([_cells(r) for r in _shown(result.rows)], _COLUMNS, _TOLD),
-        "hosts_and_containers_table": map_table(plan.before, after),
+        **_map_and_tables(plan.before, after, result.rows),
         "bounced": len(back),
         "failed": len(result.are(Stand.FAILED, Stand.STUCK)),
         "left": len(result.are(Stand.WAITING)),
         "end": result.end.value,
     }
-    if len(result.rows) <= SHOWN:
-        told["hosts_and_containers"] = map_shown(plan.before, after)
     if downs:
         told["down_seconds_median"] = downs[len(downs) // 2]
         told["down_seconds_most"] = downs[-1]
@@ -82,6 +94,29 @@ def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow])
         told["seconds"] = seconds
         told["took"] = in_words(seconds)
     return told
+
+
+def _map_and_tables(
+    before: Sequence[HostRow], after: Sequence[HostRow], rows: Sequence[Bounced]
+) -> Metadata:
+    """What is largest: of many containers the picture first, the tables have the rest of the room."""
+    cells = [_cells(r) for r in _shown(rows)]
+    whole = table_within(cells, _COLUMNS, _ROOM, _TOLD)
+    least = min(_size(whole), _TABLE_BYTES)
+    drawn = map_shown(
+        before, after, _ROOM - least - _MAP_TABLE_BYTES, _ROOM - 2 * _LEAST_TABLE_BYTES
+    )
+    left = _ROOM - _size(drawn)
+    hosts = min(_MAP_TABLE_BYTES, left // 2)
+    return {
+        "processors_table": table_within(cells, _COLUMNS, left - hosts, _TOLD),
+        "hosts_and_containers": drawn,
+        "hosts_and_containers_table": map_table(before, after, hosts),
+    }
+
+
+def _size(value: dg.TableMetadataValue | dg.MarkdownMetadataValue) -> int:
+    return len(serialize_value(value))
 
 
 def _shown(rows: Sequence[Bounced]) -> list[Bounced]:

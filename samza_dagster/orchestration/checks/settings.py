@@ -20,8 +20,8 @@ DAY_S = 86_400
 class Invariants(dg.Model, dg.Resolvable):
     """The sensor `invariants`. Times in seconds."""
 
-    running: bool = True
-    interval_s: IntervalS = 10
+    running: bool = Field(default=True, description="Whether the sensor starts switched on.")
+    interval_s: IntervalS = Field(default=10, description="Between two ticks.")
     grace_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=60,
         description="How long a container may be down, a lag too large or a locality old. Two"
@@ -51,22 +51,28 @@ class Invariants(dg.Model, dg.Resolvable):
 class LagObjective(dg.Model, dg.Resolvable):
     """One objective. `standby` and `store` are patterns: `*`, `7-0`, `orders-*`."""
 
-    standby: str = Field(default="*", min_length=1, max_length=128)
-    store: str = Field(default="*", min_length=1, max_length=255)
+    standby: str = Field(
+        default="*", min_length=1, max_length=128, description="Pattern of standbys' ids."
+    )
+    store: str = Field(
+        default="*", min_length=1, max_length=255, description="Pattern of stores' names."
+    )
     records: Annotated[int | None, Within(0)] = Field(
         default=None, description="Records behind, at most."
     )
     seconds: Annotated[float | None, Within(most=DAY_S, above=0)] = Field(
         default=None, description="Seconds until ready by forecast, at most."
     )
-    severity: Literal["warn", "error"] = "warn"
+    severity: Literal["warn", "error"] = Field(
+        default="warn", description="Of the check lag_objective while this one is breached."
+    )
 
 
 class LagSlo(dg.Model, dg.Resolvable):
     """The sensor `lag_slo`. Times in seconds."""
 
-    running: bool = True
-    interval_s: IntervalS = 10
+    running: bool = Field(default=True, description="Whether the sensor starts switched on.")
+    interval_s: IntervalS = Field(default=10, description="Between two ticks.")
     breach_looks: Annotated[int, Within(1, 1_000)] = Field(
         default=3, description="Bad looks before a breach."
     )
@@ -74,7 +80,9 @@ class LagSlo(dg.Model, dg.Resolvable):
     recovery_looks: Annotated[int, Within(1, 1_000)] = Field(
         default=3, description="Good looks that end it."
     )
-    repeat_s: Annotated[int, Within(60, DAY_S)] = 3_600
+    repeat_s: Annotated[int, Within(60, DAY_S)] = Field(
+        default=3_600, description="A breach that goes on is told again after it."
+    )
     objectives: list[LagObjective] = Field(
         default_factory=lambda: [LagObjective(records=10_000)],
         description="The stricter breach of a store of a standby counts.",

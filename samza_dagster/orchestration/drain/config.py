@@ -18,7 +18,7 @@ class DrainHostConfig(SeveralConfig):
         max_length=255,
         pattern=rf"^$|{HOST_PATTERN}",
         description="Host to empty of this job's containers. Empty: the partition that is chosen "
-        "in the Launchpad.",
+        "in the Launchpad; another one than that is refused.",
     )
     destinations: Names = Field(
         default_factory=list,

@@ -2,9 +2,9 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -28,6 +28,9 @@ from samza_dagster.orchestration.units.ops import (
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
+
 ACTION = "drain_host"
 SETTLES_S = 10.0
 
@@ -41,7 +44,16 @@ def plan_drain_host(
 ) -> Iterator[dg.Output[Any]]:
     """Chooses for each container on the host how it leaves and where to; all together or none."""
     limits = config.limits(samza_policies)
-    with errors_as_failures():
+    host = config.host
+
+    def explain() -> "Sequence[Row]":
+        from samza_dagster.orchestration.refusing import hosts_for
+
+        there = still_on(samza.client.view(), host)
+        rows = (row for processor in there for row in hosts_for(samza.client, processor))
+        return [row for row in rows if row["host"] != host]
+
+    with errors_as_failures(explain):
         tag_run(context)
         host = chosen(context, config.host, "host")
         asked = {

@@ -27,7 +27,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
         description="shadow: only records what it would do; advise: says what to run; act: asks itself.",
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
-    interval_s: IntervalS = 5
+    interval_s: IntervalS = Field(default=5, description="Between two ticks.")
     look_every_s: Annotated[float, Within(0.5, 50)] = Field(
         default=0.6, description="Pause between the looks of one tick."
     )
@@ -65,13 +65,17 @@ class AutoFailover(dg.Model, dg.Resolvable):
     growing_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=60, description="And over so long: a job may commit each second."
     )
-    standby_behind_records: Annotated[int, Within(1)] = 1_000
+    standby_behind_records: Annotated[int, Within(1)] = Field(
+        default=1_000, description="Records behind from which on a standby that stands is judged."
+    )
     standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
         description="Time that a standby applies nothing while its changelog grows; longer than"
         " the coordinator's own samza.dagster.standby.stalled.ms.",
     )
-    standby_down_s: Annotated[int, Within(1, DAY_S)] = 300
+    standby_down_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=300, description="Time that a standby may be down before that is told."
+    )
     leader_beats: Annotated[int, Within(2, 100)] = Field(
         default=3, description="Signs of life that the leader may miss."
     )

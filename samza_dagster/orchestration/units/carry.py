@@ -12,12 +12,20 @@ from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaD
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.requests import Asked, request_uuid, standing
+from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
 from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
 from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
 from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
-from samza_dagster.orchestration.units.progress import Limits, Progress, any_of, named, subject
+from samza_dagster.orchestration.units.progress import (
+    Limits,
+    Progress,
+    Span,
+    any_of,
+    named,
+    subject,
+)
 from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor, look, told
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
@@ -117,6 +125,8 @@ class Carrier:
             one.state = State.DONE
             self._context.log.info(f"{one.unit.processor}: done")
             return True
+        if one.began_ms is None:
+            one.began_ms = self._now_ms()
         try:
             if step.kind is Kind.WAIT_WARM:
                 return self._warm(one, step)
@@ -151,7 +161,8 @@ class Carrier:
             raise
         self._tell(one, step, response)
         uuid, one.uuid = one.uuid, ""
-        self._row(one, step, response.status_code.value, response.response_message, uuid)
+        status, told_ms = response.status_code.value, response.timestamp
+        self._row(one, step, status, response.response_message, uuid, at_ms=told_ms)
         if response.status_code.value != "SUCCEEDED":
             self._fail(
                 one, f"{step.name}: {response.status_code.value}: {response.response_message}"
@@ -289,6 +300,8 @@ class Carrier:
         return self._lags
 
     def _fail(self, one: Progress, why: str) -> None:
+        if one.step is not None and one.began_ms is not None:
+            self._span(one, one.step, self._now_ms(), failed=True)
         one.state, one.why_failed, one.wait, one.uuid = State.FAILED, why, None, ""
         self._context.log.error(f"{one.unit.processor}: {why}")
 
@@ -357,6 +370,18 @@ class Carrier:
             return
         self._told.add(said)
         one.said = f"{response.status_code.value}: {response.response_message}"
+        one.began_ms = min(one.began_ms or response.timestamp, response.timestamp)
+        one.moments.append(
+            Moment(
+                f"{one.unit.processor} {step.name}",
+                response.uuid,
+                response.status_code.value,
+                response.response_message,
+                response.timestamp,
+                response.timestamp - one.began_ms,
+                stage=f"{one.unit.processor} {step.name}"[:30],
+            )
+        )
         if response.response_message == texts.STOP_IN_PROGRESS:
             one.stopped_at_ms = response.timestamp
         self._context.log.info(
@@ -364,9 +389,28 @@ class Carrier:
             f" {response.response_message}"
         )
 
-    def _row(self, one: Progress, step: Step, status: str, text: str, uuid: str = "") -> None:
+    def _span(self, one: Progress, step: Step, end_ms: int, *, failed: bool = False) -> float:
+        begin_ms = min(one.began_ms or end_ms, end_ms)
+        one.spans.append(Span(step.kind, begin_ms, end_ms, failed))
+        one.began_ms = None
+        return (end_ms - begin_ms) / 1000
+
+    def _row(
+        self,
+        one: Progress,
+        step: Step,
+        status: str,
+        text: str,
+        uuid: str = "",
+        *,
+        at_ms: int | None = None,
+    ) -> None:
+        at_ms = self._now_ms() if at_ms is None else at_ms
+        seconds = self._span(one, step, at_ms, failed=status in ("FAILED", "BAD_REQUEST"))
         one.rows.append(
             {
+                "at": clock(at_ms),
+                "seconds": seconds,
                 "container": one.unit.processor,
                 "step": step.name,
                 "what": step.told(),

@@ -25,6 +25,7 @@ from samza_dagster.orchestration.units.progress import Progress, named
 from samza_dagster.orchestration.units.tables import (
     failures_text,
     outcomes_table,
+    pictures,
     plan_markdown,
     plan_table,
     standby_cost,
@@ -114,6 +115,7 @@ def carry_out_units(
             metadata={
                 "outcomes": outcomes_table(carrier.progress),
                 "steps": steps_table(carrier.progress),
+                **pictures(carrier.progress),
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
                 " is asked anew; a new run makes a new plan, also of what was refused",
@@ -154,6 +156,7 @@ def outcome_metadata(
     metadata: dict[str, Any] = {
         "outcomes": outcomes_table(progress),
         "steps": steps_table(progress),
+        **pictures(progress),
         **map_metadata(plan.before, host_map(view)),
         **standby_cost(progress, view, sum(ends)),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from samza_dagster.orchestration.config import DAY_S, RunConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig
 from samza_dagster.orchestration.moves import CatchUp, HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.units.order import Unit
@@ -29,7 +29,7 @@ class SeveralConfig(RunConfig):
     lag_limit: int | None = Field(
         default=None,
         ge=0,
-        le=10**9,
+        le=MOST_LAG,
         description="Records that a standby may be behind in any store to count as warm. Empty: "
         "the policy's.",
     )

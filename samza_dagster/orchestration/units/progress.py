@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.units.order import NEW, State, Step, Unit
+from samza_dagster.orchestration.requests import Moment
+from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.waits.conditions import Wait, Watched
 
 
@@ -21,12 +22,23 @@ class Limits:
     in_run_s: float
 
 
+@dataclass(frozen=True)
+class Span:
+    """One step from when it was asked for, or begun, until its end; ms since the epoch."""
+
+    kind: Kind
+    begin_ms: int
+    end_ms: int
+    failed: bool = False
+
+
 @dataclass
 class Progress:
     """One unit as far as it is carried out. `rows` has a line for each step that ended.
 
     `attempt` is the one that has started its standby: what is asked of that one is asked of
-    no other. `uuid` is the request that it waits for, `said` its newest status.
+    no other. `uuid` is the request that it waits for, `said` its newest status. `moments` are the
+    statuses that were read, `spans` the steps that ended, the one under way began at `began_ms`.
     """
 
     unit: Unit
@@ -46,6 +58,9 @@ class Progress:
     stopped_at_ms: int | None = None
     down_s: float | None = None
     why_failed: str = ""
+    began_ms: int | None = None
+    moments: list[Moment] = field(default_factory=list[Moment])
+    spans: list[Span] = field(default_factory=list[Span])
     rows: list[dict[str, str | float | None]] = field(
         default_factory=list[dict[str, str | float | None]]
     )

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
 from samza_dagster.orchestration.units.order import State
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.units.progress import Progress
 
-STEPS = ("container", "step", "what", "status", "message", "request")
+STEPS = ("container", "step", "at", "seconds", "what", "status", "message", "request")
 MOST_OF_ONE = 30_000
 """Bytes of one table: those of an event and the plan's record are together below 300 kB."""
+MOST_MOMENTS = 60
 _NOTHING = "nothing begins after a failure"
 OUTCOMES = ("container", "what", "why", "state", "down_seconds", "failed")
 
@@ -66,6 +68,18 @@ def plan_table(plan: UnitsPlan) -> dg.TableMetadataValue:
 def steps_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
     """Every step that ended, container by container."""
     return table_within([row for one in progress for row in one.rows], STEPS, MOST_OF_ONE)
+
+
+def pictures(progress: Sequence[Progress]) -> dict[str, dg.MetadataValue[str]]:
+    """How far each is, and the newest statuses that were read."""
+    from samza_dagster.orchestration.units.picture import units_svg
+
+    moments = sorted((m for one in progress for m in one.moments), key=lambda m: m.at_ms)
+    shown = [(m.stage, m.status, m.at_ms) for m in moments[-MOST_MOMENTS:]]
+    return {
+        "progress": dg.MetadataValue.md(picture(units_svg(progress), "progress")),
+        "timeline": dg.MetadataValue.md(picture(timeline_svg(shown), "timeline")),
+    }
 
 
 def outcomes_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:

@@ -10,15 +10,20 @@ from dagster import serialize_value
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.moves import CatchUp, host_map
+from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.tables import _map_and_tables
+from samza_dagster.orchestration.moves import CatchUp, HostRow, host_map
 from samza_dagster.orchestration.pictures import MOST_BYTES
 from samza_dagster.orchestration.plan_record import kept, unpacked
 from samza_dagster.orchestration.reconcile.job import _findings_table
 from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
+from samza_dagster.orchestration.requests import Moment
+from samza_dagster.orchestration.units.order import Kind
 from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Limits, Progress
+from samza_dagster.orchestration.units.progress import Limits, Progress, Span
 from samza_dagster.orchestration.units.tables import (
     outcomes_table,
+    pictures,
     plan_markdown,
     plan_table,
     steps_table,
@@ -88,11 +93,40 @@ def test_a_small_plan_is_shown_whole_and_kept_as_it_is() -> None:
     assert kept(record) == unpacked(kept(record)) == record
 
 
+@pytest.mark.parametrize(("hosts", "domain"), [(50, ".eu-central-1.compute.internal"), (1_000, "")])
+def test_a_bounce_of_a_thousand_shows_its_map(hosts: int, domain: str) -> None:
+    """With the tables beside it; of both maps the one after where only one has room."""
+    rows = tuple(
+        Bounced(str(n), f"host-{n % hosts}{domain}", "active", why="x" * 160) for n in range(1_000)
+    )
+    on: dict[str, list[str]] = {}
+    for row in rows:
+        on.setdefault(row.host, []).append(f"{row.processor} active running")
+    map_ = [HostRow(host, "alive", tuple(there)) for host, there in on.items()]
+    shown = _map_and_tables(map_, map_, rows)
+    assert "data:image/svg+xml" in str(shown["hosts_and_containers"].value)
+    assert sum(len(serialize_value(value)) for value in shown.values()) < MOST_BYTES - 30_000
+    assert len(shown["processors_table"].records) > 5
+
+
+def test_a_bounce_of_thousands_of_hosts_shows_tables_alone() -> None:
+    """A picture would leave no room for who failed."""
+    rows = tuple(Bounced(str(n), f"host-{n}", "active") for n in range(5_000))
+    map_ = [HostRow(row.host, "alive", (f"{row.processor} active running",)) for row in rows]
+    shown = _map_and_tables(map_, map_, rows)
+    assert "data:image/svg+xml" not in str(shown["hosts_and_containers"].value)
+    assert len(shown["processors_table"].records) > 5
+    assert sum(len(serialize_value(value)) for value in shown.values()) < MOST_BYTES - 30_000
+
+
 def test_what_became_of_a_thousand_containers_is_cut_too() -> None:
     """Outcomes and steps are together below the bound."""
     progress = [Progress(unit) for unit in plan_of(1_000).units]
     for one in progress:
         one.rows += [{"container": one.unit.processor, "message": "x" * 200}] * 2
-    tables = (outcomes_table(progress), steps_table(progress))
+        one.spans += [Span(Kind.PLACE, n, n + 5) for n in range(4)]
+        one.moments += [Moment("s", "u", "IN_PROGRESS", "x" * 200, n, 0, "1 move") for n in (1, 2)]
+    drawn = pictures(progress)
+    tables = (outcomes_table(progress), steps_table(progress), *drawn.values())
     assert sum(len(serialize_value(shown)) for shown in tables) < MOST_BYTES
     assert "more" in str(tables[1].records[-1].data["step"])

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import (
+    ABOUT,
+    GROUP,
+    PARTITION,
+    SLOT,
+    job_tags,
+    tags_from_run_config,
+)
 
 pytestmark = pytest.mark.unit
 TAGS = job_tags("demo/1", "move_container")
@@ -46,6 +53,33 @@ def test_empty_reasons_are_no_tags() -> None:
         GROUP: "demo/1/1",
         "samza/ticket": "T",
     }
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["acknowledge_failover", "audit_failover", "forecast_readiness", "snapshot_assets"],
+)
+def test_what_asks_nothing_has_no_limited_tag(action: str) -> None:
+    """Nor waits behind whoever works on the group; which one it is about can be found."""
+    tags = job_tags("demo/1", action)
+    implied = tags_from_run_config(config(processor="3-0", reason="x"), tags, "r1")
+    assert {GROUP, SLOT}.isdisjoint({**tags, **implied})
+    assert implied == {ABOUT: "demo/1/3", "samza/why": "x"}
+
+
+@pytest.mark.parametrize("action", ["move_container", "drain_host", "rolling_bounce", "reconcile"])
+def test_a_dry_run_shares_no_limited_tag(action: str) -> None:
+    """Also one that copies the tags of a run that asks, and the other way round."""
+    asking = job_tags("demo/1", action)
+    asking |= tags_from_run_config(config(processor="3", host="h"), asking, "r1")
+    assert asking[SLOT] == "demo/1"
+    dry = asking | tags_from_run_config(config(processor="3", host="h", dry_run=True), asking, "r2")
+    other = asking | tags_from_run_config(config(processor="3", dry_run=True), asking, "r3")
+    for tag in (GROUP, SLOT):
+        assert len({asking[tag], dry[tag], other[tag]}) == 3
+    assert dry[ABOUT] == asking[GROUP]
+    again = dry | tags_from_run_config(config(processor="3", host="h"), dry, "r4")
+    assert (again[GROUP], again[SLOT]) == (asking[GROUP], asking[SLOT])
 
 
 def test_other_runs_are_left_alone() -> None:
