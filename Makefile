@@ -56,7 +56,7 @@ bench-failover: $(STAMP) java ## an active's death heard of to the start that re
 bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and by its state's size (two hours; goes on where it was ended, plot beside the result)
 	@$(BIN)/python -m benchmarks.failover --json benchmarks/results/downtime.json $(if $(WITHIN),--within $(WITHIN))
 
-bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (10 minutes)
+bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (12 minutes)
 	@$(BIN)/python -m benchmarks.cockpit_reaction --json benchmarks/results/cockpit_reaction.json
 
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
@@ -84,15 +84,15 @@ chaos-blind: $(STAMP) java ## no fence but leases, by SEED: fails when the judge
 	@$(BIN)/python -m tests.chaos --fencing lease --only "freeze host" --lease-ms 12000 --lasting 4 --faults $(BLIND_FAULTS) --seed $(SEED) \
 	  --expect-overlaps --json benchmarks/results/chaos_blind.json
 
-test-dagster: $(STAMP) java ## Dagster, for which `make test` has no time: the next three, each though one before it failed (10 minutes)
+test-dagster: $(STAMP) java ## Dagster, for which `make test` has no time: the next three, each though one before it failed (16 minutes)
 	@failed=0; for part in test-dagster-long test-deploy test-browser; do \
 	  $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
 
 test-dagster-long: $(STAMP) java ## Dagster: kills at every boundary, and sizes (1 minute)
 	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
 
-test-deploy: $(STAMP) ## Dagster's processes killed during runs of five jobs, at every op boundary, on SQLite and on PostgreSQL (Debian's package; 6 minutes)
-	@$(BIN)/python -m pytest tests/dagster -q -m deploy --durations=3
+test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placement job, at every op boundary, on SQLite and beside it on PostgreSQL (Debian's package; 12 minutes)
+	@$(BIN)/python -m pytest tests/dagster -q -m deploy -n 2 --dist loadscope --durations=3
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5

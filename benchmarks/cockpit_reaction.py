@@ -1,9 +1,11 @@
 """How soon Dagster does what an event demands: the next step, the request, the run's first op.
 
-`python -m benchmarks.cockpit_reaction --json FILE` (ten minutes with the defaults). A real
+`python -m benchmarks.cockpit_reaction --json FILE` (twelve minutes with the defaults). A real
 Dagster with its queue and limits on, real Samza containers on four hosts:
 
-- `next step`: a bounce in progress, from `reserved, waits for commit` in its topic to the commit;
+- `next step`: a bounce in progress, and runs of `move_container` one after another, from `reserved, waits
+  for commit` in its topic to the commit, which in a move another op asks than reserved;
+- `next op`: such a move, from the answer that its container was started to its last op, which verifies that;
 - `action`: an agent is frozen at any moment of the sensor's interval; from the moment at
   which its silence is as long as `host_silent_s` to the request of `auto_failover`, which
   is asked within the tick, after `bad_looks` looks that say the same;
@@ -33,19 +35,27 @@ from rich.table import Table
 
 from benchmarks.run_stages import stages, stages_table
 from samza_dagster.client.host_words import read_host_words
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.orchestration.failover.acknowledge import JOB as ACKNOWLEDGE
 from samza_dagster.orchestration.failover.audit import JOB as AUDIT
 from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.requests import request_uuid
 from tests.rig.bounce_steps import after_holds, spread
 from tests.rig.cockpit import PATIENCE_S, Cockpit, cockpit
 from tests.rig.stream_times import placements
 from tests.rig.topic_records import timed_records_of
 from tests.rig.waiting import until
 
-BOUNDS = {"next step": (1_000, None), "action": (2_000, 6_000), "first op": (7_000, None)}
+BOUNDS = {
+    "next step": (1_000, None),
+    "next op": (1_000, None),
+    "action": (2_000, 6_000),
+    "first op": (7_000, None),
+}
 """Median and most, in ms; the peer has none."""
 PEER = "GraphQL launch to first op"
+MOVE = "move_container"
 LATE = "left to the coordinator"
 """Numbers of the events that the sensor came too late for."""
 _LOOP_S = 5.0
@@ -57,14 +67,27 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def first_op_ms(made: Cockpit, run_id: str) -> int:
-    """When the run's first op began, by Dagster's event of it."""
+def op_ms(made: Cockpit, run_id: str, op: str = "") -> int:
+    """When an op of the run began, the first one if none is named, by Dagster's event of it."""
 
     def begun() -> int | None:
-        found = made.instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START)
+        events = made.instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START)
+        found = [event for event in events if op in ("", event.step_key)]
         return round(found[0].timestamp * 1_000) if found else None
 
-    return until(f"the first op of run {run_id}", begun, seconds=PATIENCE_S)
+    return until(f"op {op or 1} of run {run_id}", begun, seconds=PATIENCE_S)
+
+
+def moved(made: Cockpit, processor: str) -> int:
+    """Moves a container to where it is; ms from its start's answer to the op that verifies it."""
+    made.until_all_run()
+    config = {"processor": processor, "destination": LAST_SEEN, "reason": "measured"}
+    run_id = made.runs.launch(MOVE, {"ops": {f"plan_{MOVE}": {"config": config}}})
+    assert made.runs.wait(run_id, timeout_s=PATIENCE_S) == "SUCCESS"
+    uuid = request_uuid(run_id, "move", 0)
+    (ended_ms,) = (p.ended_ms for p in placements(made.job.connection) if p.uuid == uuid)
+    assert ended_ms is not None
+    return op_ms(made, run_id, "verify_placement") - ended_ms
 
 
 def asked_ms(made: Cockpit, uuid: str) -> int:
@@ -79,7 +102,7 @@ def acknowledged(made: Cockpit, processor: str) -> tuple[int, dict[str, int]]:
     config = {"processor": processor, "reason": "measured"}
     began = now_ms()
     run_id = made.runs.launch(ACKNOWLEDGE, {"ops": {"acknowledge": {"config": config}}})
-    took = first_op_ms(made, run_id) - began
+    took = op_ms(made, run_id) - began
     assert made.runs.wait(run_id, timeout_s=PATIENCE_S) == "SUCCESS"
     return took, stages(made.instance, run_id, began)
 
@@ -117,7 +140,7 @@ def frozen(
         return None
     run_id, config = request
     asked = asked_ms(made, config["request"])
-    op = first_op_ms(made, run_id)
+    op = op_ms(made, run_id)
     return asked - event_ms, op - event_ms, stages(made.instance, run_id, asked)
 
 
@@ -136,11 +159,11 @@ def audits(made: Cockpit, since_ms: int) -> list[tuple[str, dict[str, Any]]]:
 
 
 def measured(
-    directory: Path, events: int, seed: int
+    directory: Path, events: int, moves: int, seed: int
 ) -> tuple[dict[str, list[int]], dict[str, list[dict[str, int]]]]:
     """All times in ms, by what they are of; and of each run to its first op the stages."""
     lots = random.Random(seed)
-    names = ("next step", "action", "first op", PEER, LATE)
+    names = ("next step", "next op", "action", "first op", PEER, LATE)
     found: dict[str, list[int]] = {name: [] for name in names}
     ways: dict[str, list[dict[str, int]]] = {"first op": [], PEER: []}
     attributes = {"auto_failover": {"mode": "act", "cap_per_hour": 1_000}}
@@ -148,6 +171,11 @@ def measured(
         made.until_ready()
         root = made.bounce(canaries=0)
         made.until_bounce(root, "done")
+        everybody = sorted(made.job.processors())
+        for number in range(moves):
+            took_ms = moved(made, everybody[number % len(everybody)])
+            found["next op"].append(took_ms)
+            console.print(f"move {number + 1} of {moves}: verified from {took_ms} ms on")
         found["next step"] = after_holds(placements(made.job.connection))
         for number in range(events):
             active, began_ms = str(number % 2), now_ms()
@@ -192,12 +220,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """A table on stderr, JSON on stdout and in the file; exit 1 when a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=12, help="agents that are frozen")
+    parser.add_argument("--moves", type=int, default=8, help="runs of move_container")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the result there as well")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # all that runs is ended with it
     with tempfile.TemporaryDirectory() as scratch:
-        found, ways = measured(Path(scratch), asked.events, asked.seed)
+        found, ways = measured(Path(scratch), asked.events, asked.moves, asked.seed)
     late = found.pop(LATE)
     spreads = {name: spread(times) for name, times in found.items() if times}
     show(spreads)

@@ -42,7 +42,8 @@ SUITES = (
     Suite("real faults", 640, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
     Suite("chaos", 370, ("make", "chaos", "FAULTS=14")),
-    Suite("deployed", 400, ("make", "test-deploy")),
+    # 190 runs that are killed, 7 s of a processor each, two at a time.
+    Suite("deployed", 720, ("make", "test-deploy")),
     Suite("Dagster over real containers", 660, ("make", "cockpit-real")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 600, ("make", "test-browser")),

@@ -12,8 +12,9 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import takewhile
 
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.pictures import MOST_BYTES, picture, svg_of
@@ -85,9 +86,12 @@ def map_svg(
     """All hosts and containers in one view of at most 1920 × 1080; each id is a text of its own.
 
     The letters are as large as the most that fits; more than fits at the smallest makes the
-    picture higher, which a viewer scales. Those that `moved` are outlined.
+    picture higher, which a viewer scales. The domain that all hosts are in is told once. Those
+    that `moved` are outlined.
     """
-    cells = sorted(hosts, key=lambda h: natural(h.host))
+    domain = shared_domain([cell.host for cell in hosts])
+    named = [replace(cell, host=cell.host.removesuffix(domain)) for cell in hosts]
+    cells = sorted(named, key=lambda h: natural(h.host))
     fit = _fit(cells)
     boxes: dict[str, list[str]] = {"a": [], "s": [], "o": [], "d": [], "c": []}
     panels: list[str] = []
@@ -118,10 +122,23 @@ def map_svg(
     return svg_of(
         fit.across(cells),
         y + row_height + _MARGIN,
-        f"{_head(cells, title, bool(boxes['c']))}{''.join(panels)}{paths}"
+        f"{_head(cells, title, domain, bool(boxes['c']))}{''.join(panels)}{paths}"
         f'<g font-size="{fit.font}">{"".join(texts)}</g>',
         scales=scales and fit.across(cells) >= SCALED_FROM,
     )
+
+
+def shared_domain(names: Sequence[str]) -> str:
+    """What all names end with, from a dot on, and none consists of; empty for addresses and a single host.
+
+    Of `a-1.dc1.example.com` and `a-2.dc2.example.com` it is `.example.com`.
+    """
+    if len(names) < 2:
+        return ""
+    ends = [name.split(".")[:0:-1] for name in names]
+    shared = [one[0] for one in takewhile(lambda one: len(set(one)) == 1, zip(*ends, strict=False))]
+    domain = "".join(f".{label}" for label in reversed(shared))
+    return domain if any(sign.isalpha() for sign in domain) else ""
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -197,9 +214,10 @@ def _box(active: bool, state: str) -> str:
     return "o" if state in ("starting", "reserved", "requesting", "stopping") else "d"
 
 
-def _head(cells: Sequence[HostCell], title: str, moved: bool) -> str:
+def _head(cells: Sequence[HostCell], title: str, domain: str, moved: bool) -> str:
     count = sum(len(c.containers) for c in cells)
     told = f"{title} {count} container{'s' * (count != 1)} on {len(cells)} host{'s' * (len(cells) != 1)}"
+    told += f" in {domain}" if domain else ""
     keys = [*zip("asod", _LEGEND, strict=True), *([("c", "moved")] if moved else [])]
     drawn = [f'<text x="{_MARGIN}" y="26" font-size="18">{escape(told.strip())}</text>']
     x = _MARGIN + 1

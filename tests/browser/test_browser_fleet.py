@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import dagster as dg
@@ -20,6 +21,9 @@ from tests.browser.stage import Stage
 pytestmark = pytest.mark.browser
 
 ACTIVES, HOSTS = 500, 50
+DOMAIN = ".prod.dc1.example.com"
+LEAST_LETTERS = 6
+"""Pixels of the screen."""
 # Every text of the picture that isn't whole within it, and every box with too long a text.
 _CUT_OFF = """() => {
   const all = document.querySelector('svg').getBoundingClientRect();
@@ -46,7 +50,10 @@ _COLOURS = """() => {
 
 
 class Fleet(SnapshotStore):
-    """The rows that Spark would give of 500 actives with a standby each, on 50 hosts."""
+    """The rows that Spark would give of 500 actives with a standby each."""
+
+    hosts: int = HOSTS
+    domain: str = ""
 
     def take(self, samza: SamzaClientResource) -> TakenSnapshot:
         rows: list[dict[str, Any]] = []
@@ -55,7 +62,7 @@ class Fleet(SnapshotStore):
                 rows.append(
                     {
                         "processor_id": processor,
-                        "host": f"host-{host % HOSTS}",
+                        "host": f"host-{host % self.hosts}{self.domain}",
                         "mode": "Standby" if "-" in processor else "Active",
                         "tasks": 2,
                         "reported_at_ms": 1_700_000_000_000,
@@ -65,9 +72,8 @@ class Fleet(SnapshotStore):
         return TakenSnapshot(1_700_000_000_000, taken, dict.fromkeys(taken, "/data"), {})
 
 
-@pytest.fixture(scope="module")
-def fleet(stage: Stage) -> None:
-    """The asset as it is, materialized into the instance whose UI is looked at."""
+def materialized(stage: Stage, fleet: Fleet) -> None:
+    """The asset as it is, in the instance whose UI is looked at."""
     with dg.DagsterInstance.from_config(str(stage.stack.home)) as instance:
         done = dg.materialize(
             [snapshot_assets()],
@@ -75,23 +81,26 @@ def fleet(stage: Stage) -> None:
             resources={
                 "samza": SamzaClientResource(bootstrap_servers="here:9092", job_name="fleet"),
                 "samza_policies": PlacementPolicies(),
-                "snapshot_store": Fleet(),
+                "snapshot_store": fleet,
             },
         )
     assert done.success
 
 
-@pytest.mark.usefixtures("fleet")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("hosts", "domain", "scheme"),
+    [(HOSTS, "", "light"), (HOSTS, "", "dark"), (100, DOMAIN, "light"), (250, DOMAIN, "light")],
+)
 def test_a_thousand_containers_are_seen_on_one_screen(
-    browser: Browser, cockpit: Cockpit, scheme: str
+    browser: Browser, cockpit: Cockpit, stage: Stage, hosts: int, domain: str, scheme: str
 ) -> None:
-    """The whole map is in the window without scrolling, and no text of it is cut off."""
+    """The whole map is in the window without scrolling, no text of it is cut off or too small."""
+    materialized(stage, Fleet(hosts=hosts, domain=domain))
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_asset("container_locality")
     cockpit.reads("hosts")
     dialog = cockpit.open_markdown("map")
-    cockpit.screenshot(f"asset-map-{scheme}")
+    cockpit.screenshot(f"asset-map-{hosts}-{scheme}")
     (picture,) = cockpit.pictures_in(dialog)
     assert picture.is_whole, picture
     assert picture.right - picture.left > 1_300
@@ -100,16 +109,28 @@ def test_a_thousand_containers_are_seen_on_one_screen(
     words = set(text.replace(",", " ").split())
     for number in range(ACTIVES):
         assert {f"{number}", f"{number}-0"} <= words
-    assert {f"host-{number}:" for number in range(HOSTS)} <= words
+    assert {f"host-{number}{domain}:" for number in range(hosts)} <= words
+    svg = base64.b64decode(picture.source.partition(",")[2]).decode()
+    assert _letters(svg) * (picture.right - picture.left) / _width(svg) >= LEAST_LETTERS
     drawn = browser.new_page(viewport={"width": 1920, "height": 1080}, color_scheme=scheme)
-    drawn.set_content(base64.b64decode(picture.source.partition(",")[2]).decode())
-    assert drawn.locator("text").count() > 2 * ACTIVES + HOSTS
+    drawn.set_content(svg)
+    assert drawn.locator("text").count() > 2 * ACTIVES + hosts
     assert drawn.evaluate(_CUT_OFF) == []
     assert drawn.evaluate(_OVERLAPPING) == []
     ground, ink = (_brightness(colour) for colour in drawn.evaluate(_COLOURS))
     assert (ground < ink) is (scheme == "dark")
     assert abs(ground - ink) > 150
     drawn.close()
+
+
+def _letters(svg: str) -> int:
+    (size,) = re.findall(r'<g font-size="(\d+)">', svg)
+    return int(size)
+
+
+def _width(svg: str) -> int:
+    (width,) = re.findall(r'viewBox="0 0 (\d+) ', svg)
+    return int(width)
 
 
 def _brightness(colour: str) -> float:

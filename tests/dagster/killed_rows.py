@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from served_errand import Errand
 from served_errands import (
     BOUNCE,
+    CANCEL,
     DRAIN,
+    FAIL_OVER,
     MOVE,
+    RECONCILE,
+    RELOCATE,
+    RESTART,
+    SPIN_UP,
+    SPIN_UP_WAITING,
     SWAP,
     SWAP_UNDER_SAMZA,
     VIA,
     VIA_KEPT,
     VIA_WAITING,
-    Errand,
 )
 from served_placement import Point
-
-from samza_dagster.orchestration.instance import Storage
 
 WORKER, WEBSERVER, DAEMON, CODE = "worker", "webserver", "daemon", "code-server"
 BOTH = f"{CODE} and {WORKER}"
@@ -59,12 +64,6 @@ class Row:
         """Of its launch. A bounce has retries by itself."""
         return {"dagster/max_retries": "1" if self.who == WORKER and not self.by_hand else "0"}
 
-    def is_on(self, storage: Storage) -> bool:
-        """Whether the row is one of this storage's."""
-        if storage == "sqlite" or self.who != WORKER:
-            return True
-        return self.errand in (MOVE, VIA) and self.point.is_boundary and not self.whole
-
 
 def _boundaries(errand: Errand, *ops: str) -> list[Row]:
     """The worker killed after each op, retried by Dagster and re-executed by hand in turn."""
@@ -79,6 +78,10 @@ def _of_worker(errand: Errand, what: str, *, heard: bool = False, by_hand: bool 
 
 WORKER_ROWS = (
     *_boundaries(MOVE, "plan_move_container", "reserve", "stop", "move"),
+    *_boundaries(RESTART, "plan_restart_container", "reserve", "stop", "move"),
+    *_boundaries(RELOCATE, "plan_relocate_standby", "reserve", "stop", "move"),
+    *_boundaries(FAIL_OVER, "plan_fail_over", "move_standby_away", "reserve", "stop", "move"),
+    _of_worker(FAIL_OVER, "fail_over 0", heard=True),
     *_boundaries(SWAP, "plan_move_with_standby", "move_standby_away", "reserve", "stop", "move"),
     *_boundaries(SWAP_UNDER_SAMZA, "move_standby_away", "reserve"),
     *_boundaries(
@@ -97,6 +100,10 @@ WORKER_ROWS = (
     *_boundaries(VIA_KEPT, "wait_until_warm", "give_place"),
     _of_worker(VIA_KEPT, "place 0-1", heard=True),
     *_boundaries(VIA_WAITING, "give_place"),
+    *_boundaries(SPIN_UP, "plan_spin_up_standby", "spin_up"),
+    _of_worker(SPIN_UP, "start_standby 0", heard=True, by_hand=True),
+    _of_worker(CANCEL, "stop_standby 0-1"),
+    _of_worker(CANCEL, "stop_standby 0-1", heard=True, by_hand=True),
     *_boundaries(BOUNCE, "plan_bounce", "bounce"),
     _of_worker(BOUNCE, "reserve 1-0", heard=True),
     _of_worker(BOUNCE, "reserve 0", by_hand=True),
@@ -107,25 +114,42 @@ WORKER_ROWS = (
     _of_worker(DRAIN, "stop_standby 1-1", by_hand=True),
     _of_worker(DRAIN, "place 1"),
     _of_worker(DRAIN, "processing 1", by_hand=True),
+    *_boundaries(RECONCILE, "plan_reconcile"),
+    _of_worker(RECONCILE, "place 0-0", heard=True, by_hand=True),
+    _of_worker(RECONCILE, "place 0"),
+    _of_worker(RECONCILE, "place 1", heard=True),
+    _of_worker(RECONCILE, "processing 0", by_hand=True),
 )
 _ALL_DONE = (
     (MOVE, "verify_placement"),
+    (RESTART, "verify_placement"),
+    (RELOCATE, "verify_placement"),
+    (FAIL_OVER, "verify_placement"),
     (SWAP, "verify_placement"),
+    (SPIN_UP, "wait_until_warm"),
     (VIA, "standbys_after"),
+    (CANCEL, "give_up"),
     (BOUNCE, "summarize_bounce"),
     (DRAIN, "drain"),
+    (RECONCILE, "carry_out_reconcile"),
 )
 _HELD = (
     (MOVE, Point("after reserve")),
+    (FAIL_OVER, Point("after move_standby_away")),
     (SWAP, Point("after move_standby_away")),
     (VIA, Point("after wait_until_warm")),
     (VIA_WAITING, Point("after spin_up")),
+    (CANCEL, Point("stop_standby 0-1")),
     (BOUNCE, Point("reserve 0")),
     (DRAIN, Point("place 0")),
+    (RECONCILE, Point("place 0")),
 )
 ROWS = (
     *(Row(errand, who, point) for who in (DAEMON, CODE) for errand, point in _HELD),
     Row(MOVE, WEBSERVER, Point("after reserve")),
+    Row(SPIN_UP_WAITING, WEBSERVER, Point("after spin_up")),
+    Row(BOUNCE, WEBSERVER, Point("reserve 0")),
+    Row(DRAIN, WEBSERVER, Point("place 0")),
     Row(MOVE, BOTH, Point("after stop"), by_hand=True),
     Row(VIA, BOTH, Point("after give_place"), by_hand=True),
     *WORKER_ROWS,
@@ -134,8 +158,3 @@ ROWS = (
         for errand, last in _ALL_DONE
     ),
 )
-
-
-def rows_on(storage: Storage) -> list[Row]:
-    """The rows of one stack."""
-    return [row for row in ROWS if row.is_on(storage)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import dagster as dg
 import yaml
 from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
+from served_errand import Errand
 from served_errands import MOVE
 from served_placement import Gate, PlacementServer
 
@@ -31,8 +32,8 @@ DEADLINE_S = 900.0
 LOST_S = 60.0
 """Dagster's daemon passes over a failure for ever that it reads from the events before the run has
 its status, which is written after it: its retry is lost then, and somebody re-executes by hand."""
-AT_WORK = 8
-"""Runs that go on while others are held."""
+AT_WORK = 4
+"""Runs that go on while others are held. Two stacks share two processors."""
 
 
 def row_key(number: int) -> str:
@@ -53,7 +54,8 @@ class Ended:
 class Killed:
     """What the kills on one storage left: the worlds, and the runs of each row.
 
-    `refused` has Dagster's word on what it doesn't re-execute from failure.
+    `refused` has Dagster's word on what it doesn't re-execute from failure; `formers` are the runs
+    that some errands follow upon.
     """
 
     stack: DagsterStack
@@ -62,6 +64,7 @@ class Killed:
     roots: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Ended] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    formers: dict[str, str] = field(default_factory=dict)
     _failed: dict[str, float] = field(default_factory=dict)
 
     def go(self) -> None:
@@ -70,7 +73,11 @@ class Killed:
             gate = Gate(row.point, kills=row.who == "worker", goes_on=row.by_hand)
             self.server.gates[row_key(number)] = gate
         for number, row in enumerate(self.rows):
-            self._launch(row_key(number), row)
+            self._launch_former(row_key(number), row.errand.after)
+        for number, row in enumerate(self.rows):
+            if row.errand.after is None:
+                self._launch(row_key(number), row)
+        self._launch_what_follows()
         held = [row_key(n) for n, row in enumerate(self.rows) if row.who != "worker"]
         for key in held:
             until(
@@ -96,6 +103,18 @@ class Killed:
         job = named(key, errand.job)
         self.roots[key] = self.stack.runs.launch(job, errand.run_config, tags)
 
+    def _launch_former(self, key: str, errand: Errand | None) -> None:
+        if errand is not None:
+            job = named(key, errand.job)
+            self.formers[key] = self.stack.runs.launch(job, errand.run_config)
+
+    def _launch_what_follows(self) -> None:
+        """Each when the run before it has ended with a wait."""
+        for key, former in self.formers.items():
+            status = self.stack.runs.wait(former, timeout_s=DEADLINE_S)
+            assert status == "SUCCESS", f"the run before that of the {self._row(key)}: {status}"
+            self._launch(key, self._row(key))
+
     def _kill_server(self, name: str, dying: Sequence[str] = ()) -> None:
         """SIGKILL, as the kernel gives it when memory is short; `dying`: runs that die with it."""
         record = self.stack.record(name)
@@ -120,9 +139,11 @@ class Killed:
 
     def _is_done(self, key: str) -> bool:
         row = self._row(key)
-        if row is not None and row.errand.waits:  # it has seen that it must
+        if row is None:
+            return False
+        if row.errand.waits:  # it has seen that it must
             return self.server.calls[key, "lag"] > 0
-        return row is not None and row.errand.is_done(self.server.worlds[key])
+        return row.errand.is_done(self.server.worlds[key])
 
     def _see_ends(self, keys: Sequence[str]) -> None:
         """Waits until each is over, and re-executes what nobody else goes on with."""
@@ -171,7 +192,10 @@ def patient(settings: Path, held: int) -> None:
     And several runs start at a time beside those that are held, and monitoring looks more often.
     """
     read = yaml.safe_load(settings.read_text())
-    read["run_coordinator"]["config"] |= {"dequeue_use_threads": True, "dequeue_num_workers": 8}
+    read["run_coordinator"]["config"] |= {
+        "dequeue_use_threads": True,
+        "dequeue_num_workers": AT_WORK,
+    }
     read["concurrency"]["runs"]["max_concurrent_runs"] = held + AT_WORK
     read["run_monitoring"]["start_timeout_seconds"] = int(DEADLINE_S)
     read["run_monitoring"]["poll_interval_seconds"] = 5

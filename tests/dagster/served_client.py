@@ -6,8 +6,7 @@ those of several clusters do in one code location.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping, Sequence
 from multiprocessing.connection import Client
 from typing import Any
 
@@ -77,19 +76,23 @@ class ServedSamza(SamzaClientResource):
 
 
 def served_repository(
-    path: str, jobs: Mapping[str, str], waiting: Collection[str] = ()
+    path: str, jobs: Mapping[str, Sequence[str]], waiting: Collection[str] = ()
 ) -> dg.RepositoryDefinition:
-    """Row → the job that runs in it; of those in `waiting` a wait ends the run at once.
+    """Row → the jobs that run in it; of those in `waiting` a wait ends the run at once.
 
-    A run's process makes its own job alone.
+    A run's process makes its own job alone. The first of a row that waits is what its sensor continues.
     """
 
     @dg.repository(name="served")
     def served() -> dict[str, dict[str, Callable[[], Any]]]:
-        rows = {row: _Served(path, row, job, row in waiting) for row, job in jobs.items()}
+        rows = {row: _Served(path, row, row in waiting) for row in jobs}
         return {
-            "jobs": {named(row, job): rows[row].job for row, job in jobs.items()},
-            "sensors": {named(row, SENSOR): rows[row].sensor for row in waiting},
+            "jobs": {
+                named(row, job): rows[row].making(job)
+                for row, of_row in jobs.items()
+                for job in of_row
+            },
+            "sensors": {named(row, SENSOR): rows[row].sensing(jobs[row][0]) for row in waiting},
         }
 
     return served
@@ -98,8 +101,8 @@ def served_repository(
 class _Served:
     """What a row has in the code location."""
 
-    def __init__(self, path: str, row: str, name: str, waits: bool) -> None:
-        self._path, self._row, self._name = path, row, name
+    def __init__(self, path: str, row: str, waits: bool) -> None:
+        self._path, self._row = path, row
         self._resources = {
             "samza": ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row),
             "samza_policies": PlacementPolicies(
@@ -109,19 +112,29 @@ class _Served:
                 wait_in_run_s=0 if waits else LONG_S,
             ),
         }
-        # Dagster takes functions alone.
-        self.job = lambda: self._job
-        self.sensor = lambda: sensor_under(
-            row, continuations_sensor([self._job]), self._resources, [self._job]
-        )
+        self._jobs: dict[str, dg.JobDefinition] = {}
 
-    @cached_property
-    def _job(self) -> dg.JobDefinition:
+    def making(self, name: str) -> Callable[[], dg.JobDefinition]:
+        """Dagster takes functions alone."""
+        return lambda: self._job(name)
+
+    def sensing(self, name: str) -> Callable[[], dg.SensorDefinition]:
+        """What continues the job of that name."""
+
+        def made() -> dg.SensorDefinition:
+            job = self._job(name)
+            return sensor_under(self._row, continuations_sensor([job]), self._resources, [job])
+
+        return made
+
+    def _job(self, name: str) -> dg.JobDefinition:
         """Made once: a sensor launches the very definition."""
-        tag = job_tag("demo/1", self._row)
-        product = next(job for job in placement_jobs(tag) if job.name == self._name)
-        told = _op_boundary(self._path, self._row)
-        return job_under(self._row, product, self._resources).with_hooks({told})
+        if name not in self._jobs:
+            tag = job_tag("demo/1", self._row)
+            product = next(job for job in placement_jobs(tag) if job.name == name)
+            told = _op_boundary(self._path, self._row)
+            self._jobs[name] = job_under(self._row, product, self._resources).with_hooks({told})
+        return self._jobs[name]
 
 
 def _op_boundary(path: str, row: str) -> dg.HookDefinition:

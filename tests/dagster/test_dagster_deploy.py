@@ -1,14 +1,10 @@
 """Dagster's own processes are killed during runs, on SQLite and on PostgreSQL.
 
 A row is a run in a world of its own, and one of Dagster's processes that gets SIGKILL when
-the run has come to a point. The worker is killed at every op boundary of `move_container`,
-`move_with_standby`, `move_via_new_standby`, `rolling_bounce` and `drain_host`, within the ops
-that ask more than once, and after the last op. In the end the job is where it was to be, by one
-request for each step and one start of each container; an outsider has counted them.
-
-On SQLite that is every row. On PostgreSQL, whose part is that runs and events outlive their
-writers: all of `move_container`, the op boundaries of `move_via_new_standby` (it has most of
-them), and for every job the code server and the daemon.
+the run has come to a point. The worker is killed at every op boundary of each placement job,
+within the ops that ask more than once, and after the last op. In the end the job is where it
+was to be, by one request for each step and one start of each container; an outsider has
+counted them.
 """
 
 from __future__ import annotations
@@ -22,9 +18,10 @@ from urllib.parse import quote
 
 import dagster as dg
 import pytest
-from killed_rows import ROWS, Row, rows_on
+from killed_rows import ROWS, Row
 from killed_stack import DEADLINE_S, QUEUED, Killed, patient, row_key
-from served_errands import MOVE, written
+from served_errand import written
+from served_errands import MOVE
 from served_placement import PlacementServer
 
 from samza_dagster.orchestration.instance import POSTGRES_URL, Storage, write_instance
@@ -59,20 +56,19 @@ def environment(**variables: str) -> Iterator[None]:
 
 def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     """One stack with all rows of its storage, once every row is over and the stack is stopped."""
-    rows = rows_on(storage)
-    errands = {row_key(n): row.errand for n, row in enumerate(rows)} | {QUEUED: MOVE}
+    errands = {row_key(n): row.errand for n, row in enumerate(ROWS)} | {QUEUED: MOVE}
     directory = Path(tempfile.mkdtemp(prefix="deploy-"))  # a socket's path is short
     server = PlacementServer({k: e.world() for k, e in errands.items()}, directory / "worlds")
     definitions = directory / "placed.py"
-    jobs = {key: errand.job for key, errand in errands.items()}
-    waiting = [key for key, errand in errands.items() if errand.waits]
+    jobs = {key: errand.jobs for key, errand in errands.items()}
+    waiting = [key for key, errand in errands.items() if errand.ends_runs_that_wait]
     told = {"tests": str(TESTS), "socket": str(server.path), "jobs": jobs, "waiting": waiting}
     definitions.write_text(DEFINITIONS.format(**told))
-    held = [row for row in rows if row.who != "worker"]
+    held = [row for row in ROWS if row.who != "worker"]
     patient(write_instance(directory / "home", storage=storage), len(held))
     variables["DAGSTER_GRPC_TIMEOUT_SECONDS"] = str(int(DEADLINE_S))
     stack = DagsterStack(directory / "home", definitions, env=variables)
-    made = Killed(stack, server, rows)
+    made = Killed(stack, server, ROWS)
     try:
         with environment(**variables):
             stack.start(timeout_s=DEADLINE_S)
@@ -85,65 +81,62 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
         shutil.rmtree(directory)
 
 
-@pytest.fixture(scope="module")
-def on_sqlite() -> Iterator[Killed]:
-    yield from ended("sqlite")
-
-
-@pytest.fixture(scope="module")
-def on_postgres(postgres: Postgres) -> Iterator[Killed]:
-    yield from ended("postgres", **{POSTGRES_URL: postgres.database("killed")})
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def killed(request: pytest.FixtureRequest) -> Killed:
-    return request.getfixturevalue(f"on_{request.param}")
-
-
-@pytest.mark.parametrize("row", rows_on("sqlite"), ids=str)
-def test_a_run_ends_in_one_placement_whatever_was_killed(on_sqlite: Killed, row: Row) -> None:
-    """Each request asked once and done, each container started once and where it was to be."""
-    judge(on_sqlite, row)
-
-
-@pytest.mark.parametrize("row", rows_on("postgres"), ids=str)
-def test_on_postgres_as_well(on_postgres: Killed, row: Row) -> None:
-    """The same."""
-    judge(on_postgres, row)
-
-
 def judge(killed: Killed, row: Row) -> None:
     key = row_key(list(killed.rows).index(row))
     end = killed.ends[key]
     assert killed.server.gates[key].arrived.is_set()
     assert end.status is dg.DagsterRunStatus.SUCCESS
-    row.errand.judge(killed.server.worlds[key], end.root)
+    row.errand.judge(killed.server.worlds[key], end.root, killed.formers.get(key, ""))
     assert (end.run_id != end.root) == row.ends_as_another
     assert ("No steps needed to be retried" in killed.refused.get(key, "")) == row.whole
     if row.point.is_boundary:  # what ops before it have done isn't done a second time
         assert set(written(killed.server, key).values()) == {1}
 
 
-def test_nobody_asked_what_no_client_may(killed: Killed) -> None:
-    """As a second commit of what is committed, by another id."""
-    assert killed.server.faults == []
+class Kills:
+    """What is judged on each storage. Its class is what one process of two takes."""
+
+    @pytest.mark.parametrize("row", ROWS, ids=str)
+    def test_a_run_ends_in_one_placement_whatever_was_killed(
+        self, killed: Killed, row: Row
+    ) -> None:
+        """Each request asked once and done, each container started once and where it was to be."""
+        judge(killed, row)
+
+    def test_nobody_asked_what_no_client_may(self, killed: Killed) -> None:
+        """As a second commit of what is committed, by another id."""
+        assert killed.server.faults == []
+
+    def test_a_run_launched_without_a_daemon_starts_when_it_is_back(self, killed: Killed) -> None:
+        """The queue is in the storage."""
+        end = killed.ends[QUEUED]
+        assert (end.status, end.run_id) == (dg.DagsterRunStatus.SUCCESS, end.root)
+        MOVE.judge(killed.server.worlds[QUEUED], end.root)
+
+    def test_no_command_line_and_no_log_has_the_password(self, killed: Killed) -> None:
+        """A run's process gets the name of the variable, not what it holds."""
+        logs = "".join(log.read_text() for log in (killed.stack.home / "logs").glob("*.log"))
+        command_lines = [gate.command_line for gate in killed.server.gates.values()]
+        assert all(command_lines)
+        for secret in (PASSWORD, quote(PASSWORD, safe="")):
+            assert secret not in logs
+            assert not [line for line in command_lines if secret in line]
 
 
-def test_a_run_launched_without_a_daemon_starts_when_it_is_back(killed: Killed) -> None:
-    """The queue is in the storage."""
-    end = killed.ends[QUEUED]
-    assert (end.status, end.run_id) == (dg.DagsterRunStatus.SUCCESS, end.root)
-    MOVE.judge(killed.server.worlds[QUEUED], end.root)
+class TestOnSqlite(Kills):
+    """Files of DAGSTER_HOME."""
+
+    @pytest.fixture(scope="class")
+    def killed(self) -> Iterator[Killed]:
+        yield from ended("sqlite")
 
 
-def test_no_command_line_and_no_log_has_the_password(killed: Killed) -> None:
-    """A run's process gets the name of the variable, not what it holds."""
-    logs = "".join(log.read_text() for log in (killed.stack.home / "logs").glob("*.log"))
-    command_lines = [gate.command_line for gate in killed.server.gates.values()]
-    assert all(command_lines)
-    for secret in (PASSWORD, quote(PASSWORD, safe="")):
-        assert secret not in logs
-        assert not [line for line in command_lines if secret in line]
+class TestOnPostgres(Kills):
+    """A server, whose password nobody tells."""
+
+    @pytest.fixture(scope="class")
+    def killed(self, postgres: Postgres) -> Iterator[Killed]:
+        yield from ended("postgres", **{POSTGRES_URL: postgres.database("killed")})
 
 
 def test_every_row_has_a_name_of_its_own() -> None:

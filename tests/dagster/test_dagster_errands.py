@@ -13,7 +13,8 @@ import fake_placement
 import pytest
 from fake_placement import World, fake_job
 from killed_rows import ROWS
-from served_errands import BOUNCE, VIA, Errand
+from served_errand import Errand
+from served_errands import BOUNCE, VIA
 
 from tests.rig.bounce_world import BounceWorld
 
@@ -37,8 +38,8 @@ def _no_world_is_left() -> Iterator[None]:
 
 def ran(
     errand: Errand, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> tuple[World | BounceWorld, str]:
-    """The world after an undisturbed run of the errand, and the run."""
+) -> tuple[World | BounceWorld, tuple[str, str]]:
+    """The world after an undisturbed run of the errand, that run and the one before it, if any."""
     world = errand.world()
     if isinstance(world, BounceWorld):
         fake_bounce.in_virtual_time(world, monkeypatch)
@@ -46,8 +47,13 @@ def ran(
     else:
         fake_placement.WORLDS["reexecuted"] = world
         job = fake_job(errand.job)
-    result = job.execute_in_process(run_config=errand.run_config, instance=instance)
-    return world, result.run_id
+    former = errand.after
+    before = "" if former is None else run(fake_job(former.job, 0), former, instance)
+    return world, (run(job, errand, instance), before)
+
+
+def run(job: dg.JobDefinition, errand: Errand, instance: dg.DagsterInstance) -> str:
+    return job.execute_in_process(run_config=errand.run_config, instance=instance).run_id
 
 
 @pytest.mark.parametrize("errand", ERRANDS.values(), ids=ERRANDS)
@@ -55,8 +61,8 @@ def test_an_undisturbed_errand_ends_as_it_is_judged(
     errand: Errand, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its requests, starts and places."""
-    world, root = ran(errand, instance, monkeypatch)
-    errand.judge(world, root)
+    world, runs = ran(errand, instance, monkeypatch)
+    errand.judge(world, *runs)
     assert errand.is_done(world)
 
 
@@ -89,11 +95,11 @@ def test_a_placement_that_went_wrong_is_seen(
     wrong: Callable[[World], None],
 ) -> None:
     """Though Dagster would say that all is well."""
-    world, root = ran(VIA, instance, monkeypatch)
+    world, runs = ran(VIA, instance, monkeypatch)
     assert isinstance(world, World)
     wrong(world)
     with pytest.raises(AssertionError):
-        VIA.judge(world, root)
+        VIA.judge(world, *runs)
 
 
 def bounced_twice(world: BounceWorld) -> None:
@@ -118,8 +124,8 @@ def test_a_bounce_that_went_wrong_is_seen(
     wrong: Callable[[BounceWorld], None],
 ) -> None:
     """Though everybody is back."""
-    world, root = ran(BOUNCE, instance, monkeypatch)
+    world, runs = ran(BOUNCE, instance, monkeypatch)
     assert isinstance(world, BounceWorld)
     wrong(world)
     with pytest.raises(AssertionError):
-        BOUNCE.judge(world, root)
+        BOUNCE.judge(world, *runs)

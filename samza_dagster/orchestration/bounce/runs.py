@@ -134,9 +134,18 @@ def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
-    """Ended bounces of a job that are told to resume and that no run has gone on with yet."""
-    told = bounces(instance, job, ENDED, {CONTROL: BounceAction.resume.value})
-    return [run for run in told if goes_on_with(instance, run).run_id == run.run_id]
+    """Ended bounces of a job that are told to resume and that no run has gone on with yet.
+
+    Of those told the newest are looked at. With which a run has gone on is marked as heard:
+    it isn't looked at again, in the place of an older one.
+    """
+    found: list[dg.DagsterRun] = []
+    for run in bounces(instance, job, ENDED, {CONTROL: BounceAction.resume.value}):
+        if goes_on_with(instance, run).run_id == run.run_id:
+            found.append(run)
+        else:
+            instance.add_run_tags(run.run_id, {CONTROL: HEARD})
+    return found
 
 
 def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,6 +16,7 @@ from samza_dagster.orchestration.map_picture import (
     HostCell,
     cells_of,
     map_svg,
+    shared_domain,
     shown_map,
     shown_maps,
 )
@@ -25,13 +27,23 @@ pytestmark = pytest.mark.unit
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def fleet(hosts: int, containers: int = 1_000) -> list[HostCell]:
+DOMAIN = ".prod.dc1.example.com"
+
+
+def fleet(hosts: int, containers: int = 1_000, domain: str = "") -> list[HostCell]:
     of: list[list[tuple[str, bool, str]]] = [[] for _ in range(hosts)]
     for number in range(containers):
         standby = number % 2
         ident = f"{number // 2}-0" if standby else f"{number // 2}"
         of[number % hosts].append((ident, not standby, "running"))
-    return [HostCell(f"host-{n}", "alive", tuple(here)) for n, here in enumerate(of)]
+    return [HostCell(f"host-{n}{domain}", "alive", tuple(here)) for n, here in enumerate(of)]
+
+
+def letters(svg: str) -> int:
+    """How large those of hosts and containers are, where the picture is as wide as it says."""
+    found = re.search(r'<g font-size="(\d+)">', svg)
+    assert found is not None
+    return int(found[1])
 
 
 @pytest.mark.parametrize("hosts", [1, 4, 10, 40, 100, 250])
@@ -54,9 +66,49 @@ def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hos
             assert names.count(ident) == 1
     assert all(0 <= x <= wide and 0 <= y <= high for _, x, y in texts)
     assert len(shown_map(cells)) < MOST_BYTES
-    font = re.search(r'<g font-size="(\d+)">', svg)
-    assert font is not None
-    assert int(font[1]) >= 9
+    assert letters(svg) >= 9
+
+
+@pytest.mark.parametrize("hosts", [100, 250, 500, 1_000])
+def test_a_domain_that_all_hosts_are_in_is_told_once_and_takes_no_room(hosts: int) -> None:
+    """As large as without it; the text below the picture has each name whole."""
+    cells = fleet(hosts, domain=DOMAIN)
+    svg = map_svg(cells)
+    assert svg.count(DOMAIN) == 1
+    assert letters(svg) == letters(map_svg(fleet(hosts))) >= 8
+    assert int(ET.fromstring(svg).get("viewBox", "").split()[3]) <= HEIGHT
+    shown = shown_map(cells)
+    assert len(shown) < MOST_BYTES
+    assert shown.count(f"{DOMAIN}:") == hosts
+
+
+@pytest.mark.parametrize(("hosts", "least"), [(100, 14), (250, 9), (500, 6)])
+def test_hosts_of_no_common_domain_fit_with_smaller_letters(hosts: int, least: int) -> None:
+    """Whole names of some thirty letters, for 1,000 containers on up to 500 hosts."""
+    cells = [replace(c, host=f"{c.host}.prod.dc1.site{n}") for n, c in enumerate(fleet(hosts))]
+    svg = map_svg(cells)
+    assert letters(svg) >= least
+    assert int(ET.fromstring(svg).get("viewBox", "").split()[3]) <= HEIGHT
+
+
+@pytest.mark.parametrize(
+    ("names", "shared"),
+    [
+        (("a.x.org", "b.x.org"), ".x.org"),
+        (("a.1.x.org", "b.2.x.org"), ".x.org"),
+        (("x.org", "b.x.org"), ".org"),
+        (("a", "b"), ""),
+        (("a.x.org", "b.x.com"), ""),
+        (("10.0.0.1", "10.0.1.1"), ""),
+        (("a.x.org",), ""),
+        ((), ""),
+    ],
+)
+def test_what_is_shared_is_a_domain_and_never_a_whole_name(
+    names: tuple[str, ...], shared: str
+) -> None:
+    """Nor the end of an address."""
+    assert shared_domain(names) == shared
 
 
 def test_no_two_containers_are_drawn_over_each_other() -> None:
