@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 AT_LEAST = 100
 """How often each pair of transition and fault is to be met in a long run."""
 
+LONG_RUN = 5_000_000
+"""Events asked from which on a pair that is met less often fails the run."""
+
 
 @click.command(
     "simulate",
     cls=Reporting,
-    epilog="Exit codes: 0 every rule held, 1 one broke or was never put to the test, 2 bad usage.",
+    epilog="Exit codes: 0 every rule held, 1 one broke or was never put to the test, or in a run of "
+    f"{LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
 @click.option(
@@ -89,6 +93,13 @@ AT_LEAST = 100
     metavar="NAME",
     help="With --small-world: only this kind, as 'all of it'; may be repeated.",
 )
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write what --json prints there, beside the tables.",
+)
 @json_option
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def simulate(
@@ -101,6 +112,7 @@ def simulate(
     small: bool,
     states: int,
     troubles: tuple[str, ...],
+    report_file: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -123,7 +135,9 @@ def simulate(
             "what to replay", seen="both --replay and --log", fix="give one of the two"
         )
     if log_file is not None:
-        return _replay_log(log_file, as_json)
+        from samza_dagster.cli.recorded_log import replay_recorded
+
+        return replay_recorded(log_file, as_json)
     if script_file is not None:
         from samza_dagster.simulation.script import Script
 
@@ -132,13 +146,20 @@ def simulate(
         from samza_dagster.cli.small_world import explore_small_world
 
         return explore_small_world(states, workers, troubles, as_json, quiet)
-    return _search(seed, events, workers, laws_every, as_json, quiet)
+    return _search(seed, events, workers, laws_every, report_file, as_json, quiet)
 
 
 def _search(
-    seed: int, events: int, workers: int, laws_every: int, as_json: bool, quiet: bool
+    seed: int,
+    events: int,
+    workers: int,
+    laws_every: int,
+    report_file: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     from samza_dagster.simulation.campaign import run
+    from samza_dagster.simulation.coverage import missing
     from samza_dagster.simulation.judges.violation import JUDGES
 
     on_one_line = sys.stderr.isatty()
@@ -175,15 +196,22 @@ def _search(
     if on_one_line and not quiet:
         click.echo(err=True)
     idle = [name for name in JUDGES if not result.premises[name]]
+    seldom = missing(result.coverage, AT_LEAST) if events >= LONG_RUN else []
+    document = result.to_json(JUDGES, AT_LEAST)
+    if report_file is not None:
+        report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
     if as_json:
-        print_json(result.to_json(JUDGES, AT_LEAST))
+        print_json(document)
     else:
         _show(result, JUDGES)
     for broken in result.broken[:3]:
         _tell(broken, quiet or as_json)
     if idle:
         notice(f"Never put to the test: {', '.join(idle)}")
-    return 1 if result.broken or idle else 0
+    if seldom:
+        rare = (f"{row} x {column} {result.coverage[row, column]}" for row, column in seldom)
+        notice(f"Met less than {AT_LEAST} times: {', '.join(rare)}")
+    return 1 if result.broken or idle or seldom else 0
 
 
 def _show(result: Result, invariants: tuple[str, ...]) -> None:
@@ -265,42 +293,3 @@ def _replay(script: Script, as_json: bool) -> int:
     else:
         violation = _tell_script(script, err=False)
     return 0 if violation is None else 1
-
-
-def _replay_log(path: Path, as_json: bool) -> int:
-    from samza_dagster.simulation.event_log import replay_log
-
-    replayed = replay_log(path)
-    if as_json:
-        print_json(
-            {
-                "version": 1,
-                "events": replayed.events,
-                "terms": replayed.terms,
-                "take_overs_judged": replayed.judged,
-                "lines_cut_short": list(replayed.cut_short),
-                "differs_at_line": replayed.differs,
-                "where": replayed.where,
-                "expected": replayed.expected,
-                "seen": replayed.seen,
-            }
-        )
-        return 0 if replayed.differs is None else 1
-    for number in replayed.cut_short:
-        click.echo(f"Line {number} was cut short: its writer was killed, its step not committed.")
-    if replayed.differs is None:
-        terms = f" in {replayed.terms:,} terms, {replayed.judged:,} take-overs judged"
-        click.echo(
-            f"{replayed.events:,} events{terms if replayed.terms else ''}, every state the same."
-        )
-    elif replayed.where:
-        click.echo(
-            f"Line {replayed.differs} took over another state than the term before left: "
-            f"{replayed.where} is {replayed.seen}, expected was {replayed.expected}."
-        )
-    else:
-        click.echo(
-            f"Line {replayed.differs} gave another state: {replayed.seen}, "
-            f"recorded was {replayed.expected}."
-        )
-    return 0 if replayed.differs is None else 1

@@ -144,7 +144,8 @@ class ClusterResourceManager(Protocol):
         With `launch` its process may be launched at once and kept waiting for its start,
         which alone brings the JobModel; `ahead` says that there is time to wait for it, so
         that `on_resource_allocated` comes once it is ready, or can't be soon. An `urgent`
-        one is asked of `host` at once, and its refusal is the request's end.
+        one is asked of `host` at once, and its refusal is the request's end. Asked again
+        while it is open, it is as asked last, its time the shorter of both.
         """
         ...
 

@@ -73,12 +73,18 @@ class ResourceRequests:
         self._ended: dict[str, None] = {}
 
     def request(self, ask: ResourceAsk) -> None:
-        """Begins, or tells again what is already held."""
+        """Begins, or tells again what is already held; an open one has the shorter time from now on."""
         request_id = ask.request_id
         held = self._held.get(request_id)
+        pending = self._pending.get(request_id)
         if held is not None:
             self._notify(lambda to: to.on_resource_allocated(request_id, held))
-        elif request_id not in self._pending:
+        elif pending is not None:
+            pending.ask = ask
+            pending.deadline = min(pending.deadline, self._clock() + ask.expires_in_s)
+            if pending.ready_by is not None and pending.asked_of is not None and not ask.ahead:
+                self._hold(request_id, pending.asked_of)
+        else:
             self._ended.pop(request_id, None)
             self._pending[request_id] = _Pending(ask, self._clock() + ask.expires_in_s)
             for book in self._books.values():

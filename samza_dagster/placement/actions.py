@@ -14,13 +14,13 @@ from samza_dagster.placement import (
     failover,
     failures,
     host_limit,
+    ownership,
     responses,
     rules,
     texts,
 )
 from samza_dagster.placement.commands import ReleaseResource
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.ownership import FALLBACK
 from samza_dagster.placement.state import (
     Action,
     Phase,
@@ -65,7 +65,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
             excluded.add(action.source_host)
     earlier = action.reservation
     if earlier is None:
-        expiry = expiry_ms(draft, ask)
+        expiry = reservation_ms(draft, group_id, action)
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
     reservation = containers.new_request(draft, ask.processor_id, host, excluded, expiry)
@@ -151,7 +151,10 @@ def reservation_failed(draft: Draft, group_id: str, action: Action, why: str) ->
     """No destination: FAILED, and a container that is down goes the way back."""
     processor = draft.processor(group_id, action.ask.processor_id)
     if processor.incarnation is None:
-        fall_back(draft, group_id, action, texts.expired(why))
+        message = texts.expired(why)
+        if action.stage is Stage.RESERVING:  # it wasn't stopped for this
+            message = texts.expired_while_down(why, processor.processor_id)
+        fall_back(draft, group_id, action, message)
         return
     responses.fail(draft, group_id, action, texts.expired(why))
     draft.put_action(group_id, None)
@@ -166,6 +169,7 @@ def ended(draft: Draft, group_id: str, action: Action, before: Processor) -> Non
         # It ended by itself: it starts at its destination as soon as that is held. A standby
         # that was told to give way has the only other copy of its state.
         failures.count_death(draft, group_id, processor_id)
+        _wait_no_longer(draft, group_id, action)
     elif action.stage in (Stage.STOPPING, Stage.STARTING):
         _ended_as_asked(draft, group_id, action, before)
     else:
@@ -217,7 +221,7 @@ def fall_back(draft: Draft, group_id: str, action: Action, message: str) -> None
 def follow(draft: Draft, group_id: str) -> None:
     """Keeps a fallback's stage true, and ends it when the container runs."""
     group = draft.find_group(group_id)
-    if group is None or group.action is None or group.action.stage not in FALLBACK:
+    if group is None or group.action is None or group.action.stage not in ownership.FALLBACK:
         return
     processor = group.processors.get(group.action.ask.processor_id)
     if processor is None or processor.phase is Phase.RUNNING:
@@ -233,6 +237,24 @@ def follow(draft: Draft, group_id: str) -> None:
 def expiry_ms(draft: Draft, ask: PlacementAsk) -> int:
     """How long the request's reservation may take: its own time-out, else the job's."""
     return draft.limits.request_timeout_ms if ask.expiry_ms is None else ask.expiry_ms
+
+
+def reservation_ms(draft: Draft, group_id: str, action: Action) -> int:
+    """How long its destination may be asked for from now: of a container that is down a rung at most."""
+    own = expiry_ms(draft, action.ask)
+    down = ownership.is_down(draft.group(group_id), ownership.subject(action))
+    return min(own, draft.limits.request_timeout_ms) if down else own
+
+
+def _wait_no_longer(draft: Draft, group_id: str, action: Action) -> None:
+    """The container is down from now on: what its destination is asked for becomes as short as a rung."""
+    open_ = action.reservation
+    if open_ is None:
+        return  # its standby has yet to give way
+    latest_ms = draft.now_ms + draft.limits.request_timeout_ms + containers.REQUEST_MARGIN_MS
+    open_ = open_.evolve(deadline_ms=min(open_.deadline_ms, latest_ms))
+    draft.put_action(group_id, action.evolve(reservation=open_))
+    draft.emit(containers.request_command(draft, action.ask.processor_id, open_))
 
 
 def _stop(draft: Draft, group_id: str, action: Action) -> None:
@@ -271,11 +293,10 @@ def _request_same_host(draft: Draft, group_id: str, action: Action) -> None:
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
     )
-    ask = action.ask
-    request = containers.new_request(
-        draft, ask.processor_id, action.source_host, set(), expiry_ms(draft, ask)
-    )
-    containers.put_request(draft, group_id, ask.processor_id, request)
+    processor_id = action.ask.processor_id
+    expiry = reservation_ms(draft, group_id, action)
+    request = containers.new_request(draft, processor_id, action.source_host, set(), expiry)
+    containers.put_request(draft, group_id, processor_id, request)
 
 
 def _failed_start_text(draft: Draft, action: Action, host: str) -> str:

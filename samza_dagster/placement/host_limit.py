@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from samza_dagster.model import naming
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import Action, ResourceRequest
@@ -114,4 +115,4 @@ def _touched(action: Action) -> set[str]:
         action.ask.destination_host,
         *action.chosen_hosts,
     }
-    return {host for host in named if host}
+    return {host for host in named if host and host not in naming.DESTINATION_WORDS}

@@ -48,6 +48,12 @@ def displacing(group: Group, standby_id: str, *stages: Stage) -> Action | None:
     return None if action.ask.kind is _START_STANDBY else action
 
 
+def is_down(group: Group, processor_id: str) -> bool:
+    """It is of the group, and has no process that is known of. One yet to be added isn't down."""
+    processor = group.processors.get(processor_id)
+    return processor is not None and processor.incarnation is None
+
+
 def awaits_reservation(group: Group, processor_id: str) -> bool:
     """It is down, and an action already reserves its next place, or has it cleared."""
     return acts_on(group.action, processor_id, Stage.STOPPING_STANDBY, Stage.RESERVING)

@@ -71,7 +71,8 @@ def _request_reservations_again(draft: Draft, group: Group) -> None:
         return
     expiry = actions.expiry_ms(draft, action.ask)
     if action.reservation is not None:
-        renewed = _renewed(draft, action.reservation, expiry)
+        within_ms = actions.reservation_ms(draft, group.group_id, action)
+        renewed = _renewed(draft, action.reservation, within_ms)
         if renewed.allocated_host is not None:
             renewed = renewed.evolve(confirmed=False)
         if action.stage is Stage.HELD:

@@ -38,6 +38,11 @@ def expired(why: str) -> str:
     return f"{_EXPIRED}: {why}"
 
 
+def expired_while_down(why: str, processor_id: str) -> str:
+    """The same, cut short because the container ended by itself, or its host fell silent."""
+    return f"{expired(why)}; container {processor_id} is down, it is started again"
+
+
 def stop_failed(host: str) -> str:
     """The container lives on where it was."""
     return f"failed to stop container on current host {host}"

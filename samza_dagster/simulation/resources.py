@@ -49,9 +49,13 @@ class Requests:
         """Opens a request; False when it is held already."""
         if ask.request_id in self.held:
             return False
-        if ask.request_id not in self.pending:
+        pending = self.pending.get(ask.request_id)
+        deadline_ms = now_ms + ask.expires_in_ms
+        if pending is None:
             self.ended.discard(ask.request_id)
-            self.pending[ask.request_id] = Pending(ask, now_ms + ask.expires_in_ms)
+            self.pending[ask.request_id] = Pending(ask, deadline_ms)
+        else:
+            pending.ask, pending.deadline_ms = ask, min(pending.deadline_ms, deadline_ms)
         return True
 
     def release(self, request_id: str, hosts: Iterable[VirtualHost], send: Send) -> None:

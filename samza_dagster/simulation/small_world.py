@@ -151,5 +151,15 @@ LADDER = (
     _rung("a crash and a lost host", "a lost host", crashes=1, lost=1),
     _rung("a duplicate and a lost host", lost=1, twice=1),
     _rung("all of it", "a duplicate and a lost host", crashes=1, lost=1, twice=1),
+    Rung("haste", SmallWorld(Budget(0, 0, 0, haste=1))),
+    Rung(
+        "a lost host in haste",
+        SmallWorld(Budget(0, 1, 0, haste=1), asks=(), layout=(LAYOUT["0"],)),
+    ),
 )
-"""From what is soon looked at whole to what is not; each with two moves asked for."""
+"""From what is soon looked at whole to what is not; each with two moves asked for, but the last.
+
+In those in haste time may once go on to what is due next while others have things to do: an
+expiry races what was held; in the last, which has one group and no move, a lease and a host's
+time-out race reports and registrations. In the others time passes when nobody else can do anything.
+"""

@@ -57,5 +57,8 @@ KINDS_OF = {
     "moves": (*((AskKind.PLACE,) * 6), *((AskKind.START_STANDBY,) * 3), AskKind.STOP_STANDBY),
     "stops": (*SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
 }
-EXPIRIES = (None, None, None, 20_000, 1)
+AN_HOUR_MS = 3_600_000
+EXPIRIES = (*((None,) * 5), AN_HOUR_MS, 20_000, AN_HOUR_MS, 1, 1)
+HOLDS = (60_000, AN_HOUR_MS, None, None)
+"""How long requests give their reservation; holds are rich in those that last."""
 ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)

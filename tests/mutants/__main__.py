@@ -1,4 +1,7 @@
-"""`make mutants`: each planted bug against the simulator alone; a table, and 1 if one survives.
+"""`make mutants`: each planted bug against the simulator alone, and a table.
+
+The exit code is 1 if one survives or only others than the invariant that it names find it, or if
+an invariant has fewer than two.
 
 python -m tests.mutants [NAME …] [--events N] [--json FILE]
 python -m tests.mutants --operators --sample N --seed S [--module NAME] [--events N]
@@ -17,7 +20,6 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from samza_dagster.simulation.judges.violation import LAWS
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_the_heart
 from tests.mutants.reach import Reach
+from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
 
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1
@@ -43,19 +47,6 @@ class UnsoundHeart(Exception):
     """The heart as it is breaks a rule: no mutant says anything before that is mended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catch:
-    """What became of a mutant: `found` is what `hunt.py` printed."""
-
-    mutant: Mutant
-    found: dict[str, Any]
-
-    @property
-    def invariant(self) -> str | None:
-        """What found it."""
-        return self.found["invariant"]
-
-
 def hunt(
     mutant: Mutant | None,
     events: int,
@@ -66,10 +57,13 @@ def hunt(
 ) -> dict[str, Any]:
     """One hunt in a copy of its own; None is the heart as it is.
 
-    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own.
+    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own,
+    so only one that names a law is hunted with them.
     With `only` no other seeds are tried.
     """
     judges = [] if by_law else ["--invariants"]
+    if mutant is not None and mutant.invariant:
+        judges.append(f"--for={mutant.invariant}")
     if only is not None:
         judges.append("--seeds=" + ",".join(map(str, only)))
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
@@ -168,11 +162,15 @@ def main() -> int:
         _tell_operators(console, catches)
     else:
         _tell_catalogue(console, catches)
-    survivors = [catch for catch in catches if catch.invariant is None]
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
-    return 1 if survivors and not options.operators else 0
+    if options.operators:
+        return 0
+    wrong = wrong_catches(catches) + asked_too_seldom(CATALOGUE)
+    for what in wrong:
+        print(what, file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def _chosen(options: argparse.Namespace) -> list[Mutant]:
@@ -194,7 +192,7 @@ def _hunt_all(
 ) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
         if reach is None:
-            found = hunt(mutant, options.events, by_law=False)
+            found = hunt(mutant, options.events, by_law=mutant.invariant in LAWS)
             if found["invariant"] == DOES_NOT_LOAD:
                 raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
             return Catch(mutant, found)
@@ -220,12 +218,12 @@ def _hunt_all(
 def _tell_catalogue(console: Console, catches: list[Catch]) -> None:
     table = Table("mutant", "expected", "found by", "seed", "events", title="Planted bugs")
     for catch in catches:
-        found, expected = catch.found, catch.mutant.invariant
+        found = catch.found
         by = catch.invariant or "[red]survives[/]"
-        if catch.invariant is not None and expected and by != expected:
+        if catch.invariant is not None and not catch.is_as_expected:
             by = f"[yellow]{by}[/]"
         seed = str(found.get("seed", ""))
-        table.add_row(catch.mutant.name, expected, by, seed, str(found["events"]))
+        table.add_row(catch.mutant.name, catch.mutant.invariant, by, seed, str(found["events"]))
     console.print(table)
     caught = [catch.found["events"] for catch in catches if catch.invariant is not None]
     if caught:

@@ -1,10 +1,11 @@
-"""The bugs that are planted: at least two against each invariant."""
+"""The bugs that are planted: at least two against each invariant, and against some laws."""
 
 from __future__ import annotations
 
 from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
     FAILURE_LEAVES_RUNNING,
+    NOT_KEPT_DOWN,
     NOTHING_FORGOTTEN,
     ONE_ACTION,
     ONE_OWNER,
@@ -42,7 +43,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "containers.py",
         "    broken = rules.violation(group, draft.hosts, processor_id, host)\n",
         "    broken = None\n",
-        STANDBY_DEAD_FIRST,
+        NOTHING_FORGOTTEN,
     ),
     Mutant(
         "an active starts before the standby whose place it takes is dead",
@@ -259,7 +260,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "actions.py",
         "    draft.put_action(group_id, action)\n    failover.go(",
         "    draft.put_action(group_id, None)\n    failover.go(",
-        FAILURE_LEAVES_RUNNING,
+        ONE_ACTION,
     ),
     Mutant(
         "a fail-over takes down another incarnation than it names",
@@ -287,7 +288,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "reducer.py",
         "        if checked_in and processor.phase is Phase.STARTING:\n",
         "        if processor.phase is Phase.STARTING:\n",
-        ACTED_ONCE,
+        NOTHING_FORGOTTEN,
     ),
     Mutant(
         "a standby is said to be gone before it is dead",
@@ -384,5 +385,19 @@ CATALOGUE: tuple[Mutant, ...] = (
         "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
         "            deadline_ms=None,\n        ),\n    )\n",
         NOTHING_FORGOTTEN,
+    ),
+    Mutant(
+        "a container that goes down waits for its destination as long as was asked",
+        "actions.py",
+        "open_.evolve(deadline_ms=min(open_.deadline_ms, latest_ms))",
+        "open_",
+        NOT_KEPT_DOWN,
+    ),
+    Mutant(
+        "what is asked for a container that is down has its request's own time",
+        "actions.py",
+        "    return min(own, draft.limits.request_timeout_ms) if down else own\n",
+        "    return own\n",
+        NOT_KEPT_DOWN,
     ),
 )

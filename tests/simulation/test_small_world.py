@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from samza_dagster.simulation.explorer import Exploration, climb
-from samza_dagster.simulation.small_world import LADDER
+from samza_dagster.simulation.explorer import Exploration, climb, explore
+from samza_dagster.simulation.small_world import LADDER, Budget, SmallWorld, move
 
 pytestmark = pytest.mark.small_world
 
 # For each of the ladder's rungs; two are explored at a time.
-SECONDS = 9.0
+SECONDS = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +31,15 @@ def test_every_kind_of_trouble_was_looked_into(found: dict[str, Exploration]) ->
     assert list(found) == [rung.name for rung in LADDER]
     print({name: seen.states for name, seen in found.items()})
     assert all(seen.closed or seen.states > 500 for seen in found.values())
+
+
+def test_in_haste_an_expiry_comes_before_what_is_held_is_told() -> None:
+    """Without it time passes only when nobody else has anything to do: no move ever fails."""
+    ends: dict[int, set[str]] = {}
+    for haste in (0, 1):
+        budget = Budget(crashes=0, lost_hosts=0, duplicates=0, haste=haste)
+        seen = explore(SmallWorld(budget, asks=(move("u-1", "0", "ANY_HOST"),)))
+        assert seen.closed
+        assert seen.finding is None
+        ends[haste] = {status for _, last in seen.outcomes for _, status in last}
+    assert ends == {0: {"SUCCEEDED"}, 1: {"SUCCEEDED", "FAILED"}}

@@ -73,6 +73,7 @@ class Chronicle:
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
+    `kept_down` is since when a container that is down has waited for its action's destination.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
     """
 
@@ -107,6 +108,9 @@ class Chronicle:
     layout: frozenset[str] = frozenset()
     layouts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     host_dues: set[int] = field(default_factory=set[int])
+    kept_down: dict[tuple[str, str, str], int] = field(
+        default_factory=dict[tuple[str, str, str], int]
+    )
     arrivals: int = 0
     steps: int = 0
     digest: str = FIRST_HASH
@@ -142,6 +146,7 @@ class Chronicle:
             ever_removed=set(self.ever_removed),
             layouts=dict(self.layouts),
             host_dues=set(self.host_dues),
+            kept_down=dict(self.kept_down),
         )
 
     def lease_over_ms(self, execution_id: str) -> int:

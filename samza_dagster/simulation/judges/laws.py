@@ -9,6 +9,7 @@ from samza_dagster.simulation.judges.books import judge_books, judge_expected, j
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.durability import judge_records
 from samza_dagster.simulation.judges.explaining import judge_explanations
+from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.lacking import judge_lacking
 from samza_dagster.simulation.judges.phrases import judge_words
 from samza_dagster.simulation.judges.renewals import judge_renewals
@@ -47,6 +48,7 @@ def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
         chronicle.premises[WELL_FORMED] += 1
         judge_shape(taken)
     judge_tallies(chronicle, taken)
+    judge_kept_down(chronicle, taken)
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
     judge_places(chronicle, taken)
@@ -69,6 +71,7 @@ def judge_quiet_step(chronicle: Chronicle, taken: Taken) -> None:
     """Nothing is said and nothing changed: that time went on, and what is due, is all there is."""
     judge_sums(taken)
     judge_expected(taken)
+    judge_kept_down(chronicle, taken)
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
     judge_arrivals(chronicle, taken)

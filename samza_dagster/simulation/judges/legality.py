@@ -107,6 +107,12 @@ def reasons(state: JobState, group: Group, processor_id: str, host: str) -> list
     return found
 
 
+def is_down(group: Group, processor_id: str) -> bool:
+    """It is of the group and has no process; one that is being added is no member yet."""
+    processor = group.processors.get(processor_id)
+    return processor is not None and processor.incarnation is None
+
+
 def awaits_its_place(group: Group, processor_id: str) -> bool:
     """It is down, and its action already reserves where it goes, or has that cleared."""
     action = group.action

@@ -16,6 +16,7 @@ from samza_dagster.placement.state import (
     Stage,
 )
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle
+from samza_dagster.simulation.judges.kept_down import may_be_down
 from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.refusals import refusal
 from samza_dagster.simulation.judges.taken import Taken
@@ -238,6 +239,10 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
     held = action.reservation.allocated_host if action.reservation is not None else None
     if message.startswith(f"{_FAILED}request for resources to ClusterManager expired: "):
         why = message.partition("expired: ")[2]
+        down = f"; container {subject} is down, it is started again"
+        if why.endswith(down) not in may_be_down(taken, subject):
+            return False
+        why = why.removesuffix(down)
         if isinstance(event, ev.RequestExpired):
             return why == event.why
         if isinstance(event, ev.TimePassed):

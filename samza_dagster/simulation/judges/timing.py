@@ -20,6 +20,7 @@ from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
+    is_down,
     is_forced_restart,
     requests_of,
 )
@@ -110,6 +111,9 @@ def _judge_requests(taken: Taken, old: Group | None, new: Group) -> None:
             expected = _time_for(taken, old, new, pid, request)
         else:
             expected = was.deadline_ms
+            default = taken.after.limits.request_timeout_ms
+            if _has_gone_down(old, new, pid) and action and request is action.reservation:
+                expected = min(expected, taken.now_ms + default + _MARGIN_MS)
         if request.deadline_ms != expected:
             raise taken.broken(ON_TIME, f"{request} of {pid} has until {expected}")
 
@@ -127,11 +131,18 @@ def _time_for(
         earlier = None if taken.restarted else _earlier(old, action, request)
         if earlier is not None:
             return now_ms + max(1, earlier.deadline_ms - _MARGIN_MS - now_ms) + _MARGIN_MS
+        if request is action.reservation and is_down(new, processor_id):
+            own = min(own, default)
         return now_ms + own + _MARGIN_MS
     forced = is_forced_restart(old, new)
     if forced is not None and forced.ask.processor_id == processor_id:
-        return now_ms + own + _MARGIN_MS
+        return now_ms + min(own, default) + _MARGIN_MS
     return now_ms + default + _MARGIN_MS
+
+
+def _has_gone_down(old: Group | None, new: Group, processor_id: str) -> bool:
+    was = None if old is None else old.processors.get(processor_id)
+    return was is not None and was.incarnation is not None and is_down(new, processor_id)
 
 
 def _earlier(old: Group | None, action: Action, request: ResourceRequest) -> ResourceRequest | None:

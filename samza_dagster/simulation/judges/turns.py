@@ -102,7 +102,8 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             ask = first_ready(group)
             if ask is None or is_swap(ask):
                 continue
-            if not waits_for_host(state, group, ask):
+            before_starts = _before_starts(taken, group)
+            if not any(waits_for_host(state, it, ask) for it in (group, before_starts)):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
     for old, new in taken.changed:
         action = None if new is None else new.action
@@ -125,6 +126,19 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
                     action.source_host == host or not is_swap(action.ask)
                 ):
                     raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
+
+
+def _before_starts(taken: Taken, group: Group) -> Group:
+    """The group when requests took their turns: starts take theirs after, and ask for hosts."""
+    asked = {request.request_id for request in taken.every(cmd.RequestResource)}
+    return group.evolve(
+        processors={
+            pid: processor.evolve(request=None)
+            if processor.request is not None and processor.request.request_id in asked
+            else processor
+            for pid, processor in group.processors.items()
+        }
+    )
 
 
 def _judge_chosen(taken: Taken, old: Group | None, action: Action) -> None:
@@ -239,4 +253,5 @@ def touched_by(group: Group) -> set[str]:
     if action is None or action.stage in _FALLBACK:
         return set()
     hosts = (action.source_host, action.target_host, action.ask.destination_host)
-    return {host for host in (*hosts, *action.chosen_hosts) if host}
+    named = {host for host in (*hosts, *action.chosen_hosts) if host}
+    return named - naming.DESTINATION_WORDS

@@ -31,6 +31,7 @@ BOOKS_BALANCE = "books-balance"
 WELL_FORMED = "well-formed"
 TALLIES = "tallies"
 ON_TIME = "on-time"
+NOT_KEPT_DOWN = "not-kept-down"
 FAIR_TURNS = "fair-turns"
 RIGHT_PLACE = "right-place"
 TRUE_WORDS = "true-words"
@@ -44,6 +45,7 @@ LAWS = (
     WELL_FORMED,
     TALLIES,
     ON_TIME,
+    NOT_KEPT_DOWN,
     FAIR_TURNS,
     RIGHT_PLACE,
     TRUE_WORDS,

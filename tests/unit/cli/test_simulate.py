@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.campaign import Result
+from samza_dagster.simulation.coverage import COLUMNS, ROWS
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import line_of
 from samza_dagster.simulation.judges.violation import JUDGES
@@ -37,6 +40,35 @@ def test_a_search_reports_every_invariant_and_the_table(runner: CliRunner) -> No
     bad = document["violations"] or not all(document["premises"].values())
     assert result.exit_code == (1 if bad else 0)
     assert "100 %" in result.stderr.splitlines()[-1], "progress, also where nobody is at a terminal"
+
+
+@pytest.mark.parametrize(("met", "exit_code"), [(100, 0), (99, 1), (0, 1)])
+@pytest.mark.parametrize("long_run", [True, False])
+def test_a_long_run_in_which_a_fault_hardly_met_a_transition_fails(
+    runner: CliRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    met: int,
+    exit_code: int,
+    *,
+    long_run: bool,
+) -> None:
+    """The table has each pair's count, the end names those that are too rare."""
+    coverage = Counter({(row, column): 321 for row in ROWS for column in COLUMNS})
+    coverage["queued", "freeze"] = met
+    premises = Counter(dict.fromkeys(JUDGES, 1))
+    result = Result(1, histories=1, coverage=coverage, premises=premises)
+    monkeypatch.setattr("samza_dagster.simulation.campaign.run", lambda *_, **__: result)
+    events = "5000000" if long_run else "4999999"
+    told = runner.invoke(cli, ["simulate", "--events", events, "--report", "report.json"])
+    assert told.exit_code == (exit_code if long_run else 0)
+    queued = next(line for line in told.stdout.splitlines() if line.startswith("queued"))
+    assert queued.split().count("321") == len(COLUMNS) - 1
+    assert str(met) in queued.split()
+    assert ("Met less than 100 times" in told.stderr) == bool(told.exit_code)
+    assert (f"queued x freeze {met}" in told.stderr) == bool(told.exit_code)
+    document = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert document["coverage"]["queued"]["freeze"] == met
 
 
 def test_a_broken_rule_is_told_as_soon_as_it_is_found(

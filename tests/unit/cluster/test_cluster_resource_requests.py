@@ -321,6 +321,34 @@ def test_for_what_is_down_its_place_is_told_before_its_process_is_ready(cluster:
     assert len(cluster.told) == 1
 
 
+def test_what_goes_down_meanwhile_waits_no_longer_for_a_process_to_be_ready(
+    cluster: Cluster,
+) -> None:
+    """Asked again for a container that is down: its place is told of at once."""
+    cluster.report("a")
+    ahead(cluster)
+    cluster.requests.answered("a", "r", ok=True, why="")
+    cluster.report("a", held=("r",), parked={"r": False})
+    assert cluster.told == []
+    ahead(cluster, runs=False)
+    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
+    assert [kind for _, kind, _ in cluster.sent] == ["reserve"]
+
+
+@pytest.mark.parametrize(("then_s", "ends_at"), [(5.0, 7.0), (60.0, 10.0)])
+def test_an_open_request_that_is_asked_again_has_the_shorter_time(
+    cluster: Cluster, then_s: float, ends_at: float
+) -> None:
+    """It ends once, and says how long it had."""
+    cluster.requests.request(ResourceAsk("r", "a", (), 400, 1, 10.0))
+    cluster.now = 2.0
+    cluster.requests.request(ResourceAsk("r", "a", (), 400, 1, then_s))
+    assert list(cluster.requests.deadlines()) == [ends_at]
+    cluster.now = ends_at
+    cluster.requests.expire()
+    assert [(name, told[0]) for name, told in cluster.told] == [("on_request_expired", "r")]
+
+
 def test_an_agent_that_parks_nothing_is_not_waited_for(cluster: Cluster) -> None:
     """One of before, one that has enough parked, one whose process died."""
     cluster.report("a")

@@ -259,6 +259,16 @@ def test_no_host_is_touched_by_more_actions_than_may_and_every_request_ends(
     assert set(ended) <= {"SUCCEEDED"}
 
 
+def test_words_for_destinations_are_no_hosts() -> None:
+    """However many go to any host, it is no host that one is kept from."""
+    world = many(Limits(max_actions_per_host=2))
+    for number in range(3):
+        world.submit(ask(str(number), "ANY_HOST", uuid=f"u{number}"))
+    excluded = [request.excluded_hosts for request in world.sent(cmd.RequestResource)]
+    assert len(excluded) == 3
+    assert all(set(hosts) <= set(HOSTS) for hosts in excluded), excluded
+
+
 def test_controls_never_wait() -> None:
     """A cancel is what makes room."""
     world = many(Limits(max_concurrent_actions=1, max_actions_per_host=1))

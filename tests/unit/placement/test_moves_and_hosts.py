@@ -70,7 +70,7 @@ def test_a_source_that_is_lost_while_no_destination_is_found_is_not_gone_back_to
     world.fill("host-4")
     world.lose("host-1")
     world.until(lambda: world.outcome()[0] == "FAILED")
-    assert world.outcome() == ("FAILED", texts.expired("no host has room"))
+    assert world.outcome() == ("FAILED", texts.expired_while_down("no host has room", "0"))
     world.until_all_run()
     assert world.placed("0") == "host-3"
 

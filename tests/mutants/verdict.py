@@ -1,0 +1,54 @@
+"""What became of each planted bug, and whether that is good enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from samza_dagster.simulation.judges.violation import INVARIANTS
+from tests.mutants.patches import Mutant
+
+AT_LEAST = 2
+"""Planted bugs for each invariant: one could be found by luck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catch:
+    """What became of a mutant: `found` is what `hunt.py` printed."""
+
+    mutant: Mutant
+    found: dict[str, Any]
+
+    @property
+    def invariant(self) -> str | None:
+        """What found it."""
+        return self.found["invariant"]
+
+    @property
+    def is_as_expected(self) -> bool:
+        """It was found, by the one that it names if it names one."""
+        expected = self.mutant.invariant
+        return self.invariant is not None and expected in ("", self.invariant)
+
+
+def wrong_catches(catches: Sequence[Catch]) -> list[str]:
+    """A sentence for each planted bug that survives, or that only others than the named one find."""
+    return [
+        f"{catch.mutant.name}: expected {catch.mutant.invariant or 'any'}, "
+        + (f"found by {catch.invariant}" if catch.invariant else "survives")
+        for catch in catches
+        if not catch.is_as_expected
+    ]
+
+
+def asked_too_seldom(catalogue: Sequence[Mutant]) -> list[str]:
+    """A sentence for each invariant, or law that any bug names, with too few planted bugs."""
+    counts = Counter(mutant.invariant for mutant in catalogue if mutant.invariant)
+    counts.update(dict.fromkeys(INVARIANTS, 0))
+    return [
+        f"{name}: {count} planted bugs, {AT_LEAST} are wanted"
+        for name, count in counts.items()
+        if count < AT_LEAST
+    ]
