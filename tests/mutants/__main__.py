@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from samza_dagster.simulation.judges.violation import INVARIANTS
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.operators import equivalents, operator_mutants
@@ -66,7 +67,8 @@ def hunt(
 ) -> dict[str, Any]:
     """One hunt in a copy of its own; None is the heart as it is.
 
-    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own.
+    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own,
+    one against a law by that.
     With `only` no other seeds are tried.
     """
     judges = [] if by_law else ["--invariants"]
@@ -194,7 +196,8 @@ def _hunt_all(
 ) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
         if reach is None:
-            found = hunt(mutant, options.events, by_law=False)
+            of_a_law = bool(mutant.invariant) and mutant.invariant not in INVARIANTS
+            found = hunt(mutant, options.events, by_law=of_a_law)
             if found["invariant"] == DOES_NOT_LOAD:
                 raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
             return Catch(mutant, found)

@@ -1,4 +1,4 @@
-"""The bugs that are planted: at least two against each invariant."""
+"""The bugs that are planted: at least two against each invariant, some against laws."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from samza_dagster.simulation.judges.violation import (
     OTHER_DEPLOYMENT,
     RECOVERY_EQUIVALENT,
     RESERVE_BEFORE_STOP,
+    RIGHT_PLACE,
     SAME_HOST,
     STANDBY_DEAD_FIRST,
+    TALLIES,
+    TRUE_WORDS,
 )
 from tests.mutants.patches import Mutant
 
@@ -384,5 +387,33 @@ CATALOGUE: tuple[Mutant, ...] = (
         "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
         "            deadline_ms=None,\n        ),\n    )\n",
         NOTHING_FORGOTTEN,
+    ),
+    Mutant(
+        "an active starts cold beside a standby that came up meanwhile",
+        "reducer.py",
+        "        failover.look_again(draft, group_id)\n",
+        "        pass\n",
+        RIGHT_PLACE,
+    ),
+    Mutant(
+        "a standby that is being restarted has no place",
+        "places.py",
+        "    if standby.phase is Phase.RUNNING or incarnation.host == standby.last_seen_host:\n",
+        "    if standby.phase is Phase.RUNNING:\n",
+        RIGHT_PLACE,
+    ),
+    Mutant(
+        "a failure counts in each round of the ladder",
+        "failover.py",
+        "        if has_standbys and processor.unplaced:\n",
+        "        if has_standbys:\n",
+        TALLIES,
+    ),
+    Mutant(
+        "a fail-over that ends on a cold host has succeeded",
+        "actions.py",
+        "    if incarnation.host == action.target_host:\n        checked_in(",
+        "    if True:\n        checked_in(",
+        TRUE_WORDS,
     ),
 )
