@@ -384,8 +384,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "locality isn't written",
         "containers.py",
-        "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
-        "            deadline_ms=None,\n        ),\n    )\n",
+        "            sought=(),\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
+        "            sought=(),\n        ),\n    )\n",
         NOTHING_FORGOTTEN,
     ),
     Mutant(

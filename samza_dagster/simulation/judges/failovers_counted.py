@@ -22,7 +22,7 @@ def judge_failovers_counted(taken: Taken, own: set[str]) -> None:
         was, now = both.was, both.now
         if was is None or now is None or not _goes_anywhere(taken, both, own):
             continue
-        if was.unplaced or now.failures > was.failures:
+        if (was.unplaced and not taken.redeployed) or now.failures > was.failures:
             least += not _loses_its_last_standby(both)
             most += 1
     if not least <= taken.counted("failovers-to-any-host") <= most:
