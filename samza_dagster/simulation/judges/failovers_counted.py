@@ -38,7 +38,7 @@ def judge_failure_open(
     unsure = counted and _loses_its_last_standby(both)
     if not over and not unsure and now.unplaced != (failed and not counted):
         raise taken.broken(TALLIES, f"{now} has failed, uncounted: {failed and not counted}")
-    if over and (now.unplaced or now.sought):
+    if over and now.unplaced:
         raise taken.broken(TALLIES, f"{now} has run since")
     begun = {command.processor_id for command in taken.every(cmd.DeleteLocality)}
     failover = None if both.group is None else both.group.failover
