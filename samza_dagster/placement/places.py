@@ -62,7 +62,8 @@ def place_of(standby: Processor) -> str:
 def ranked(group: Group, seen: Seen, active_id: str) -> list[str]:
     """Standbys whose place the active may take, the best first.
 
-    Those that run, the one soonest ready first; then those that start, stop, or are down.
+    Those that run, the one soonest ready first; then, of an active that has failed in this
+    deployment (before, all of them are on their way), those that start, stop, or are down.
     Of each kind last where another member is in the same fault domain already.
     """
     hosts = seen.hosts
@@ -71,7 +72,8 @@ def ranked(group: Group, seen: Seen, active_id: str) -> list[str]:
     for standby in group.processors.values():
         if standby.role is not Role.STANDBY or _unfit(group, hosts, active, standby) is not None:
             continue
-        if standby.incarnation is None and not seen.by_locality:
+        failed = standby.phase is Phase.RUNNING or bool(active.failed_at_ms)
+        if not failed or (standby.incarnation is None and not seen.by_locality):
             continue
         phase = standby.phase
         kind = _ORDER.index(phase) if phase in _ORDER else len(_ORDER)

@@ -44,7 +44,10 @@ def may_be_taken(state: JobState, group: Group, active: Processor, standby: Proc
     if incarnation is None and not state.limits.host_affinity:
         return False
     if standby.phase is not Phase.RUNNING and (
-        host != standby.last_seen_host or host in standby.avoid_hosts or not standby.wanted
+        host != standby.last_seen_host
+        or host in standby.avoid_hosts
+        or not standby.wanted
+        or not active.failed_at_ms  # a deployment's own starts are no failover
     ):
         return False
     action = group.action
