@@ -135,7 +135,7 @@ def _unfit(
         return Violation(
             START_FAILED,
             host,
-            f"{active.processor_id} failed to start on {host} since it ran last",
+            f"{standby_id} on {host}: {active.processor_id} failed to start there since it ran last",
             f"wait until {active.processor_id} runs",
         )
     busy = _busy(group, standby)

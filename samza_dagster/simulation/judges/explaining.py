@@ -85,7 +85,8 @@ def _place(standby: Processor) -> str:
 def _judge_candidate(
     state: JobState, group: Group, processor_id: str, destination: str, candidate: Candidate
 ) -> None:
-    found = _reasons(state, group, processor_id, destination, candidate.host)
+    host, legal = candidate.host, candidate.legal
+    found = _reasons(state, group, processor_id, destination, host, legal=legal)
     if candidate.legal:
         if found or candidate.rule or candidate.seen or candidate.change:
             raise _wrong(candidate, f"called legal, by the rules it isn't: {found}")
@@ -135,18 +136,22 @@ def _judge_way_out(
 
 
 def _reasons(
-    state: JobState, group: Group, processor_id: str, destination: str, host: str
+    state: JobState, group: Group, processor_id: str, destination: str, host: str, *, legal: bool
 ) -> list[Reason]:
     processor = group.processors[processor_id]
     if destination == naming.STANDBY:
         found: list[Reason] = []
-        for pid, other in group.processors.items():
-            if other.role is not Role.STANDBY or _place(other) != host:
-                continue
-            if other.phase is not Phase.RUNNING:
-                found.append(Reason("standby-runs", pid, host, f"is {other.phase.value}"))
-            elif not may_give_way(state, group, processor, other):
-                found += _not_its_place(state, group, processor, other)
+        there = [p for p in group.processors.values() if p.role is Role.STANDBY]
+        there = [standby for standby in there if _place(standby) == host]
+        # One may be down that ran where another is by now.
+        if legal and any(may_give_way(state, group, processor, one) for one in there):
+            return []
+        for one in there:
+            if one.phase is not Phase.RUNNING:
+                does = f"is {one.phase.value}"
+                found.append(Reason("standby-runs", one.processor_id, host, does))
+            elif not may_give_way(state, group, processor, one):
+                found += _not_its_place(state, group, processor, one)
         return found
     found = reasons(state, group, processor_id, host)
     here = processor.incarnation is not None and processor.incarnation.host == host
