@@ -67,7 +67,10 @@ def _goes_anywhere(taken: Taken, both: Both, own: set[str]) -> bool:
         return False
     if not any(_has_standbys(group) for group in (both.old, both.group)):
         return False
-    if was is not None and was.phase is Phase.RESERVED and both.old is not None:
+    held = was is not None and was.phase is Phase.RESERVED
+    if isinstance(taken.event, ev.ResourceAllocated):
+        held = held or (was is not None and was.phase is Phase.REQUESTING)
+    if held and both.old is not None:
         failing_over = both.old.failover is not None
         if not failing_over and taken.counted("failed-standby-allocations"):
             return False
