@@ -28,6 +28,7 @@ from samza_dagster.simulation.judges.standby_places import (
     kind_of,
     may_be_taken,
     rank,
+    was_so,
 )
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.turns import touched_by
@@ -233,7 +234,11 @@ def qualified(taken: Taken, both: Both) -> list[str]:
         return []
     group = _before_later_stops(taken, both, group)
     active = both.now
-    found = [s for s in group.processors.values() if may_be_taken(state, group, active, s)]
+    found = [
+        standby
+        for standby in group.processors.values()
+        if may_be_taken(state, group, active, standby) and was_so(both.old, standby)
+    ]
     return [s.processor_id for s in sorted(found, key=lambda s: rank(state, group, s, kind_of(s)))]
 
 

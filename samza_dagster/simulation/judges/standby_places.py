@@ -72,6 +72,20 @@ def in_the_way(
     return [reason for reason in found if reason.rule != "same-fault-domain" or not there]
 
 
+def was_so(old: Group | None, standby: Processor) -> bool:
+    """One that runs does; another's place was there before the step, which may have ended more."""
+    if standby.phase is Phase.RUNNING:
+        return True
+    was = None if old is None else old.processors.get(standby.processor_id)
+    if was is None:
+        return False
+    return (was.phase, was.incarnation, was.last_seen_host) == (
+        standby.phase,
+        standby.incarnation,
+        standby.last_seen_host,
+    )
+
+
 def kind_of(standby: Processor) -> int:
     """One that runs comes before one that starts, that before one that stops, or is down."""
     kinds = {Phase.RUNNING: 0, Phase.STARTING: 1, Phase.STOPPING: 2}
@@ -150,6 +164,7 @@ def judge_failovers(taken: Taken) -> None:
             for pid, other in new.processors.items()
             if pid not in (*failover.tried, failover.standby_id)
             and may_be_taken(taken.after, new, active, other)
+            and was_so(old, other)
             and chosen is not None
             and rank(taken.after, before, other, kind_of(other)) < chosen
         ]
