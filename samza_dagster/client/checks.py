@@ -25,7 +25,9 @@ from samza_dagster.model.naming import (
     STANDBY,
     group_of,
 )
+from samza_dagster.placement.explain import explain
 from samza_dagster.placement.rules import SAME_DOMAIN
+from samza_dagster.placement.state import JobState, Phase
 
 MAX_EXPIRY_S = 86_400.0
 _HOST_FORM = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
@@ -130,9 +132,11 @@ def check_destination(
             "job.host-affinity.enabled is off: Samza's AM takes every destination for ANY_HOST and answers with the host that was asked for"
         )
     if destination == STANDBY:
-        return _standby_host(view, processor, verdicts), (
+        host, told = _standby_host(view, processor, verdicts)
+        return host, (
             *notices,
             "the standby gives way first: it starts on another legal host",
+            *told,
         )
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
         if processor.last_seen_host is None:
@@ -219,8 +223,10 @@ def legal_destination(
 
 def _standby_host(
     view: JobView, processor: ProcessorView, verdicts: Sequence[HostVerdict]
-) -> str | None:
+) -> tuple[str | None, tuple[str, ...]]:
     """The host that STANDBY stands for, None when the coordinator chooses among several.
+
+    Beside it what the heart says of places that it refuses, where it decides later.
 
     Raises `Refused` where the coordinator has no such destination, and for a standby, an
     active without one, or one whose standby could go nowhere.
@@ -245,6 +251,7 @@ def _standby_host(
             seen=seen,
             fix=f"control-standby start {pid}, or name a host or ANY_HOST",
         )
+    places, told = _places(view, processor, tuple(p.host or "" for p in standbys))
     # As the coordinator reserves it, before anything stops: the fault domain that it leaves is legal.
     placing = Placing(view, only=group_of(pid))
     free = {
@@ -258,4 +265,35 @@ def _standby_host(
             seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts),
             fix=f"start an agent on another host, or fail-over {pid}",
         )
-    return standbys[0].host if len(standbys) == 1 else None
+    return places[0] if len(places) == 1 else None, told
+
+
+def _places(
+    view: JobView, processor: ProcessorView, seen: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The standbys' places that the heart allows, and its words where it decides later.
+
+    Raises `Refused`, in its words, where it would refuse the request now. One that waits (its
+    group is busy, or its container down) is judged when its turn comes.
+    """
+    pid = processor.processor_id
+    if view.heart is None:
+        return seen, ()
+    said = explain(view.heart, pid, STANDBY)
+    legal = tuple(candidate.host for candidate in said.candidates if candidate.legal)
+    if legal:
+        return legal, ()
+    if _waits(view.heart, pid):
+        return (), (f"as it is now, it would be refused: {said}",)
+    raise Refused(
+        f"place {pid} --to STANDBY: " + ", ".join(dict.fromkeys(c.rule for c in said.candidates)),
+        seen="; ".join(candidate.seen for candidate in said.candidates),
+        fix="; or ".join(candidate.change for candidate in said.candidates),
+    )
+
+
+def _waits(heart: JobState, processor_id: str) -> bool:
+    """Whether a request about the processor would be queued."""
+    group = heart.groups[group_of(processor_id)]
+    free = group.action is None and group.failover is None and not group.queue
+    return not free or group.processors[processor_id].phase is not Phase.RUNNING

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from immutables import Map
+
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
     LEAVING_STATE,
@@ -28,7 +30,7 @@ from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.failures import is_flapping
-from samza_dagster.placement.state import Group, Limits
+from samza_dagster.placement.state import Group, Host, JobState, Limits
 
 DEPLOYMENT_ID = "app.run.id"
 # Each with the older name that Samza reads too, where the newer isn't given.
@@ -302,4 +304,17 @@ def with_state(
         ),
         max_standbys=limits.max_standbys,
         leader=leader,
+        heart=JobState(
+            base.job_name,
+            deployment_id,
+            groups=Map(groups),
+            hosts=Map(
+                {
+                    name: Host(name, alive=host.state != "lost", fault_domain=host.fault_domain)
+                    for name, host in hosts.items()
+                }
+            ),
+            limits=limits,
+            now_ms=now_ms,
+        ),
     )

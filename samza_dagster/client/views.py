@@ -6,11 +6,12 @@ Times are ms since the epoch, memory is MiB, offsets are Kafka's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, cast
 
 from samza_dagster.model import TaskMode
+from samza_dagster.placement.state import JobState
 
 CoordinatorKind = Literal["samza_dagster", "samza"]
 
@@ -158,7 +159,8 @@ class JobView(View):
 
     `coordinator` says whose word it is: `samza_dagster` when our state topic holds
     this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
-    those that end Samza's reader, so that no container can start.
+    those that end Samza's reader, so that no container can start. `heart` is the recorded
+    state as our coordinator's rules read it; it isn't shown.
     """
 
     job_name: str
@@ -178,6 +180,13 @@ class JobView(View):
     ghosts: tuple[GhostView, ...] = ()
     max_standbys: int | None = None
     leader: LeaderView | None = None
+    heart: JobState | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with every field that is shown."""
+        shown = super(JobView, replace(self, heart=None)).to_json()
+        del shown["heart"]
+        return shown
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PREFIX = "samza_dagster_"
 COUNTERS: Mapping[str, str] = {
     "failovers-to-standby": "actives that failed over onto the host of a standby",
-    "failovers-to-any-host": "actives with standbys of which none qualified",
+    "failovers-to-any-host": "failures of actives with standbys of which none qualified",
     "failed-standby-allocations": "hosts that were allocated and broke the same-host rule",
     "failed-containers": "containers that ended by themselves, and standbys that stood still",
     "active-failures": "of them actives",

@@ -185,6 +185,19 @@ def checked_in(draft: Draft, group_id: str, action: Action) -> None:
     responses.succeed(draft, group_id, action, texts.started(incarnation.host))
 
 
+def checked_in_elsewhere(draft: Draft, group_id: str, action: Action) -> None:
+    """A fail-over's active runs: SUCCEEDED only in the place of a standby."""
+    processor_id = action.ask.processor_id
+    incarnation = draft.processor(group_id, processor_id).incarnation
+    assert incarnation is not None
+    if incarnation.host == action.target_host:
+        checked_in(draft, group_id, action)
+        return
+    where = texts.started_elsewhere(action.message, processor_id, incarnation.host)
+    responses.fail(draft, group_id, action, where)
+    draft.put_action(group_id, None)
+
+
 def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     """The container lives on: FAILED, and what was reserved is given back."""
     responses.give_back(draft, action)

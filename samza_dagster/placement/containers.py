@@ -205,6 +205,8 @@ def checked_in(draft: Draft, group_id: str, processor_id: str) -> None:
             attempts=0,
             avoid_hosts=(),
             deadline_ms=None,
+            unplaced=False,
+            sought=(),
         ),
     )
     draft.emit(WriteLocality(processor_id, host))

@@ -112,6 +112,8 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
             avoid_hosts=(),
             failed_at_ms=(),
             stalled_at_ms=(),
+            unplaced=False,
+            sought=(),
             not_before_ms=min(processor.not_before_ms, draft.now_ms + failures.LONGEST_PAUSE_MS),
         ),
     )

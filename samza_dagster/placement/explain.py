@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.model import naming
-from samza_dagster.placement import rules, texts
+from samza_dagster.placement import places, rules, texts
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import (
     AskKind,
@@ -14,14 +14,14 @@ from samza_dagster.placement.state import (
     Host,
     JobState,
     Limits,
-    Phase,
     PlacementAsk,
+    Processor,
     Role,
 )
 
 PROCESSOR_KNOWN = "processor-known"
 DESTINATION_KNOWN = "destination-known"
-STANDBY_RUNS = "standby-runs"
+ACTIVE_WITH_STANDBY = "active-with-standby"
 
 _NOT_RESERVED = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
 _NOT_FOR_NEW = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
@@ -66,6 +66,8 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
     unknown = unknown_destination(state.hosts, destination)
     if unknown is not None:
         return _refused(processor_id, destination, unknown)
+    if destination == naming.STANDBY:
+        return _of_places(state, group, processor_id)
     candidates = tuple(
         _candidate(host, _violation(state, group, processor_id, destination, host))
         for host in _candidate_hosts(state, group, processor_id, destination)
@@ -117,12 +119,13 @@ def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk
     takes_place = ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
     if ask.kind is AskKind.STOP_STANDBY:
         return None if role is Role.STANDBY else f"{pid} is an active; name one of its standbys"
-    if (ask.kind is AskKind.START_STANDBY or takes_place) and role is not Role.ACTIVE:
+    if ask.kind is AskKind.START_STANDBY and role is not Role.ACTIVE:
         return f"{pid} is a standby; name its active, {group.group_id}"
     if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
         return too_many_standbys(pid, len(standbys))
-    if takes_place and not standbys:
-        return f"{pid} has no standby; start one first, or name a host"
+    refusal = refusal_of_place(group, group.processors[pid]) if takes_place else None
+    if refusal is not None:
+        return f"{refusal.seen}; {refusal.change}"
     if ask.hold and ask.destination_host in _NOT_RESERVED:
         return f"{ask.destination_host} reserves nothing to hold; name a host, or use ANY_HOST"
     return None
@@ -149,13 +152,40 @@ def _unknown_processor(state: JobState, processor_id: str) -> Violation:
     )
 
 
+def _of_places(state: JobState, group: Group, processor_id: str) -> Explanation:
+    """Each standby's place, the choice of a request for STANDBY or a fail-over."""
+    processor = group.processors[processor_id]
+    refusal = refusal_of_place(group, processor)
+    if refusal is not None:
+        return _refused(processor_id, naming.STANDBY, refusal)
+    candidates = [
+        _candidate(place, places.violation(group, state.hosts, processor, standby))
+        for standby in group.processors.values()
+        if standby.role is Role.STANDBY
+        for place in (places.place_of(standby),)
+    ]
+    legal = any(candidate.legal for candidate in candidates)
+    ordered = sorted(candidates, key=lambda candidate: candidate.host)
+    return Explanation(processor_id, naming.STANDBY, legal, tuple(ordered))
+
+
+def refusal_of_place(group: Group, processor: Processor) -> Violation | None:
+    """Why a processor can't take a standby's place, whichever: it is one, or there is none."""
+    pid = processor.processor_id
+    if processor.role is not Role.ACTIVE:
+        seen, change = f"{pid} is a standby", f"name its active, {group.group_id}"
+        return Violation(ACTIVE_WITH_STANDBY, "", seen, change)
+    if not any(p.role is Role.STANDBY and p.wanted for p in group.processors.values()):
+        seen, change = f"{pid} has no standby", "start one first, or name a host"
+        return Violation(ACTIVE_WITH_STANDBY, "", seen, change)
+    return None
+
+
 def _candidate_hosts(
     state: JobState, group: Group, processor_id: str, destination: str
 ) -> tuple[str, ...]:
     if destination == naming.ANY_HOST:
         return tuple(sorted(state.hosts))
-    if destination == naming.STANDBY:
-        return tuple(host for host, _ in _standby_places(group))
     if destination not in naming.DESTINATION_WORDS:
         return (destination,)
     processor = group.processors[processor_id]
@@ -167,8 +197,6 @@ def _candidate_hosts(
 def _violation(
     state: JobState, group: Group, processor_id: str, destination: str, host: str
 ) -> Violation | None:
-    if destination == naming.STANDBY:
-        return _standby_violation(state, group, host)
     broken = rules.violation(group, state.hosts, processor_id, host)
     if broken is not None or destination != naming.ANY_HOST:
         return broken
@@ -181,23 +209,6 @@ def _violation(
         f"{processor_id} is on {host} already, and ANY_HOST means another host",
         "use LAST_SEEN to restart it where it is",
     )
-
-
-def _standby_places(group: Group) -> list[tuple[str, str]]:
-    return sorted(
-        (p.incarnation.host, p.processor_id)
-        for p in group.processors.values()
-        if p.role is Role.STANDBY and p.incarnation is not None
-    )
-
-
-def _standby_violation(state: JobState, group: Group, host: str) -> Violation | None:
-    standby_id = dict(_standby_places(group))[host]
-    standby = group.processors[standby_id]
-    if standby.phase is not Phase.RUNNING:
-        seen = f"{standby_id} on {host} is {standby.phase}"
-        return Violation(STANDBY_RUNS, host, seen, f"wait until {standby_id} runs")
-    return rules.lost(state.hosts, host)
 
 
 def _candidate(host: str, broken: Violation | None) -> Candidate:

@@ -3,13 +3,22 @@
 In one step the standby's locality is removed and the active's set, the standby is
 stopped and its host requested for the active. The active starts there once the
 resource is held, the standby was seen dead, and nothing of its own past may still own
-its tasks. The standby then goes anywhere legal. (Hot standby SEP, 3A; the SEP takes the
+its tasks. The standby then goes anywhere legal. A standby that doesn't run has a place
+too: where its state is. (Hot standby SEP, 3A; the SEP takes the
 first standby found, here it is the one soonest ready.)
 """
 
 from __future__ import annotations
 
-from samza_dagster.placement import containers, failures, ownership, responses, rules, texts
+from samza_dagster.placement import (
+    containers,
+    failures,
+    ownership,
+    places,
+    responses,
+    rules,
+    texts,
+)
 from samza_dagster.placement.commands import (
     CountMetric,
     DeleteLocality,
@@ -17,11 +26,20 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Failover, Group, Phase, Processor, Role
-from samza_dagster.readiness.choice import Candidate, soonest_ready
+from samza_dagster.placement.state import (
+    AskKind,
+    Failover,
+    Group,
+    Phase,
+    Processor,
+    Role,
+    Stage,
+)
 
 ACTIVE_FIRST_MS = 4_000
 """A standby that gave way starts this much later: until then its active restores and starts."""
+_TAKEN_FROM = (*ownership.REVOCABLE, Stage.STOPPING, Stage.STARTING)
+"""An action that moves the standby is given up in these stages: the active comes first."""
 
 
 def recover(draft: Draft, group_id: str, processor_id: str, why: str) -> None:
@@ -65,57 +83,87 @@ def next_rung(
     if processor.role is Role.ACTIVE and processor.last_seen_host is not None:
         if begin(draft, group_id, processor_id, why, tried):
             return
-        if any(p.role is Role.STANDBY for p in draft.group(group_id).processors.values()):
+        has_standbys = any(
+            p.role is Role.STANDBY for p in draft.group(group_id).processors.values()
+        )
+        if has_standbys and processor.unplaced:
             draft.emit(CountMetric("failovers-to-any-host"))
+            draft.put_processor(group_id, processor.evolve(unplaced=False))
     containers.request_any(draft, group_id, processor_id)
 
 
 def begin(
     draft: Draft, group_id: str, active_id: str, why: str, tried: tuple[str, ...] = ()
 ) -> bool:
-    """Begins a failover of an active that has no process; False when no standby qualifies."""
-    ranked = [
-        pid for pid in candidates(draft, draft.group(group_id), active_id) if pid not in tried
-    ]
-    if not ranked:
-        return False
-    standby_id = ranked[0]
+    """Begins a failover of an active that has no process; False when no standby's place is fit."""
     group = draft.group(group_id)
+    ranked = places.ranked(group, _seen(draft), active_id)
+    standby_id = next((pid for pid in ranked if pid not in tried), None)
+    if group.failover is not None or standby_id is None:
+        return False
     action = group.action
-    if action is not None and ownership.acts_on(action, standby_id, *ownership.REVOCABLE):
+    if action is not None and ownership.acts_on(action, standby_id, *_TAKEN_FROM):
         _take_from(draft, group_id, active_id)
     standby = draft.processor(group_id, standby_id)
-    assert standby.incarnation is not None
-    host = standby.incarnation.host
+    host = places.warm_host(standby)
+    assert host is not None
     draft.put_failover(
         group_id,
-        Failover(active_id, standby_id, host, draft.now_ms, why, (*tried, standby_id)),
+        Failover(
+            active_id,
+            standby_id,
+            host,
+            draft.now_ms,
+            why + _what_is_known(draft, standby),
+            (*tried, standby_id),
+        ),
     )
+    containers.drop_request(draft, group_id, standby_id)
+    standby = draft.processor(group_id, standby_id)
     draft.put_processor(group_id, standby.evolve(last_seen_host=None))
     draft.emit(
         DeleteLocality(standby_id),
         WriteLocality(active_id, host),
         CountMetric("failovers-to-standby"),
     )
-    containers.stop(draft, group_id, standby_id)
-    containers.request_host(draft, group_id, active_id, host)
+    _remember(draft, group_id, active_id, standby_id)
+    if standby.phase in (Phase.STARTING, Phase.RUNNING):
+        containers.stop(draft, group_id, standby_id)
+    # Where no process of the standby's has held the room so far, another may have it: next one.
+    containers.request_host(draft, group_id, active_id, host, urgent=standby.incarnation is None)
     return True
+
+
+def look_again(draft: Draft, group_id: str) -> None:
+    """An active that would start without its state takes the place of a standby ready by now.
+
+    As long as it hasn't started: its request is open, or what it reserved waits for a fence
+    or the end of a lease. A place that was sought since it ran isn't sought again.
+    """
+    group = draft.group(group_id)
+    for active_id, active in group.processors.items():
+        request = active.request
+        if request is None or request.host is not None or active.role is not Role.ACTIVE:
+            continue
+        if group.failover is not None or active.last_seen_host is None:
+            return
+        action = ownership.owner(group, active_id, Stage.STARTING)
+        if action is not None and action.ask.kind is not AskKind.FAIL_OVER:
+            return
+        tried = active.sought
+        ready = [pid for pid in candidates(draft, group, active_id) if pid not in tried]
+        if ready:
+            draft.emit(ReleaseResource(request.request_id))
+            draft.put_processor(group_id, active.evolve(request=None))
+            begin(draft, group_id, active_id, f"it was ready before {active_id} started", tried)
+        return
 
 
 def candidates(draft: Draft, group: Group, active_id: str) -> list[str]:
     """Standbys that run on hosts where the active may be, the one soonest ready first."""
-    active = group.processors[active_id]
-    fit: list[Candidate] = []
-    for standby in group.processors.values():
-        if not _qualifies(draft, group, active, standby):
-            continue
-        lag = draft.lags.get(standby.processor_id)
-        fit.append(
-            Candidate(standby.processor_id)
-            if lag is None
-            else Candidate(lag.processor_id, lag.records, lag.ready_in_ms, lag.at_ms)
-        )
-    return [candidate.processor_id for candidate in soonest_ready(fit, draft.now_ms)]
+    if group.failover is not None:
+        return []
+    return places.ready(group, _seen(draft), active_id)
 
 
 def abandon(draft: Draft, group_id: str, why: str) -> None:
@@ -128,6 +176,11 @@ def abandon(draft: Draft, group_id: str, why: str) -> None:
         draft.emit(ReleaseResource(active.request.request_id))
         draft.put_processor(group_id, active.evolve(request=None))
     next_rung(draft, group_id, failover.active_id, why, failover.tried)
+    group = draft.group(group_id)
+    action = ownership.owner(group, failover.active_id, Stage.STARTING)
+    if action is not None and action.ask.kind is AskKind.FAIL_OVER and group.failover is None:
+        message = texts.no_place(failover.standby_id, why)
+        responses.respond(draft, group_id, action, texts.IN_PROGRESS, message)
 
 
 def waits_for(group: Group, standby: Processor) -> bool:
@@ -151,28 +204,30 @@ def call_off(draft: Draft, group_id: str) -> None:
         draft.put_processor(group_id, standby.evolve(last_seen_host=failover.host))
 
 
-def _qualifies(draft: Draft, group: Group, active: Processor, standby: Processor) -> bool:
-    if standby.role is not Role.STANDBY or standby.phase is not Phase.RUNNING:
-        return False
-    incarnation = standby.incarnation
-    if incarnation is None or incarnation.host in active.avoid_hosts:
-        return False
-    known = draft.hosts.get(incarnation.host)
-    if known is not None and not known.alive:
-        return False
-    if ownership.displacing(group, standby.processor_id, *ownership.REVOCABLE) is not None:
-        return False
-    others = group.evolve(
-        processors={pid: p for pid, p in group.processors.items() if pid != standby.processor_id},
-    )
-    return (
-        rules.violation(others, draft.hosts, active.processor_id, incarnation.host) is None
-        and draft.group(group.group_id).failover is None
-    )
+def _seen(draft: Draft) -> places.Seen:
+    return places.Seen(draft.hosts, draft.lags, draft.now_ms, draft.limits.host_affinity)
+
+
+def _what_is_known(draft: Draft, standby: Processor) -> str:
+    """Of a standby that doesn't run: what it was, and how far behind."""
+    if standby.phase is Phase.RUNNING:
+        return ""
+    lag = draft.lags.get(standby.processor_id)
+    behind = "how far behind is unknown"
+    if lag is not None and lag.records is not None:
+        behind = f"{lag.records} records behind when it was last measured"
+    return f"; it was {standby.phase}, {behind}"
+
+
+def _remember(draft: Draft, group_id: str, active_id: str, standby_id: str) -> None:
+    """This standby's place was sought since the active ran."""
+    active = draft.processor(group_id, active_id)
+    earlier = tuple(one for one in active.sought if one != standby_id)
+    draft.put_processor(group_id, active.evolve(sought=(*earlier, standby_id)))
 
 
 def _take_from(draft: Draft, group_id: str, active_id: str) -> None:
-    """An action that only reserves for this standby gives it up."""
+    """An action that moves this standby gives it up."""
     action = draft.group(group_id).action
     assert action is not None
     responses.fail(draft, group_id, action, texts.standby_needed(active_id))

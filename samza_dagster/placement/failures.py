@@ -16,10 +16,11 @@ def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
     processor = draft.processor(group_id, processor_id)
     kept = draft.limits.retry_count + 1
     recent = (*_recent(processor, draft.now_ms, draft.limits), draft.now_ms)[-kept:]
-    draft.put_processor(
-        group_id, processor.evolve(failures=processor.failures + 1, failed_at_ms=recent)
-    )
     active = processor.role is Role.ACTIVE
+    draft.put_processor(
+        group_id,
+        processor.evolve(failures=processor.failures + 1, failed_at_ms=recent, unplaced=active),
+    )
     draft.emit(
         CountMetric("failed-containers"),
         CountMetric("active-failures" if active else "standby-failures"),

@@ -271,6 +271,8 @@ def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
             last_seen_host=host,
             attempts=0,
             avoid_hosts=(),
+            unplaced=False,
+            sought=(),
         ),
     )
     draft.emit(WriteLocality(ghost.processor_id, host))

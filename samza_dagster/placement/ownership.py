@@ -69,6 +69,16 @@ def gives_way(group: Group, processor_id: str) -> str | None:
     return None
 
 
+def place_taken(group: Group, processor_id: str) -> str | None:
+    """The host that a standby leaves to this active, by a failover or an action."""
+    failover, action = group.failover, group.action
+    if failover is not None and failover.active_id == processor_id:
+        return failover.host
+    if action is not None and action.standby_id and action.ask.processor_id == processor_id:
+        return None if action.ask.kind is _START_STANDBY else action.target_host
+    return None
+
+
 def is_starting(state: JobState, execution_id: str) -> bool:
     """Whether this incarnation is the one that its processor is to have, and hasn't checked in."""
     group = state.groups.get(state.index.by_id.get(execution_id, ""))

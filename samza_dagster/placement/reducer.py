@@ -134,7 +134,8 @@ def _settle(draft: Draft) -> None:
         group = draft.find_group(group_id)
         if group is None:
             continue
-        _start_what_is_reserved(draft, group)
+        failover.look_again(draft, group_id)
+        _start_what_is_reserved(draft, draft.group(group_id))
         actions.follow(draft, group_id)
 
 
@@ -290,6 +291,8 @@ def _checked_in(draft: Draft, group: Group, processor_id: str) -> None:
         return
     if action.ask.kind is AskKind.START_STANDBY:
         spin_up.checked_in(draft, group_id, action)
+    elif action.ask.kind is AskKind.FAIL_OVER and not failed_over:
+        actions.checked_in_elsewhere(draft, group_id, action)
     else:
         actions.checked_in(draft, group_id, action)
 

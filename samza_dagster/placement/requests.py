@@ -11,6 +11,7 @@ from samza_dagster.placement import (
     failover,
     host_limit,
     ownership,
+    places,
     responses,
     rules,
     spin_up,
@@ -40,7 +41,9 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     group = draft.find_group(naming.group_of(ask.processor_id))
     refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
     if group is None or refusal is not None:
-        _refuse(draft, ask, texts.UNKNOWN_PROCESSOR if refusal is None else refusal)
+        if group is None or refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
+            refusal = texts.unknown_processor(ask.processor_id, _known(draft))
+        _refuse(draft, ask, refusal)
         return
     if group.processors[ask.processor_id].incarnation is not None:
         # What has a successor never comes back: to wait for its turn would change nothing.
@@ -57,6 +60,12 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     if left is not None and ask in left.queue:
         why = why_it_waits(draft, left, ask)
         responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
+
+
+def _known(draft: Draft) -> list[str]:
+    """The processors that a request may name."""
+    groups = draft.groups()
+    return [pid for group in groups for pid, p in group.processors.items() if p.wanted]
 
 
 def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
@@ -155,7 +164,10 @@ def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
     if swaps.is_swap(ask):
         if failover.candidates(draft, group, ask.processor_id):
             return None
-        return texts.no_standby(ask.processor_id)
+        broken = places.refusals(group, draft.hosts, ask.processor_id)
+        return texts.no_standby(
+            ask.processor_id, [f"{b.rule}: {b.seen}; {b.change}" for b in broken]
+        )
     mover = ask.processor_id
     if ask.kind is AskKind.START_STANDBY:
         standbys = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())

@@ -4,7 +4,9 @@ Same host: a member of a group may not be where another member has a process, a 
 a reservation, or a pending request for that host by name; nor in the same fault domain,
 where domains are known. A process counts until it was seen dead, also on a host that is
 lost; but not against the machine that has got its host's name since, once it owns nothing
-any more. (Hot standby SEP, invariant 1.)
+any more. An active that takes a standby's place may be in the fault domain in which that
+standby was: whoever else is there was so before, and nobody comes since. (Hot standby SEP,
+invariant 1.)
 """
 
 from __future__ import annotations
@@ -87,6 +89,8 @@ def violation(
     held = taken.get(host)
     if held is not None:
         return held()
+    if host == ownership.place_taken(group, processor_id):
+        return lost(hosts, host)
     near = _neighbours(group, processor_id, taken)
     return lost(hosts, host) or _same_domain(hosts, {n: taken[n] for n in taken if n in near}, host)
 

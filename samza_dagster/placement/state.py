@@ -108,7 +108,9 @@ class Processor(Evolving):
     `avoid_hosts` are where starts failed since the last check-in, or it stood still before
     that, the newest last. A processor not `wanted` is removed once it is dead. `extra` marks
     a standby that was spun up on request. `stalled_at_ms` is when a standby was stopped
-    because it stood still, several times in a row.
+    because it stood still, several times in a row. `unplaced` is whether an active has failed
+    since it ran, and no failover to any host was counted for that; `sought` are the
+    standbys whose place it sought since.
     """
 
     processor_id: str
@@ -129,6 +131,8 @@ class Processor(Evolving):
     last_end: End | None = None
     stalled_at_ms: tuple[int, ...] = ()
     start_deadline_ms: int | None = None
+    unplaced: bool = False
+    sought: tuple[str, ...] = ()
 
 
 @record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 IN_PROGRESS = "IN_PROGRESS"
 ACCEPTED = "ACCEPTED"
 BAD_REQUEST = "BAD_REQUEST"
@@ -13,6 +15,8 @@ STOP_IN_PROGRESS = "Active container stop in progress"
 CONSTRAINTS = "destination host does not meet standby constraints"
 NO_START = "a container that is stopped now could not start again"
 UNKNOWN_PROCESSOR = "invalid processor id neither in running, pending or failed processors"
+# How many of the job's processors a refusal names.
+_TOLD = 40
 _EXPIRED = (
     "failed the ContainerPlacement action because request for resources to ClusterManager expired"
 )
@@ -69,6 +73,7 @@ def deployment_ended(deployment_id: str) -> str:
     return f"failed the ContainerPlacement action because deployment {deployment_id} began"
 
 
+_NO_PLACE = "there was no taking"
 STANDBY_STOP_IN_PROGRESS = "Standby container stop in progress"
 CANCELLED = "cancelled before anything was stopped; the container runs on untouched"
 RELEASED = "released: what was reserved is given back, the container runs on untouched"
@@ -134,9 +139,31 @@ def standby_needed(active_id: str) -> str:
     )
 
 
-def no_standby(active_id: str) -> str:
-    """There is no running standby whose place the active could take."""
-    return f"no standby container of {active_id} runs on a host where {active_id} may be"
+def unknown_processor(processor_id: str, known: Sequence[str]) -> str:
+    """There is no such processor; Samza's words, and those that there are."""
+    told = ", ".join(known[:_TOLD]) + (f" or {len(known) - _TOLD} more" if known[_TOLD:] else "")
+    change = f"name one of {told}" if known else "deploy the job first"
+    return f"{UNKNOWN_PROCESSOR}; no processor {processor_id} in this job; {change}"
+
+
+def no_standby(active_id: str, broken: Sequence[str]) -> str:
+    """No running standby's place is the active's to take; `broken` says of each why not."""
+    why = "".join(f"; {one}" for one in broken)
+    return f"no standby container of {active_id} runs on a host where {active_id} may be{why}"
+
+
+def no_place(standby_id: str, why: str) -> str:
+    """A fail-over's standby keeps its place, or another has it; any host is asked for."""
+    return f"{_NO_PLACE} the place of {standby_id}: {why}"
+
+
+def started_elsewhere(last: str, active_id: str, host: str) -> str:
+    """A fail-over's active runs, but in no standby's place; `last` is what was told before."""
+    why = last if last.startswith(_NO_PLACE) else f"{_NO_PLACE} a standby's place"
+    return (
+        f"failed the ContainerPlacement action because {why}; container {active_id} was started "
+        f"on host {host} instead, and runs there"
+    )
 
 
 def another_incarnation(active_id: str, asked: str, seen: str) -> str:

@@ -12,8 +12,11 @@ from samza_dagster.simulation.judges.violation import (
     OTHER_DEPLOYMENT,
     RECOVERY_EQUIVALENT,
     RESERVE_BEFORE_STOP,
+    RIGHT_PLACE,
     SAME_HOST,
     STANDBY_DEAD_FIRST,
+    TALLIES,
+    TRUE_WORDS,
 )
 from tests.mutants.patches import Mutant
 
@@ -382,8 +385,8 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "locality isn't written",
         "containers.py",
-        "            deadline_ms=None,\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
-        "            deadline_ms=None,\n        ),\n    )\n",
+        "            sought=(),\n        ),\n    )\n    draft.emit(WriteLocality(processor_id, host))\n",
+        "            sought=(),\n        ),\n    )\n",
         NOTHING_FORGOTTEN,
     ),
     Mutant(
@@ -399,5 +402,33 @@ CATALOGUE: tuple[Mutant, ...] = (
         "    return min(own, draft.limits.request_timeout_ms) if down else own\n",
         "    return own\n",
         NOT_KEPT_DOWN,
+    ),
+    Mutant(
+        "an active starts cold beside a standby that came up meanwhile",
+        "reducer.py",
+        "        failover.look_again(draft, group_id)\n",
+        "        pass\n",
+        RIGHT_PLACE,
+    ),
+    Mutant(
+        "a standby that is being restarted has no place",
+        "places.py",
+        "    if standby.phase is Phase.RUNNING or incarnation.host == standby.last_seen_host:\n",
+        "    if standby.phase is Phase.RUNNING:\n",
+        RIGHT_PLACE,
+    ),
+    Mutant(
+        "a failure counts in each round of the ladder",
+        "failover.py",
+        "        if has_standbys and processor.unplaced:\n",
+        "        if has_standbys:\n",
+        TALLIES,
+    ),
+    Mutant(
+        "a fail-over that ends on a cold host has succeeded",
+        "actions.py",
+        "    if incarnation.host == action.target_host:\n        checked_in(",
+        "    if True:\n        checked_in(",
+        TRUE_WORDS,
     ),
 )

@@ -15,11 +15,6 @@ EQUIVALENT: dict[Place, str] = {
     ),
     (
         "failover.py",
-        "if incarnation is None or incarnation.host in active.avoid_hosts:",
-        "operand 1 dropped",
-    ): "a standby that is RUNNING, asked for above, has an incarnation; it is there for the type",
-    (
-        "failover.py",
         "return gives_way and active is not None and active.incarnation is None",
         "operand 2 dropped",
     ): "a failover's active is a member of its group; the operand is there for the type",
@@ -61,7 +56,7 @@ EQUIVALENT: dict[Place, str] = {
         ("failover.py", f"{function}: return False", "returns None"): (
             "whoever calls it asks for its truth alone, and keeps it nowhere"
         )
-        for function in ("begin", "waits_for", "_qualifies")
+        for function in ("begin", "waits_for")
     },
     **{
         ("index_draft.py", f"{function}: self.refresh()", "statement removed"): (

@@ -203,7 +203,7 @@ def _judge_control(chronicle: Chronicle, asked: Asked) -> None:
 def _is_where_told(asked: Asked, host: str) -> bool:
     ask, source = asked.ask, asked.source[1] if asked.source is not None else None
     if ask.kind is AskKind.FAIL_OVER:
-        return True  # the place of whichever standby is ready, else any: no host was asked for
+        return True  # the place of whichever standby it came to be: no host was asked for
     match ask.destination_host:
         case naming.ANY_HOST:
             return host != source

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from samza_dagster.model import naming
 from samza_dagster.placement.explain import Candidate, Explanation, explain
-from samza_dagster.placement.state import Group, JobState, Phase, Role
+from samza_dagster.placement.state import Group, JobState, Phase, Processor, Role
 from samza_dagster.simulation.judges.legality import Reason, reasons, subject_of
+from samza_dagster.simulation.judges.standby_places import in_the_way, may_give_way
 from samza_dagster.simulation.judges.violation import EXPLAINS_ITSELF, InvariantViolated
 
 _WORDS = (
@@ -49,6 +50,10 @@ def judge_explanation(state: JobState, group: Group, processor_id: str, destinat
         if not state.hosts and "none" not in told.seen:
             raise _wrong(said, "no host is known")
         return
+    standbys = any(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
+    if destination == naming.STANDBY and (processor.role is Role.STANDBY or not standbys):
+        _must_refuse(said, "active-with-standby", processor_id)
+        return
     hosts = _hosts_meant(state, group, processor_id, destination)
     if [candidate.host for candidate in said.candidates] != hosts:
         raise _wrong(said, f"the hosts that are meant are {hosts}")
@@ -63,12 +68,7 @@ def _hosts_meant(state: JobState, group: Group, processor_id: str, destination: 
     if destination == naming.ANY_HOST:
         return sorted(state.hosts)
     if destination == naming.STANDBY:
-        found = [
-            other.incarnation.host
-            for other in group.processors.values()
-            if other.role is Role.STANDBY and other.incarnation is not None
-        ]
-        return sorted(found)
+        return sorted(_place(p) for p in group.processors.values() if p.role is Role.STANDBY)
     if destination in state.hosts:
         return [destination]
     processor = group.processors[processor_id]
@@ -77,10 +77,16 @@ def _hosts_meant(state: JobState, group: Group, processor_id: str, destination: 
     return [] if processor.last_seen_host is None else [processor.last_seen_host]
 
 
+def _place(standby: Processor) -> str:
+    here = standby.incarnation
+    return here.host if here is not None else standby.last_seen_host or ""
+
+
 def _judge_candidate(
     state: JobState, group: Group, processor_id: str, destination: str, candidate: Candidate
 ) -> None:
-    found = _reasons(state, group, processor_id, destination, candidate.host)
+    host, legal = candidate.host, candidate.legal
+    found = _reasons(state, group, processor_id, destination, host, legal=legal)
     if candidate.legal:
         if found or candidate.rule or candidate.seen or candidate.change:
             raise _wrong(candidate, f"called legal, by the rules it isn't: {found}")
@@ -97,7 +103,7 @@ def _judge_candidate(
         for word in (r.who or r.host, "LAST_SEEN", "domain")
     ):
         raise _wrong(candidate, "no change is proposed")
-    if candidate.rule in ("another-host", "standby-runs"):
+    if candidate.rule in ("another-host", "standby-runs", "start-failed", "one-action"):
         return
     changed = state
     for reason in fitting:
@@ -130,25 +136,40 @@ def _judge_way_out(
 
 
 def _reasons(
-    state: JobState, group: Group, processor_id: str, destination: str, host: str
+    state: JobState, group: Group, processor_id: str, destination: str, host: str, *, legal: bool
 ) -> list[Reason]:
     processor = group.processors[processor_id]
     if destination == naming.STANDBY:
         found: list[Reason] = []
-        for pid, other in group.processors.items():
-            if other.role is not Role.STANDBY or other.incarnation is None:
-                continue
-            if other.incarnation.host != host:
-                continue
-            if other.phase is not Phase.RUNNING:
-                found.append(Reason("standby-runs", pid, host, f"is {other.phase.value}"))
-        if not state.hosts[host].alive:
-            found.append(Reason("host-alive", "", host, "is lost"))
+        there = [p for p in group.processors.values() if p.role is Role.STANDBY]
+        there = [standby for standby in there if _place(standby) == host]
+        # One may be down that ran where another is by now.
+        if legal and any(may_give_way(state, group, processor, one) for one in there):
+            return []
+        for one in there:
+            if one.phase is not Phase.RUNNING:
+                does = f"is {one.phase.value}"
+                found.append(Reason("standby-runs", one.processor_id, host, does))
+            elif not may_give_way(state, group, processor, one):
+                found += _not_its_place(state, group, processor, one)
         return found
     found = reasons(state, group, processor_id, host)
     here = processor.incarnation is not None and processor.incarnation.host == host
     if destination == naming.ANY_HOST and here and not found:
         found.append(Reason("another-host", processor_id, host, "already"))
+    return found
+
+
+def _not_its_place(
+    state: JobState, group: Group, active: Processor, standby: Processor
+) -> list[Reason]:
+    """What of the rest keeps an active from the place of a standby that runs."""
+    pid, host = standby.processor_id, _place(standby)
+    found = in_the_way(state, group, active, standby, host)
+    if host in active.avoid_hosts:
+        found.append(Reason("start-failed", active.processor_id, host, "failed to start"))
+    if group.action is not None:
+        found.append(Reason("one-action", pid, host, f"action {group.action.ask.uuid}"))
     return found
 
 

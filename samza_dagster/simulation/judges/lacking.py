@@ -36,6 +36,8 @@ _NEVER = {
     "failed_at_ms": (),
     "avoid_hosts": (),
     "stalled_at_ms": (),
+    "unplaced": False,
+    "sought": (),
 }
 _AT_NO_TIME = {
     "deadline_ms": None,

@@ -45,6 +45,16 @@ def gives_way_to(group: Group, processor_id: str) -> str:
     return ""
 
 
+def takes_place_on(group: Group, processor_id: str) -> str | None:
+    """The host that a standby leaves to this processor."""
+    failover, action = group.failover, group.action
+    if failover is not None and failover.active_id == processor_id:
+        return failover.host
+    if action is not None and action.ask.processor_id == processor_id and displaced_by(action):
+        return action.target_host
+    return None
+
+
 def requests_of(group: Group) -> Iterator[tuple[str, ResourceRequest]]:
     """(processor, resource request) of all that the group asks for or has reserved."""
     for pid, processor in group.processors.items():
@@ -100,6 +110,7 @@ def reasons(state: JobState, group: Group, processor_id: str, host: str) -> list
             and known.fault_domain != ""
             and known.fault_domain == other.fault_domain
             and not (reason.rule == "not-known-dead" and reason.host in gone)
+            and host != takes_place_on(group, processor_id)  # its standby was there before
         ):
             found.append(Reason("same-fault-domain", reason.who, reason.host, reason.does))
     if known is not None and not known.alive:

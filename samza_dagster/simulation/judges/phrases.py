@@ -17,7 +17,7 @@ from samza_dagster.placement.state import (
 )
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle
 from samza_dagster.simulation.judges.kept_down import may_be_down
-from samza_dagster.simulation.judges.legality import subject_of
+from samza_dagster.simulation.judges.legality import subject_of, takes_place_on
 from samza_dagster.simulation.judges.refusals import refusal
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.turns import first_ready, is_ready, is_swap, waits_for_host
@@ -26,6 +26,7 @@ from samza_dagster.simulation.judges.violation import TRUE_WORDS
 _REQUESTED = "Preferred Resources requested"
 _STOPPING = "Active container stop in progress"
 _STANDBY_STOPPING = "Standby container stop in progress"
+_NO_PLACE = "there was no taking the place of "
 _FAILED = "failed the ContainerPlacement action because "
 
 
@@ -149,6 +150,8 @@ def _judge_progress(taken: Taken, action: Action) -> None:
             expected = (f"Reserved on host {host}, waits for commit, let go in {ms / 1000:g} s",)
         case _:
             expected = (_REQUESTED, _STOPPING, _STANDBY_STOPPING)
+            if ask.kind is AskKind.FAIL_OVER and action.message.startswith(_NO_PLACE):
+                expected = (action.message,)
     if action.message not in expected:
         raise taken.broken(TRUE_WORDS, f"{ask.uuid} is {stage}: {action.message!r}")
 
@@ -212,10 +215,32 @@ def _judge_succeeded(taken: Taken, ask: PlacementAsk, message: str) -> None:
                 if both.was and both.was.incarnation
             }
         case _:
+            if ask.kind is AskKind.FAIL_OVER:
+                hosts &= _left_to(taken, ask.processor_id)
             done = "Successfully completed the container placement action started container on host"
             expected = {f"{done} {host}" for host in hosts}
     if message not in expected:
         raise taken.broken(TRUE_WORDS, f"{ask.uuid}: {message!r} instead of {expected}")
+
+
+def _left_to(taken: Taken, active_id: str) -> set[str]:
+    """The hosts that standbys have left to an active, by what led it as it checked in."""
+    group = taken.before.groups.get(naming.group_of(active_id))
+    host = None if group is None else takes_place_on(group, active_id)
+    return set[str]() if host is None else {host}
+
+
+def _elsewhere(taken: Taken, action: Action) -> set[str]:
+    """A fail-over whose active checks in where no standby was: why, and on which host it runs."""
+    active_id = action.ask.processor_id
+    now = taken.after.groups[naming.group_of(active_id)].processors[active_id].incarnation
+    if now is None or now.host in _left_to(taken, active_id):
+        return set()
+    why = action.message
+    return {
+        f"{_FAILED}{why}; container {active_id} was started on host {now.host} instead, and runs "
+        "there"
+    }
 
 
 def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
@@ -288,6 +313,8 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
             f"allocated resource on host {host} does not meet standby constraints now, falling "
             "back to source host",
         }
+    if ask.kind is AskKind.FAIL_OVER and isinstance(event, ev.ContainerCheckedIn):
+        fine |= _elsewhere(taken, action)
     if isinstance(event, ev.HostRegistered | ev.ContainerCheckedIn | ev.ContainerLaunched):
         fine.add(
             f"{_FAILED}host {event.host} came back with the container running; it runs on there"

@@ -6,7 +6,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk, Role, Stage
 from samza_dagster.simulation.judges.legality import reasons
-from samza_dagster.simulation.judges.rungs import may_give_way
+from samza_dagster.simulation.judges.standby_places import may_give_way
 from samza_dagster.simulation.judges.taken import Taken
 
 _RESERVES_NOTHING = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
@@ -22,7 +22,8 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     group = state.groups.get(naming.group_of(ask.processor_id))
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
-        return ("invalid processor id",)
+        known = [pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted]
+        return ("invalid processor id", ask.processor_id, *known)
     words = _of_kind(state, group, processor.role, ask) or _of_destination(state, ask)
     if words is not None:
         return words
@@ -97,7 +98,10 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
         free = group.failover is None and any(
             may_give_way(state, group, active, standby) for standby in group.processors.values()
         )
-        return None if free else ("no standby container of", pid)
+        if free:
+            return None
+        standbys = [one for one in group.processors.values() if one.role is Role.STANDBY]
+        return ("no standby container of", pid, *(one.processor_id for one in standbys))
     if ask.kind is AskKind.STOP_STANDBY or host in naming.DESTINATION_WORDS:
         return None
     mover = new_standby(group) if ask.kind is AskKind.START_STANDBY else pid

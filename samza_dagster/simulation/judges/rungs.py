@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import replace
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
     Group,
     JobState,
     Phase,
-    Processor,
     ResourceRequest,
     Role,
     Stage,
@@ -24,12 +22,17 @@ from samza_dagster.simulation.judges.legality import (
     requests_of,
     subject_of,
 )
+from samza_dagster.simulation.judges.standby_places import (
+    judge_cold,
+    judge_failovers,
+    kind_of,
+    may_be_taken,
+    rank,
+    was_so,
+)
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.turns import touched_by
 from samza_dagster.simulation.judges.violation import RIGHT_PLACE
-
-_REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
-_STALE_MS = 60_000
 
 
 def judge_places(chronicle: Chronicle, taken: Taken) -> None:
@@ -46,7 +49,8 @@ def judge_places(chronicle: Chronicle, taken: Taken) -> None:
                 _judge_excluded(taken, old, new, pid, request)
     for both in taken.both:
         _judge_rung(taken, both)
-    _judge_failovers(taken)
+        judge_cold(chronicle, taken, both)
+    judge_failovers(taken)
 
 
 def _judge_excluded(
@@ -176,7 +180,9 @@ def _judge_rung(taken: Taken, both: Both) -> None:
     legal = home is not None and not reasons(state, group, both.processor_id, home)
     if request.host is not None and (request.host != home or not legal):
         raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}, its home is {home}")
-    urgent = request.host is not None and now.role is Role.ACTIVE and bool(qualified(taken, both))
+    fit = qualified(taken, both) if now.role is Role.ACTIVE else []
+    runs = [pid for pid in fit if pid in _running(taken, both)]
+    urgent = request.host is not None and bool(runs)
     if request.urgent is not urgent:
         why = "a standby could take over" if urgent else "nobody could take over"
         raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}: {why}")
@@ -184,7 +190,7 @@ def _judge_rung(taken: Taken, both: Both) -> None:
         raise taken.broken(RIGHT_PLACE, f"{both.processor_id} could go home to {home}: {request}")
     if request.host is None and now.role is Role.ACTIVE and now.last_seen_host is not None:
         tried = both.old.failover.tried if both.old is not None and both.old.failover else ()
-        free = [s for s in qualified(taken, both) if s not in tried]
+        free = [s for s in fit if s not in tried]
         if free:
             raise taken.broken(RIGHT_PLACE, f"{both.processor_id} could take the place of {free}")
 
@@ -222,16 +228,26 @@ def _tried_home(taken: Taken, both: Both) -> bool:
 
 
 def qualified(taken: Taken, both: Both) -> list[str]:
-    """Standbys whose place the active could take as it asked, the soonest ready first."""
+    """Standbys whose place the active could take as it asked, the best first."""
     group, state = both.group, taken.after
     if group is None or both.now is None:
         return []
     group = _before_later_stops(taken, both, group)
-    found: list[str] = []
-    for pid, standby in group.processors.items():
-        if may_give_way(state, group, both.now, standby):
-            found.append(pid)
-    return sorted(found, key=lambda pid: rank(state, pid))
+    active = both.now
+    found = [
+        standby
+        for standby in group.processors.values()
+        if may_be_taken(state, group, active, standby) and was_so(both.old, standby)
+    ]
+    return [s.processor_id for s in sorted(found, key=lambda s: rank(state, group, s, kind_of(s)))]
+
+
+def _running(taken: Taken, both: Both) -> set[str]:
+    """Those that ran as the processor asked."""
+    if both.group is None:
+        return set()
+    members = _before_later_stops(taken, both, both.group).processors
+    return {pid for pid, member in members.items() if member.phase is Phase.RUNNING}
 
 
 def _before_later_stops(taken: Taken, both: Both, group: Group) -> Group:
@@ -252,87 +268,6 @@ def _before_later_stops(taken: Taken, both: Both, group: Group) -> Group:
         and was.incarnation is not None
         and was.incarnation.execution_id in later
     }
-    return replace(group, processors={**group.processors, **ran}) if ran else group
-
-
-def may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
-    """Whether the active could take this standby's place now."""
-    incarnation = standby.incarnation
-    if standby.role is not Role.STANDBY or standby.phase is not Phase.RUNNING:
-        return False
-    if incarnation is None or incarnation.host in active.avoid_hosts:
-        return False
-    action = group.action
-    if (action is not None and action.stage in _REVOCABLE and action.standby_id) and (
-        action.standby_id == standby.processor_id and action.ask.kind.value != "start-standby"
-    ):
-        return False
-    host = incarnation.host
-    in_its_way = [
-        reason
-        for reason in reasons(state, group, active.processor_id, host)
-        if reason.who != standby.processor_id or reason.rule == "not-known-dead"
-    ]
-    return not in_its_way
-
-
-def rank(state: JobState, standby_id: str) -> tuple[int, int, int, int, str]:
-    """Forecast, then records behind, then id; what isn't known, or is old, comes last."""
-    lag = state.lags.get(standby_id)
-    if lag is None or abs(state.now_ms - lag.at_ms) > _STALE_MS:
-        return (1, 0, 1, 0, standby_id)
-    ready, records = lag.ready_in_ms, lag.records
-    return (
-        int(ready is None),
-        ready or 0,
-        int(records is None),
-        records or 0,
-        standby_id,
-    )
-
-
-def _judge_failovers(taken: Taken) -> None:
-    """The best of the standbys is taken, each once, and says so in one commit."""
-    for old, new, failover in taken.failovers_begun:
-        if failover.since_ms != taken.now_ms:
-            raise taken.broken(RIGHT_PLACE, f"{failover} begins now")
-        active = new.processors[failover.active_id]
-        was = None if old is None else old.processors.get(failover.standby_id)
-        if (was is not None and was.phase is Phase.RUNNING and was.incarnation is not None) and (
-            was.incarnation.host != failover.host
-        ):
-            raise taken.broken(RIGHT_PLACE, f"{failover}, and {was}")
-        if cmd.DeleteLocality(failover.standby_id) not in taken.commands or (
-            cmd.WriteLocality(failover.active_id, failover.host) not in taken.commands
-        ):
-            raise taken.broken(RIGHT_PLACE, f"{failover} leaves localities as they were")
-        standby = new.processors.get(failover.standby_id)
-        if standby is not None and standby.last_seen_host is not None:
-            raise taken.broken(RIGHT_PLACE, f"{failover}, and {standby} has its place still")
-        if active.request is None or active.request.host != failover.host:
-            raise taken.broken(RIGHT_PLACE, f"{failover}, and {active} asks elsewhere")
-        better = [
-            pid
-            for pid, standby in new.processors.items()
-            if pid not in failover.tried
-            and may_give_way(taken.after, new, active, standby)
-            and rank(taken.after, pid) < rank(taken.after, failover.standby_id)
-        ]
-        if better and not isinstance(taken.event, ev.LagObserved):
-            raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
-        home = active.last_seen_host
-        goes_on = old is not None and old.failover is not None
-        if not goes_on and taken.after.limits.host_affinity and home is not None:
-            _judge_home_first(taken, old, new, active)
-
-
-def _judge_home_first(taken: Taken, old: Group | None, new: Group, active: Processor) -> None:
-    """It fails over at once only where its own host isn't to be had."""
-    was = None if old is None else old.processors.get(active.processor_id)
-    if was is None or was.phase is not Phase.RUNNING or new.action is not None or old is None:
-        return
-    if old.action is not None or active.avoid_hosts[-1:] == (active.last_seen_host,):
-        return
-    host = active.last_seen_host or ""
-    if host and not reasons(taken.after, new, active.processor_id, host):
-        raise taken.broken(RIGHT_PLACE, f"{active.processor_id} could go home to {host}")
+    if not ran:
+        return group
+    return replace(group, processors={**group.processors, **ran}, action=both.old.action)

@@ -6,9 +6,13 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.failovers_counted import (
+    judge_failovers_counted,
+    judge_failure_open,
+    of_actions,
+)
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
-    is_forced_restart,
     reasons,
     starts_by_action,
     subject_of,
@@ -125,8 +129,8 @@ def _judge_new(taken: Taken, both: Both, now: Processor) -> None:
         raise taken.broken(TALLIES, f"{now} is new, its ghost ended as {newest}")
     if (now.failures, now.attempts, now.failed_at_ms, now.avoid_hosts) != (0, 0, (), ()):
         raise taken.broken(TALLIES, f"{now} is new")
-    if now.stalled_at_ms:
-        raise taken.broken(TALLIES, f"{now} is new, and stood still")
+    if now.stalled_at_ms or now.unplaced or now.sought:
+        raise taken.broken(TALLIES, f"{now} is new, and stood still or failed")
     if (now.phase is Phase.WAITING) and (
         (now.waiting_since_ms, now.not_before_ms) != (taken.now_ms, taken.now_ms)
     ):
@@ -166,7 +170,8 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         ran = event.execution_id == incarnation.execution_id
     up = now.phase is Phase.RUNNING
     survived = up and was.phase is Phase.STOPPING and was.incarnation == now.incarnation
-    if ran or survived or (up and was.phase in _DOWN) or _is_back(both, now):
+    over = ran or survived or (up and was.phase in _DOWN) or _is_back(both, now)
+    if over:
         attempts, avoid = 0, []
     if taken.redeployed:
         attempts, avoid, failed_at, stalled_at = 0, [], (), ()
@@ -178,6 +183,7 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         raise taken.broken(
             TALLIES, f"{now} by count has tried {attempts} times, and avoids {avoid}"
         )
+    judge_failure_open(taken, both, was, now, failures, over=over or taken.redeployed)
     if now.stalled_at_ms != stalled_at:
         raise taken.broken(TALLIES, f"{now} by count stood still at {stalled_at}")
     if now.failed_at_ms != failed_at:
@@ -295,6 +301,7 @@ def _judge_counters(taken: Taken, failed: dict[Role, int], removed: int) -> None
         if not count <= taken.counted(name) <= most:
             raise taken.broken(TALLIES, f"{name} counts {taken.counted(name)}, it is {count}")
     _judge_request_counters(taken)
+    judge_failovers_counted(taken, of_actions(taken))
 
 
 def _acting(taken: Taken) -> set[str]:
@@ -314,7 +321,7 @@ def _judge_request_counters(taken: Taken) -> None:
     """Requests of the ladder by name and for any host, those that expired, and failovers."""
     if isinstance(taken.event, ev.HostRegistered | ev.CoordinatorRestarted):
         return  # what is said again isn't counted again
-    own, kept = _of_actions(taken), set[str]()
+    own, kept = of_actions(taken), set[str]()
     for _, new in taken.changed:
         kept |= request_ids(new)
     named, any_host = [0, 0], [0, 0]
@@ -358,21 +365,3 @@ def _named_expired(taken: Taken, both: Both) -> bool:
     if isinstance(event, ev.RequestExpired):
         return event.request_id == was.request.request_id
     return isinstance(event, ev.TimePassed) and was.request.deadline_ms <= taken.now_ms
-
-
-def _of_actions(taken: Taken) -> set[str]:
-    """Resource requests that placement actions make: counted by nobody."""
-    own: set[str] = set()
-    for request in taken.every(cmd.RequestResource):
-        for _, new in taken.changed:
-            action = None if new is None else new.action
-            if action is None:
-                continue
-            for reservation in (action.reservation, action.standby_reservation):
-                if reservation is not None and reservation.request_id == request.request_id:
-                    own.add(request.request_id)
-        for old, new in taken.changed:
-            forced = is_forced_restart(old, new)
-            if forced is not None and forced.ask.processor_id == request.processor_id:
-                own.add(request.request_id)
-    return own

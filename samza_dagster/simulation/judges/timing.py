@@ -93,7 +93,9 @@ def _judge_processor(taken: Taken, both: Both) -> None:
     if now.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
     if isinstance(taken.event, ev.TimePassed) and was is not None and was.deadline_ms is not None:
+        failover = None if both.group is None else both.group.failover
         due = was.deadline_ms <= now_ms or is_asked_to_stop(both)
+        due = due or (failover is not None and failover.standby_id == both.processor_id)
         if was.phase is Phase.STARTING and now.phase is Phase.STOPPING and not due:
             raise taken.broken(ON_TIME, f"{was} is stopped before its time")
 

@@ -16,6 +16,7 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.placement import rules
+from samza_dagster.placement.explain import explain
 from samza_dagster.placement.state import (
     Ended,
     Ghost,
@@ -24,6 +25,7 @@ from samza_dagster.placement.state import (
     Incarnation,
     Limits,
     Phase,
+    PlacementAsk,
     Processor,
     Role,
 )
@@ -108,6 +110,46 @@ def test_a_host_is_legal_for_a_client_when_it_is_for_the_heart(
                     broken.seen,
                     broken.change,
                 )
+
+
+@given(groups())
+def test_a_standbys_place_is_refused_in_the_words_of_the_heart(
+    given_group: tuple[Group, dict[str, Host]],
+) -> None:
+    """For an active that runs, with nothing under way; a legal one is left to the coordinator."""
+    group, hosts = given_group
+    active = member("0", "h1")
+    group = group.evolve(processors={**group.processors, "0": active})
+    view = view_of(group, hosts)
+    assert view.heart is not None
+    said = explain(view.heart, "0", "STANDBY")
+    if said.legal or not any("-" in pid and p.incarnation for pid, p in group.processors.items()):
+        return  # whether the standby has where to go, and whether there is one, is asked apart
+    with pytest.raises(Refused) as refused:
+        check_destination(view, view.processors["0"], "STANDBY")
+    for candidate in said.candidates:
+        assert candidate.seen in refused.value.seen
+        assert candidate.change in refused.value.fix
+
+
+def test_a_standby_that_starts_is_no_destination_for_a_client_either() -> None:
+    """What the coordinator would answer, before anything is written; a busy group waits."""
+    standby = member("0-0", "h3", Phase.STARTING)
+    group = Group("0", {"0": member("0", "h1"), "0-0": standby})
+    hosts = {name: Host(name) for name in NAMES}
+    view = view_of(group, hosts)
+    with pytest.raises(Refused) as refused:
+        check_destination(view, view.processors["0"], "STANDBY")
+    assert refused.value.asked == "place 0 --to STANDBY: standby-runs"
+    assert (refused.value.seen, refused.value.fix) == (
+        "0-0 on h3 is starting",
+        "wait until 0-0 runs",
+    )
+    asked = PlacementAsk("u1", "run-1", "0-0", "LAST_SEEN", 1)
+    waiting = view_of(group.evolve(queue=(asked,)), hosts)
+    _, notices = check_destination(waiting, waiting.processors["0"], "STANDBY")
+    assert any("0-0 on h3 is starting" in notice for notice in notices)
+    assert "heart" not in view.to_json()
 
 
 def in_racks(at: dict[str, str], **changes: Any) -> JobView:

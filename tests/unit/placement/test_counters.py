@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from samza_dagster.placement.state import AskKind, Phase, Stage
-from samza_dagster.simulation.hosts import Trouble
-from tests.unit.placement.scenes import Scene, ask, own, running
+from samza_dagster.placement.state import AskKind, Stage
+from tests.unit.placement.scenes import GROUPS, PLACES, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
 
@@ -30,12 +29,27 @@ def standby_finds_no_room_at_home(world: Scene) -> None:
 
 
 def nobody_qualifies(world: Scene) -> None:
-    world.trouble("host-2", Trouble.NO_CHECK_IN)
-    world.crash("0-0")
-    world.until_phase("0-0", Phase.STARTING)
-    world.evict("0")
-    world.until_phase("0", Phase.RUNNING)
-    world.calm("host-2")
+    """The hosts of both are lost."""
+    world.lose("host-2")
+    world.lose("host-1")
+
+
+def no_room_for_a_long_time(world: Scene) -> None:
+    """Nor has any other host room: round after round of the ladder."""
+    world.fill("host-3")
+    world.fill("host-4")
+    nobody_qualifies(world)
+    world.until(lambda: world.asked_for("0").count(None) == 4)
+    del world.hosts["host-4"].ledger["of-another-job"]
+    world.make_room("host-3")
+
+
+def a_new_deployment_whose_host_is_lost(world: Scene) -> None:
+    """Nothing of it has failed; the loss was the deployment's before it."""
+    world.lose("host-2")
+    world.lose("host-1")
+    world.log.clear()
+    world.deploy(GROUPS, deployment_id="run-2", last_seen=PLACES, limits=world.state.limits)
 
 
 def a_move(world: Scene) -> None:
@@ -91,10 +105,8 @@ COUNTED: dict[Callable[[Scene], None], dict[str, int]] = {
         "failed-containers": 2,
         "active-failures": 1,
         "standby-failures": 1,
-        "preferred-host-requests": 2,
-        "expired-preferred-host-requests": 1,
         "failovers-to-any-host": 1,
-        "any-host-requests": 1,
+        "any-host-requests": 2,
     },
     a_move: {},
     a_move_that_fails: FAILED_ACTION,
@@ -119,6 +131,20 @@ def test_what_is_counted(what: Callable[[Scene], None]) -> None:
     world.until(lambda: world.stage("0") is None)
     world.until_all_run()
     assert dict(world.counted()) == COUNTED[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "failovers"), [(no_room_for_a_long_time, 1), (a_new_deployment_whose_host_is_lost, 0)]
+)
+def test_a_failover_to_any_host_counts_once_for_each_failure(
+    what: Callable[[Scene], None], failovers: int
+) -> None:
+    """Not for each round of the ladder, and not where nothing has failed."""
+    world = running()
+    what(world)
+    world.until_all_run()
+    assert world.counted()["failovers-to-any-host"] == failovers
+    assert world.counted()["failovers-to-standby"] == 0
 
 
 def test_a_planned_fail_over_is_no_failure() -> None:

@@ -152,30 +152,37 @@ def test_of_an_active_that_is_down_its_open_request_is_given_back() -> None:
     assert cmd.ReleaseResource(asked.request_id) in world.log
 
 
-def test_of_an_active_that_is_down_a_standby_that_lives_on_costs_the_place_alone() -> None:
-    """It starts on any host, and the response says on which."""
+def test_of_an_active_that_is_down_a_standby_that_lives_on_fails_it() -> None:
+    """The active starts on any host, but that isn't what was asked: where it runs, and why there."""
     world = active_down()
     world.trouble("host-2", Trouble.STUBBORN)
     failing_over(world)
     world.until_phase("0", Phase.RUNNING)
     assert world.placed("0") in ("host-3", "host-4")
-    assert world.outcome() == ("SUCCEEDED", texts.started(str(world.placed("0"))))
+    assert world.told("u1")[-2:] == [
+        ("IN_PROGRESS", texts.no_place("0-0", "0-0 lives on on host-2 after its stop")),
+        (
+            "FAILED",
+            "failed the ContainerPlacement action because there was no taking the place of 0-0: "
+            "0-0 lives on on host-2 after its stop; container 0 was started on host "
+            f"{world.placed('0')} instead, and runs there",
+        ),
+    ]
+    assert world.counted()["failed-container-placements-actions"] == 1
 
 
-def test_of_an_active_that_waits_out_a_lease_elsewhere_it_takes_the_warm_place() -> None:
-    """Its standby was down when its host was lost, so a cold place is held for it."""
-    world = running(limits=QUICK)
-    world.trouble("host-2", Trouble.NO_CHECK_IN)
-    world.crash("0-0")
-    world.until_phase("0-0", Phase.STARTING)
-    world.lose("host-1")
-    world.until_phase("0", Phase.RESERVED)
-    world.calm("host-2")
-    world.until_phase("0-0", Phase.RUNNING)
+def test_of_an_active_that_is_down_the_next_standbys_place_is_as_good() -> None:
+    """One survives its stop, the other gives way: SUCCEEDED."""
+    world = running(
+        {"0": "host-1", "0-0": "host-2", "0-1": "host-3"},
+        groups={"0": ("0", "0-0", "0-1")},
+        limits=QUICK,
+    )
+    world.trouble("host-2", Trouble.STUBBORN)
+    world.evict("0")
     failing_over(world)
-    world.until_all_run()
-    assert world.outcome() == ("SUCCEEDED", texts.started("host-2"))
-    assert world.held_resources() == {}
+    world.until_phase("0", Phase.RUNNING)
+    assert world.outcome() == ("SUCCEEDED", texts.started("host-3"))
 
 
 def test_while_the_active_starts_it_waits_and_is_told_so() -> None:

@@ -86,8 +86,10 @@ def test_the_form_of_a_group_is_as_it_was() -> None:
         "processor_id",
         "request",
         "role",
+        "sought",
         "stalled_at_ms",
         "start_deadline_ms",
+        "unplaced",
         "waiting_since_ms",
         "wanted",
     ]
@@ -106,11 +108,14 @@ def test_a_missing_field_with_a_default_is_taken() -> None:
     del group["processors"]["0"]["avoid_hosts"]
     del group["processors"]["0"]["stalled_at_ms"]
     del group["processors"]["0"]["start_deadline_ms"]
+    del group["processors"]["0"]["unplaced"]
+    del group["processors"]["0"]["sought"]
     del group["action"]["stopping_already"]
     del group["queue"][0]["execution_id"]
     read = codec.group_from_json(group)
     assert (read.processors["0"].avoid_hosts, read.processors["0"].stalled_at_ms) == ((), ())
     assert read.processors["0"].start_deadline_ms is None
+    assert (read.processors["0"].unplaced, read.processors["0"].sought) == (False, ())
     assert read.action is not None
     assert read.action.stopping_already is False
     assert read.queue[0].execution_id == ""

@@ -31,7 +31,9 @@ def refusal(processor_id: str, destination: str) -> str:
 @pytest.mark.parametrize("processor_id", ["7", "7-0", "0-1"])
 def test_an_unknown_processor_is_refused(processor_id: str) -> None:
     """In Samza's words, and without its endless loop."""
-    assert refusal(processor_id, "host-3") == texts.bad_request(texts.UNKNOWN_PROCESSOR)
+    assert refusal(processor_id, "host-3") == texts.bad_request(
+        texts.unknown_processor(processor_id, ["0", "0-0", "1", "1-0"])
+    )
 
 
 def test_an_unknown_host_is_refused_with_the_known_ones() -> None:

@@ -1,0 +1,174 @@
+"""The places of an active's standbys: which of them it may take, and why not the others.
+
+A standby's place is the host where its state is: where it runs, or where it ran last and
+starts again, stops, or is down by now. Reads alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from immutables import Map
+
+from samza_dagster.placement import ownership, rules
+from samza_dagster.placement.rules import Violation
+from samza_dagster.placement.state import AskKind, Group, Host, Lag, Phase, Processor, Role, Stage
+from samza_dagster.readiness.choice import Candidate, soonest_ready
+
+STANDBY_RUNS = "standby-runs"
+START_FAILED = "start-failed"
+ONE_ACTION = "one-action"
+
+_ORDER = (Phase.RUNNING, Phase.STARTING, Phase.STOPPING)
+_TAKEN_FROM = (*ownership.REVOCABLE, Stage.STOPPING, Stage.STARTING)
+_DISPLACING = (*ownership.REVOCABLE, Stage.STOPPING_STANDBY)
+
+
+def warm_host(standby: Processor) -> str | None:
+    """The host that has a standby's state; None where nobody knows of one.
+
+    One that starts elsewhere than where it ran has little there, and what it left behind
+    nobody keeps up.
+    """
+    incarnation = standby.incarnation
+    if incarnation is None:
+        return standby.last_seen_host
+    if standby.phase is Phase.RUNNING or incarnation.host == standby.last_seen_host:
+        return incarnation.host
+    return None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a choice rests on besides the group.
+
+    `by_locality`: whether the job relies on where a container ran that is down.
+    """
+
+    hosts: Mapping[str, Host]
+    lags: Map[str, Lag]
+    now_ms: int
+    by_locality: bool
+
+
+def place_of(standby: Processor) -> str:
+    """Where a standby has its process, else ran last; "" for nowhere."""
+    if standby.incarnation is not None:
+        return standby.incarnation.host
+    return standby.last_seen_host or ""
+
+
+def ranked(group: Group, seen: Seen, active_id: str) -> list[str]:
+    """Standbys whose place the active may take, the best first.
+
+    Those that run, the one soonest ready first; then, of an active that has failed in this
+    deployment (before, all of them are on their way), those that start, stop, or are down.
+    Of each kind last where another member is in the same fault domain already.
+    """
+    hosts = seen.hosts
+    active = group.processors[active_id]
+    fit: dict[str, tuple[int, bool]] = {}
+    for standby in group.processors.values():
+        if standby.role is not Role.STANDBY or _unfit(group, hosts, active, standby) is not None:
+            continue
+        failed = standby.phase is Phase.RUNNING or bool(active.failed_at_ms)
+        if not failed or (standby.incarnation is None and not seen.by_locality):
+            continue
+        phase = standby.phase
+        kind = _ORDER.index(phase) if phase in _ORDER else len(_ORDER)
+        host = warm_host(standby) or ""
+        crowded = rules.violation(_without(group, standby), hosts, active_id, host) is not None
+        fit[standby.processor_id] = (kind, crowded)
+    best = soonest_ready((_candidate(seen.lags, pid) for pid in fit), seen.now_ms)
+    return sorted((one.processor_id for one in best), key=lambda standby_id: fit[standby_id])
+
+
+def ready(group: Group, seen: Seen, active_id: str) -> list[str]:
+    """Those of them that run: what an action may ask for."""
+    return [
+        standby_id
+        for standby_id in ranked(group, seen, active_id)
+        if group.processors[standby_id].phase is Phase.RUNNING
+    ]
+
+
+def violation(
+    group: Group, hosts: Mapping[str, Host], active: Processor, standby: Processor
+) -> Violation | None:
+    """Why an action may not put the active in this standby's place now; None when it may."""
+    if standby.phase is not Phase.RUNNING:
+        standby_id, host = standby.processor_id, place_of(standby)
+        seen = f"{standby_id} is {standby.phase}"
+        return Violation(
+            STANDBY_RUNS,
+            host,
+            f"{standby_id} on {host} is {standby.phase}" if host else seen,
+            f"wait until {standby_id} runs",
+        )
+    return _unfit(group, hosts, active, standby)
+
+
+def refusals(group: Group, hosts: Mapping[str, Host], active_id: str) -> Iterator[Violation]:
+    """What keeps an active from the place of each of its standbys."""
+    active = group.processors[active_id]
+    for standby in group.processors.values():
+        if standby.role is Role.STANDBY:
+            broken = violation(group, hosts, active, standby)
+            if broken is not None:
+                yield broken
+
+
+def _unfit(
+    group: Group, hosts: Mapping[str, Host], active: Processor, standby: Processor
+) -> Violation | None:
+    standby_id, host = standby.processor_id, warm_host(standby)
+    runs = standby.phase is Phase.RUNNING
+    if host is None or (not runs and (host in standby.avoid_hosts or not standby.wanted)):
+        return Violation(
+            STANDBY_RUNS,
+            host or "",
+            f"{standby_id} is {standby.phase}, and no host is known to have its state",
+            f"wait until {standby_id} runs",
+        )
+    if host in active.avoid_hosts:
+        return Violation(
+            START_FAILED,
+            host,
+            f"{standby_id} on {host}: {active.processor_id} failed to start there since it ran last",
+            f"wait until {active.processor_id} runs",
+        )
+    busy = _busy(group, standby)
+    if busy is not None:
+        change = f"wait until {standby_id} is free of it"
+        return Violation(ONE_ACTION, host, f"{standby_id} on {host}: {busy}", change)
+    broken = rules.violation(_without(group, standby), hosts, active.processor_id, host)
+    # Whoever shares the standby's fault domain does so already, while it is there.
+    if broken is not None and broken.rule == rules.SAME_DOMAIN and standby.incarnation is not None:
+        return rules.lost(hosts, host)
+    return broken
+
+
+def _busy(group: Group, standby: Processor) -> str | None:
+    """What another action does with the standby that a failover doesn't take it from."""
+    action, standby_id = group.action, standby.processor_id
+    if action is None or action.stage in ownership.FALLBACK:
+        return None
+    if ownership.displacing(group, standby_id, *_DISPLACING) is not None:
+        return f"action {action.ask.uuid} takes its place"
+    if ownership.subject(action) != standby_id:
+        return None
+    moves = action.ask.kind is AskKind.PLACE and action.stage in _TAKEN_FROM
+    return None if moves else f"action {action.ask.uuid} is about it"
+
+
+def _candidate(lags: Map[str, Lag], standby_id: str) -> Candidate:
+    lag = lags.get(standby_id)
+    if lag is None:
+        return Candidate(standby_id)
+    return Candidate(standby_id, lag.records, lag.ready_in_ms, lag.at_ms)
+
+
+def _without(group: Group, standby: Processor) -> Group:
+    others = {pid: p for pid, p in group.processors.items() if pid != standby.processor_id}
+    return group.evolve(processors=others)
