@@ -65,6 +65,16 @@ def _show_job(view: JobView, as_json: bool) -> None:
             for _, h in sorted(view.hosts.items())
         ],
     )
+    if view.deployed is not None:
+        click.echo(
+            "Deployed: every active and every standby runs."
+            if view.deployed
+            else "Not deployed: not every active and every standby runs."
+        )
+    if view.degraded:
+        print_table(
+            "Degraded: these have no place", ("processor", "why"), list(view.degraded.items())
+        )
     _print_actions((*view.actions, *view.queued))
     _print_troubles(view)
     _print_leader(view.leader)
@@ -79,13 +89,19 @@ def _processor_rows(processors: Iterable[ProcessorView]) -> list[tuple[str | Non
         (
             p.processor_id,
             p.mode.value,
-            f"{p.state}, flapping" if p.flapping else p.state,
+            _state(p),
             p.host,
             p.execution_id,
             ", ".join(p.tasks),
         )
         for p in processors
     ]
+
+
+def _state(p: ProcessorView) -> str:
+    flapping = ", flapping" if p.flapping else ""
+    paused = "" if p.paused_for_ms is None else f", paused for {p.paused_for_ms / 1000:.1f} s"
+    return f"{p.state}{flapping}{paused}"
 
 
 def _print_actions(actions: tuple[ActionView, ...]) -> None:

@@ -14,6 +14,7 @@ from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
     from samza_dagster.client.audit_history import AuditHistory
+    from samza_dagster.placement.certificates import AuditRecord
     from samza_dagster.placement.verification import Head, Verdict
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
@@ -66,7 +67,9 @@ def verify(
     if export is not None:
         _export(history, export)
     with busy(f"Checking {len(history.records)} records …"):
-        verdict = verification.verify(history.records, history.head, kept=kept)
+        verdict = verification.verify(
+            history.records, history.head, kept=kept, since_ms=history.since_ms
+        )
     if as_json:
         print_json(_document(verdict, history))
     else:
@@ -102,11 +105,11 @@ def _parsed_head(text: str | None) -> Head | None:
 
 
 def _export(history: AuditHistory, path: Path) -> None:
-    from samza_dagster.client.audit_history import lines_of
+    from samza_dagster.client.audit_history import exported
 
     try:
         with path.open("w", encoding="utf-8") as file:
-            file.writelines(lines_of(history.records))
+            file.writelines(exported(history))
     except OSError as error:
         raise InvalidInput(
             f"write {path}", seen=str(error.strerror), fix="a file that can be written"
@@ -125,6 +128,7 @@ def _document(verdict: Verdict, history: AuditHistory) -> dict[str, Any]:
         "last_at_ms": history.records[-1].at_ms if history.records else None,
         "head": str(head) if head else None,
         "state_head": str(history.head) if history.head else None,
+        "kept_since_ms": history.since_ms,
         "starts": dict(verdict.starts),
         "predecessors": dict(verdict.ways),
         "violation": {
@@ -140,12 +144,7 @@ def _document(verdict: Verdict, history: AuditHistory) -> dict[str, Any]:
 
 def _show(verdict: Verdict, history: AuditHistory) -> None:
     if verdict.head is None:
-        named = history.head.number if history.head else 0
-        click.echo(
-            f"No record is left: the state counts {named}, older than what the topic keeps."
-            if named
-            else "No record yet."
-        )
+        _show_none(verdict, history)
         return
     first, last = history.records[0], history.records[-1]
     click.echo(
@@ -154,7 +153,7 @@ def _show(verdict: Verdict, history: AuditHistory) -> None:
     )
     if not verdict.complete:
         notice(
-            f"Notice: records before {first.number} aren't there (older ones are dropped by age); "
+            f"Notice: records before {first.number} aren't there ({_why_gone(first, history)}); "
             "what they would say isn't checked."
         )
     print_table("Starts", ("processor", "starts"), list(verdict.starts.items()))
@@ -168,3 +167,25 @@ def _show(verdict: Verdict, history: AuditHistory) -> None:
         f"Violation in record {violation.number} (place {violation.position} in the history), "
         f"rule {violation.rule.value}: {violation.seen}"
     )
+
+
+def _show_none(verdict: Verdict, history: AuditHistory) -> None:
+    named = history.head.number if history.head else 0
+    violation = verdict.violation
+    if violation is not None:
+        click.echo(f"Violation, rule {violation.rule.value}: {violation.seen}")
+    elif named:
+        click.echo(f"No record is left: the state counts {named}, older than what the topic keeps.")
+    else:
+        click.echo("No record yet.")
+
+
+def _why_gone(first: AuditRecord, history: AuditHistory) -> str:
+    """Of a history that begins later than with record 1."""
+    if history.since_ms is None:
+        return "how long their topic keeps them isn't known"
+    if first.previous_at_ms is None:
+        return "an older release wrote the first that is left: how old they were isn't known"
+    if first.previous_at_ms >= history.since_ms:
+        return f"the topic keeps what was written since {at(history.since_ms)}"
+    return f"they are from {at(first.previous_at_ms)} and before, dropped by age"

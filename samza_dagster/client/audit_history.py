@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
@@ -21,15 +21,22 @@ from samza_dagster.placement.state import AskKind
 from samza_dagster.placement.verification import Head
 
 _READINGS = 5
+_VERSION = 1
+_CLOSING = "closing"
 _ON_REQUEST = re.compile(rf"{AskKind.START_STANDBY.value} (\S+) to ")
 
 
 @dataclass(frozen=True)
 class AuditHistory:
-    """The records in order, and the head that they have to end with (None: not known)."""
+    """The records in order, and the head that they have to end with (None: not known).
+
+    What was written at `since_ms` or later had to be there when it was read; None: not
+    known, as of a file that an older release exported.
+    """
 
     records: tuple[AuditRecord, ...]
     head: Head | None = None
+    since_ms: int | None = None
 
 
 class Entries(Protocol):
@@ -73,7 +80,7 @@ def standby_origins(records: Iterable[AuditRecord]) -> dict[str, str]:
 
 
 def read_history(connection: Connection) -> AuditHistory:
-    """The whole history of a job, and the head that its state names.
+    """The whole history of a job, the head that its state names, and how far back it must go.
 
     Raises `InvalidInput` when the job has no audit topic, `MalformedRecord` for a record
     that can't be read (offset and field), `Unreachable`.
@@ -85,7 +92,8 @@ def read_history(connection: Connection) -> AuditHistory:
         client_config=connection.client_config,
     )
     try:
-        return consistent(log, lambda: _head(state))
+        since_ms = log.kept_since_ms()
+        return replace(consistent(log, lambda: _head(state)), since_ms=since_ms)
     finally:
         log.close()
         state.close()
@@ -118,6 +126,7 @@ def history_of_lines(lines: Iterable[str], name: str) -> AuditHistory:
     Raises `MalformedRecord` that names the file, the line and the field.
     """
     records: list[AuditRecord] = []
+    closing: AuditHistory | None = None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -125,19 +134,72 @@ def history_of_lines(lines: Iterable[str], name: str) -> AuditHistory:
         try:
             value: object = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise MalformedRecord(
-                "read an exported history",
-                seen=f"{where}: no JSON",
-                fix="a file that `samza-dagster verify --export` wrote",
-            ) from error
-        records.append(audit_from_json(value, where))
-    return AuditHistory(tuple(records))
+            raise _no_export(where, "no JSON") from error
+        if closing is not None:
+            raise _no_export(where, "a line behind the closing one")
+        if _is_closing(value):
+            closing = _closing(cast("dict[str, Any]", value), where)
+        else:
+            records.append(audit_from_json(value, where))
+    return replace(closing or AuditHistory(()), records=tuple(records))
 
 
 def lines_of(records: Sequence[AuditRecord]) -> Iterable[str]:
-    """The history as `history_of_lines` reads it."""
+    """The records, one a line."""
     for record in records:
-        yield json.dumps(audit_to_json(record), separators=(",", ":"), ensure_ascii=False) + "\n"
+        yield _line(audit_to_json(record))
+
+
+def exported(history: AuditHistory) -> Iterable[str]:
+    """The history as `history_of_lines` reads it: its records, and a closing line.
+
+    That says what the state named, and how far back the topic had to go at the time: a
+    file that was cut at either end, or lacks all records, shows it.
+    """
+    yield from lines_of(history.records)
+    head = history.head
+    yield _line(
+        {
+            "version": _VERSION,
+            "kind": _CLOSING,
+            "number": None if head is None else head.number,
+            "digest": None if head is None else head.digest,
+            "at_ms": None if head is None else head.at_ms,
+            "since_ms": history.since_ms,
+        }
+    )
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def _is_closing(value: object) -> bool:
+    return isinstance(value, dict) and cast("dict[str, Any]", value).get("kind") == _CLOSING
+
+
+def _closing(value: Mapping[str, Any], where: str) -> AuditHistory:
+    """What the closing line says, without records."""
+    number, digest = value.get("number"), value.get("digest")
+    times = value.get("at_ms"), value.get("since_ms")
+    if value.get("version") != _VERSION:
+        raise _no_export(where, f"field version: {value.get('version')!r:.40}")
+    for name, time_ms in zip(("at_ms", "since_ms"), times, strict=True):
+        if time_ms is not None and type(time_ms) is not int:
+            raise _no_export(where, f"field {name}: {time_ms!r:.40}, no whole number")
+    if number is None and digest is None:
+        return AuditHistory((), None, times[1])
+    if type(number) is not int or not isinstance(digest, str):
+        raise _no_export(where, "fields number and digest: no head")
+    return AuditHistory((), Head(number, digest, times[0]), times[1])
+
+
+def _no_export(where: str, seen: str) -> MalformedRecord:
+    return MalformedRecord(
+        "read an exported history",
+        seen=f"{where}: {seen}",
+        fix="a file that `samza-dagster verify --export` wrote",
+    )
 
 
 def decoded(log: Entries) -> tuple[AuditRecord, ...]:
@@ -167,4 +229,5 @@ def head_of_state(job: Mapping[str, Any] | None) -> Head | None:
     number, digest = fields.get("certificates"), fields.get("certificate_hash")
     if type(number) is not int or not isinstance(digest, str):
         return None
-    return Head(number, digest)
+    at_ms = fields.get("certificate_at_ms")
+    return Head(number, digest, at_ms if type(at_ms) is int and at_ms > 0 else None)

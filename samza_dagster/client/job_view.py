@@ -29,6 +29,7 @@ from samza_dagster.client.views import (
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
 from samza_dagster.model.own_requests import OwnRequest
+from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import Group, Host, JobState, Limits
 
@@ -230,6 +231,7 @@ def with_state(
                 flapping=is_flapping(processor, now_ms, limits),
                 failures=processor.failures,
                 extra=processor.extra,
+                paused_for_ms=paused_for_ms(processor, now_ms),
             )
         if group.action is not None:
             ask, reservation = group.action.ask, group.action.reservation
@@ -304,6 +306,8 @@ def with_state(
         ),
         max_standbys=limits.max_standbys,
         leader=leader,
+        deployed=is_deployed(groups.values()),
+        degraded=degraded(groups.values(), limits, now_ms),
         heart=JobState(
             base.job_name,
             deployment_id,

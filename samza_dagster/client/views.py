@@ -51,7 +51,8 @@ class ProcessorView(View):
     stream alone it is `last-seen` (a host was reported) or `unknown`: Samza writes
     where a container started, not whether it still runs. `host` is where a process or
     its reservation is; `last_seen_host` stays when there is neither. `flapping`: it fails
-    again and again, so that it is started at longer intervals. `failures` counts all of the
+    again and again, so that it is started at longer intervals. `paused_for_ms` is how long it isn't
+    started yet (None: it isn't paused). `failures` counts all of the
     job's life. `extra`: a standby that was spun up on request.
     """
 
@@ -65,6 +66,7 @@ class ProcessorView(View):
     flapping: bool = False
     failures: int = 0
     extra: bool = False
+    paused_for_ms: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -159,7 +161,9 @@ class JobView(View):
 
     `coordinator` says whose word it is: `samza_dagster` when our state topic holds
     this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
-    those that end Samza's reader, so that no container can start. `heart` is the recorded
+    those that end Samza's reader, so that no container can start. `deployed`: all actives and
+    all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
+    that should run and have no place. `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -180,6 +184,8 @@ class JobView(View):
     ghosts: tuple[GhostView, ...] = ()
     max_standbys: int | None = None
     leader: LeaderView | None = None
+    deployed: bool | None = None
+    degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:

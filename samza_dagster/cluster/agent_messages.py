@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from samza_dagster.cluster.interface import ContainerLaunch, ObservedContainer
 from samza_dagster.errors import InvalidInput
@@ -13,6 +13,18 @@ VERSION = 1
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Amount = Annotated[int, Field(ge=0, le=10**9)]
+Free = Annotated[int, Field(ge=-(10**9), le=10**9)]
+Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+"""What every reader of JSON takes exactly."""
+LONGEST_WHY = 2_000
+
+
+def _shortened(value: object) -> object:
+    """A reason goes into records that brokers take up to a size: its beginning is enough."""
+    return value[:LONGEST_WHY] if isinstance(value, str) else value
+
+
+Why = Annotated[str, BeforeValidator(_shortened)]
 
 
 class _Message(BaseModel):
@@ -24,8 +36,8 @@ class Resources(_Message):
 
     memory_mb: Amount
     cores: Amount
-    free_memory_mb: int
-    free_cores: int
+    free_memory_mb: Free
+    free_cores: Free
 
 
 class ReportedReservation(_Message):
@@ -42,13 +54,13 @@ class ReportedContainer(_Message):
 
     execution_id: Name
     processor_id: Name
-    state: str
-    pid: int | None = None
+    state: Annotated[str, Field(max_length=500)]
+    pid: Count | None = None
     released: bool = False
     checked_in: bool = False
-    exit_status: int | None = None
-    why: str = ""
-    stop_failed: str = ""
+    exit_status: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
+    why: Why = ""
+    stop_failed: Why = ""
 
     def observed(self) -> ObservedContainer:
         """As the cluster's interface names it."""
@@ -75,7 +87,7 @@ class Acknowledgement(_Message):
 
     id: Name
     ok: bool
-    why: str = ""
+    why: Why = ""
 
 
 class Sync(_Message):
@@ -85,11 +97,11 @@ class Sync(_Message):
     host: Name
     boot_id: Name
     instance: Name
-    began_ms: Annotated[int, Field(ge=0)] | None = None
-    sequence: Annotated[int, Field(ge=0)]
+    began_ms: Count | None = None
+    sequence: Count
     wait_ms: Annotated[int, Field(ge=0, le=600_000)] = 0
-    highest_epoch: Annotated[int, Field(ge=0)] = 0
-    losses: Annotated[int, Field(ge=0)] | None = None
+    highest_epoch: Count = 0
+    losses: Count | None = None
     fault_domain: Annotated[str, Field(max_length=500)] = ""
     books: Annotated[str, Field(max_length=500)] = ""
     resources: Resources

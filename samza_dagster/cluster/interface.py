@@ -7,6 +7,7 @@ as a callback, at least once, so a coordinator that was away may see one again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -112,14 +113,13 @@ class ClusterCallbacks(Protocol):
 
 
 class ClusterResourceManager(Protocol):
-    """Requests resources, starts and stops containers on hosts.
+    """Requests resources, starts and stops containers on hosts."""
 
-    `deposed_by` is the epoch of another coordinator that a host follows, once one does.
-    """
+    def higher_epochs(self) -> Mapping[str, int]:
+        """Host → the higher epoch that its agent told of, since this was asked last.
 
-    @property
-    def deposed_by(self) -> int | None:
-        """None while no host follows a newer coordinator."""
+        Those words were refused. A host's word proves no other leader: the brokers know.
+        """
         ...
 
     def start(self, callbacks: ClusterCallbacks) -> None:

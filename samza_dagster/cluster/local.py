@@ -37,9 +37,8 @@ class LocalCluster:
     gives the seconds that a lease granted now may last, counted by the agent from the
     moment it asked; by default always `lease_s`, which it never exceeds. `granted_s` is
     the longest that it gives (default: `lease_s`): polls are held by it. A host is lost
-    after `host_timeout_s` without a word (default: the lease). `deposed_by` is the higher
-    epoch that an agent told of, if one did: this coordinator should end. Requests for any
-    host wait until no host has registered for `gather_s` seconds.
+    after `host_timeout_s` without a word (default: the lease). An agent that
+    tells of a higher epoch is refused. Requests for any host wait until no host has registered for `gather_s` seconds.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class LocalCluster:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.epoch = epoch
-        self.deposed_by: int | None = None
+        self._higher_epochs: dict[str, int] = {}
         self._host_timeout_s = lease_s if host_timeout_s is None else host_timeout_s
         granted_s = lease_s if granted_s is None else granted_s
         self._longest_hold_s = min(granted_s, self._host_timeout_s) / 4
@@ -204,6 +203,12 @@ class LocalCluster:
             books = sorted(self._books.values(), key=lambda b: b.host)
             return tuple(b.as_resources() for b in books if b.is_registered)
 
+    def higher_epochs(self) -> Mapping[str, int]:
+        """Host → the higher epoch that its agent told of, since this was asked last."""
+        with self._changed:
+            told, self._higher_epochs = self._higher_epochs, {}
+            return told
+
     def silences(self) -> dict[str, Any]:
         """Of every registered host how long ago, in ms, its agent was heard: the page `/hosts`."""
         with self._changed:
@@ -268,8 +273,11 @@ class LocalCluster:
         if self._closing:
             return 503, {"error": "this coordinator has ended"}
         if sync.highest_epoch > self.epoch:
-            self.deposed_by = max(sync.highest_epoch, self.deposed_by or 0)
-            return 409, {"error": f"epoch {self.epoch} is over, {sync.highest_epoch} leads"}
+            self._higher_epochs[sync.host] = sync.highest_epoch
+            return 409, {
+                "error": f"field highest_epoch: {sync.highest_epoch}, this coordinator's epoch is "
+                f"{self.epoch}: another one leads, or what this agent has seen is wrong"
+            }
         book = self._books.get(sync.host)
         if book is not None and book.is_over(sync):
             return 409, {"error": f"another agent registered as {sync.host} after this one"}

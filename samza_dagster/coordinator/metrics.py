@@ -31,6 +31,7 @@ COUNTERS: Mapping[str, str] = {
     "expired-any-host-requests": "requests of any host that expired",
     "failed-container-placements-actions": "placement actions that ended FAILED",
     "malformed-requests": "requests that couldn't be read and were answered BAD_REQUEST",
+    "refused-epochs": "words of agents that tell of a higher epoch than this leader's",
     "ignored-requests": "records that couldn't be read and have nobody to answer to",
 }
 """Counter (by Samza's name where it has one) → what it counts; all are shown from 0 on."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from samza_dagster.cluster.interface import HostResources
+from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.ownership import older_owner
 from samza_dagster.placement.state import JobState, Processor, Role
@@ -59,8 +60,12 @@ def status_document(
     counters: dict[str, int],
     now_ms: int,
 ) -> dict[str, Any]:
-    """`{deployment_id, leader_epoch, hosts, processors, actions, failovers, ghosts, counters}`.
+    """`{deployment_id, leader_epoch, deployed, degraded, hosts, processors, actions, queued,
+    failovers, ghosts, counters}`.
 
+    `deployed`: all actives and all standbys run. `degraded`: processor → why, of those that
+    have no place. `queued` are the requests that wait, whether their group has an action or not.
+    `paused_for_ms` of a processor is how long it isn't started yet, null when it isn't paused.
     `ghosts` are incarnations on hosts that fell silent: nobody knows whether they live.
     While nothing starts because one of a deployment with other groups may own tasks,
     `starts_wait_for` is its execution id.
@@ -69,6 +74,7 @@ def status_document(
     actions: dict[str, Any] = {}
     failovers: dict[str, Any] = {}
     ghosts: list[dict[str, Any]] = []
+    queued: list[dict[str, Any]] = []
     for group in state.groups.values():
         for processor in group.processors.values():
             incarnation = processor.incarnation
@@ -81,6 +87,7 @@ def status_document(
                 "state": processor.phase.value,
                 **_lag(state, processor, now_ms),
                 "flapping": is_flapping(processor, now_ms, state.limits),
+                "paused_for_ms": paused_for_ms(processor, now_ms),
             }
         if group.failover is not None:
             failovers[group.group_id] = {
@@ -100,6 +107,14 @@ def status_document(
                 "ended": ghost.ended.value if ghost.ended else None,
             }
             for ghost in group.ghosts
+        ]
+        queued += [
+            {
+                "uuid": ask.uuid,
+                "processor_id": ask.processor_id,
+                "destination": ask.destination_host,
+            }
+            for ask in group.queue
         ]
         if group.action is not None:
             actions[group.group_id] = {
@@ -124,9 +139,12 @@ def status_document(
         **({"starts_wait_for": older} if older else {}),
         "deployment_id": state.deployment_id,
         "leader_epoch": leader_epoch,
+        "deployed": is_deployed(state.groups.values()),
+        "degraded": degraded(state.groups.values(), state.limits, now_ms),
         "hosts": hosts,
         "processors": processors,
         "actions": actions,
+        "queued": queued,
         "failovers": failovers,
         "ghosts": ghosts,
         "counters": dict(counters),

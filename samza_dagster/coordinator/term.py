@@ -40,7 +40,7 @@ from samza_dagster.coordinator.ports import (
 )
 from samza_dagster.coordinator.refusal import refusal_records
 from samza_dagster.coordinator.status import Processes, status_document
-from samza_dagster.errors import Fenced, InvalidInput, Unreachable
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.ownership import is_starting
@@ -54,6 +54,7 @@ LONG_ABSENCE_MS = 5_000
 CLEAN_EVERY_MS = 3_600_000
 _LOOK_AGAIN_S = 0.05
 _START_AGAIN_MS = 1_000
+_PROVE_AGAIN_MS = 5_000
 log = logging.getLogger(__name__)
 
 
@@ -96,6 +97,7 @@ class Term:
         self._looked_at_ms = 0
         self._clean_at_ms = 0
         self._start_again_ms = 0
+        self._prove_again_ms = 0
         self._to_hear: _CaughtUp | None = None
         self._effects = EffectRunner(
             self.cluster,
@@ -182,7 +184,7 @@ class Term:
                 item = events.TimePassed(0)
             if item is None:
                 return
-            self._end_if_deposed()
+            self._heed_higher_epochs()
             self._handle(item)
             self._keep_house()
 
@@ -244,13 +246,29 @@ class Term:
         # A deadline that lies behind is looked at again soon, not in a busy loop.
         return max(_LOOK_AGAIN_S, (due - self.clock.now_ms()) / 1000)
 
-    def _end_if_deposed(self) -> None:
-        """An agent that follows a higher epoch proves that another coordinator leads."""
-        if self.cluster.deposed_by is not None:
-            raise Fenced(
-                f"lead in epoch {self.leader.epoch}",
-                seen=f"an agent follows epoch {self.cluster.deposed_by}",
-                fix="end this process; the newer leader goes on",
+    def _heed_higher_epochs(self) -> None:
+        """An agent that follows a higher epoch has heard another leader, or is wrong.
+
+        The brokers know which: they refuse the beat of a leader that was replaced. Where they
+        take it there is no other, and that host stays refused; its word ends no leader.
+        """
+        told = self.cluster.higher_epochs()
+        now = self.clock.now_ms()
+        if not told:
+            return
+        self.counters["refused-epochs"] += len(told)
+        if now < self._prove_again_ms:
+            return
+        self._prove_again_ms = now + _PROVE_AGAIN_MS
+        self._commit_alone([self._leader_record(now)])
+        for host, epoch in sorted(told.items()):
+            log.warning(
+                "the agent of %s is refused: its highest_epoch is %d, and the brokers know of no leader "
+                "after this one of epoch %d. End that agent and its containers, and start it with an "
+                "empty --directory",
+                host,
+                epoch,
+                self.leader.epoch,
             )
 
     def _take(

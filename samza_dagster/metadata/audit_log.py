@@ -15,9 +15,11 @@ from typing import Any, cast
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord
+from samza_dagster.metadata.topics import topic_config
 
 DAY_MS = 86_400_000
 DEFAULT_RETENTION_MS = 365 * DAY_MS
+_CLOCKS_DIFFER_MS = 3_600_000
 _ANSWER_S = 7.0
 _PATIENCE_S = 1.0
 
@@ -47,6 +49,24 @@ def decode_entry(topic: str, record: TopicRecord) -> AuditEntry:
     if not isinstance(value, dict):
         raise _malformed(topic, record.offset, "a value that is no JSON object")
     return AuditEntry(record.offset, record.timestamp_ms, cast("dict[str, Any]", value))
+
+
+def kept_since_ms(config: Mapping[str, str], now_ms: int) -> int | None:
+    """What was written at this time or later a topic of this config must have.
+
+    None where it may drop records for their size, or by a config that isn't understood.
+    An hour, or a tenth of the retention if that is less, is left for the clocks of
+    leader, broker and reader.
+    """
+    try:
+        retention_ms = int(config["retention.ms"])
+        if int(config["retention.bytes"]) >= 0 or "delete" not in config["cleanup.policy"]:
+            return None
+    except (KeyError, ValueError):
+        return None
+    if retention_ms < 0:
+        return 0
+    return max(0, now_ms - retention_ms + min(_CLOCKS_DIFFER_MS, retention_ms // 10))
 
 
 class AuditLog:
@@ -90,6 +110,15 @@ class AuditLog:
         finally:
             reader.close()
         return [decode_entry(self.topic, record) for record in found if record.offset < end]
+
+    def kept_since_ms(self) -> int | None:
+        """What was written at this time or later has to be in the topic still.
+
+        None where that isn't known, as without the right to see the topic's config.
+        Raises `InvalidInput` when the topic doesn't exist, `Unreachable`.
+        """
+        config = topic_config(self._cluster, self.topic, _ANSWER_S)
+        return None if config is None else kept_since_ms(config, int(time.time() * 1000))
 
     def close(self) -> None:
         """Releases the connections."""

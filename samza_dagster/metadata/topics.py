@@ -21,8 +21,39 @@ COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 
 
 def retained(retention_ms: int) -> dict[str, str]:
-    """Config of a topic whose records are dropped after a time."""
-    return {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+    """Config of a topic whose records are dropped after a time, and never for their size."""
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_ms),
+        "retention.bytes": "-1",
+    }
+
+
+def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
+    """What holds for the topic, the brokers' defaults included; None: no right to see it.
+
+    Raises `InvalidInput` when there is no such topic, `Unreachable`.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
+
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    with cluster.admin() as admin:
+        described = cast(
+            "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
+            admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
+                [resource], request_timeout=timeout_s
+            ),
+        )
+        try:
+            found = described[resource].result(timeout=timeout_s + 1)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return None
+            raise cluster.failure(
+                f"read the config of topic {name}", error.args[0], timeout_s, name
+            ) from error
+    return {name: str(entry.value) for name, entry in found.items()}
 
 
 def ensure_topic(
@@ -83,25 +114,15 @@ def ensure_topic(
 def _check(
     cluster: KafkaCluster, name: str, partitions: int, config: Mapping[str, str], timeout_s: float
 ) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
+    from confluent_kafka import KafkaException
 
     asked = f"use the existing topic {name}"
-    known, found = None, None
     with cluster.admin() as admin:
-        resource = ConfigResource(ResourceType.TOPIC, name)
         try:
             known = admin.list_topics(timeout=timeout_s).topics.get(name)
-            described = cast(
-                "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
-                admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
-                    [resource], request_timeout=timeout_s
-                ),
-            )
-            found = described[resource].result(timeout=timeout_s + 1)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+            raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+    found = topic_config(cluster, name, timeout_s)
     # A broker that doesn't know a topic yet which was just created has nothing to compare.
     has = partitions if known is None else len(known.partitions)
     if has != partitions:
@@ -118,7 +139,7 @@ def _check(
         )
         return
     policy = config.get("cleanup.policy")
-    seen = found["cleanup.policy"].value
+    seen = found["cleanup.policy"]
     if policy is not None and seen != policy:
         raise InvalidInput(
             asked,

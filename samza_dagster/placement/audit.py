@@ -14,7 +14,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
     processor_id, end = processor.processor_id, processor.last_end
     giving_way = ownership.gives_way(group, processor_id)
     lag = None if giving_way is None else draft.lags.get(giving_way)
-    number, previous_hash = draft.next_certificate
+    number, previous_hash, previous_at_ms = draft.next_certificate
     draft.certify(
         AuditRecord(
             number=number,
@@ -28,6 +28,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
             epoch=incarnation.epoch,
             host=incarnation.host,
             previous_hash=previous_hash,
+            previous_at_ms=previous_at_ms,
             fencing=draft.limits.fencing.value,
             why=_why(group, processor, incarnation.host),
             predecessor=None if end is None else _predecessor(end),
@@ -49,7 +50,7 @@ def end(
 ) -> End:
     """Certifies an end, and returns it for the processor's next start."""
     role = Role.STANDBY if naming.is_standby(processor_id) else Role.ACTIVE
-    number, previous_hash = draft.next_certificate
+    number, previous_hash, previous_at_ms = draft.next_certificate
     draft.certify(
         AuditRecord(
             number=number,
@@ -63,6 +64,7 @@ def end(
             epoch=incarnation.epoch,
             host=incarnation.host,
             previous_hash=previous_hash,
+            previous_at_ms=previous_at_ms,
             fencing=draft.limits.fencing.value,
             how=how.value,
             evidence=evidence,

@@ -21,10 +21,12 @@ _A_FORM_OF = {str: "no text", int: "no whole number", int | None: "no whole numb
 
 
 def audit_to_json(record: AuditRecord) -> dict[str, Any]:
-    """The record as a JSON object with `"version": 1`; `left_behind` only if there are any."""
+    """The record as a JSON object with `"version": 1`; what a digest leaves out is left out."""
     given = {"version": VERSION, **asdict(record)}
     if not record.left_behind:
         del given["left_behind"]
+    if record.previous_at_ms is None:
+        del given["previous_at_ms"]
     return given
 
 
@@ -41,6 +43,7 @@ def audit_from_json(value: object, where: str) -> AuditRecord:
     if type(version) is not int or version != VERSION:
         raise _malformed(where, "version", f"{version!r:.40} instead of {VERSION}")
     given.setdefault("left_behind", ())
+    given.setdefault("previous_at_ms", None)
     _require_names(given, _KINDS, where, "")
     for name, field in given.items():
         if name == "predecessor":

@@ -31,6 +31,7 @@ class Rule(StrEnum):
     OTHERS = "others"  # the group's other members, as the history has them
     ENDS = "ends"  # of a known start, and once dead
     HEAD = "head"  # the last record is the one that the coordinator's state names
+    RETENTION = "retention"  # nothing is gone that is younger than what the topic keeps
 
 
 class Broken(Exception):

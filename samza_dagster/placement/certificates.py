@@ -37,7 +37,9 @@ class AuditRecord(Evolving):
     `left_behind` those of the group that were started on this host, have ended, and are on
     another machine than the one that bears its name now, as processor → execution id.
     Of an end: `how` is a value of `state.Ended`, `evidence` what was seen.
-    `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them.
+    `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them;
+    `previous_at_ms` is when the record before was written, which stays known when that one is
+    gone (None of the first, and of one that follows a record of an older release).
     """
 
     number: int
@@ -62,13 +64,14 @@ class AuditRecord(Evolving):
     ready_in_ms: int | None = None
     rules_version: int = RULES_VERSION
     left_behind: tuple[tuple[str, str], ...] = ()
+    previous_at_ms: int | None = None
 
 
 def digest_of(record: AuditRecord) -> str:
     """SHA-256 of the record in canonical JSON, `digest` itself left out.
 
     Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII;
-    `left_behind` only if there are any.
+    `left_behind` only if there are any, `previous_at_ms` only if it is known.
     """
     return hashlib.sha256(_canonical(record).encode()).hexdigest()
 
@@ -87,6 +90,9 @@ def _canonical(record: AuditRecord) -> str:
             f'"how":{_text(before.how)}}}'
         )
     left = f'"left_behind":[{_pairs(record.left_behind)}],' if record.left_behind else ""
+    previous = ""
+    if record.previous_at_ms is not None:
+        previous = f'"previous_at_ms":{record.previous_at_ms},'
     return (
         f'{{"at_ms":{record.at_ms},"deployment_id":{_text(record.deployment_id)},'
         f'"epoch":{record.epoch},"evidence":{_text(record.evidence)},'
@@ -95,7 +101,7 @@ def _canonical(record: AuditRecord) -> str:
         f'"how":{_text(record.how)},"kind":{_text(record.kind)},'
         f'"lag_records":{_number(record.lag_records)},{left}"number":{record.number},'
         f'"others":[{_pairs(record.others)}],"predecessor":{predecessor},'
-        f'"previous_hash":{_text(record.previous_hash)},'
+        f'{previous}"previous_hash":{_text(record.previous_hash)},'
         f'"processor_id":{_text(record.processor_id)},'
         f'"ready_in_ms":{_number(record.ready_in_ms)},"role":{_text(record.role)},'
         f'"rules_version":{record.rules_version},"why":{_text(record.why)}}}'

@@ -44,6 +44,7 @@ class Draft:
         self._next_refused = state.next_refused
         self._certificates = state.certificates
         self._certificate_hash: str = state.certificate_hash
+        self._certificate_at_ms: int = state.certificate_at_ms
         self.lags: Map[str, Lag] = state.lags
         self.job = state.job
         self.deployment_id = state.deployment_id
@@ -188,14 +189,15 @@ class Draft:
         self._commands.extend(commands)
 
     @property
-    def next_certificate(self) -> tuple[int, str]:
-        """The next audit record's number and the digest that it follows."""
-        return self._certificates + 1, self._certificate_hash
+    def next_certificate(self) -> tuple[int, str, int | None]:
+        """The next audit record's number, and digest and time of the one that it follows."""
+        return self._certificates + 1, self._certificate_hash, self._certificate_at_ms or None
 
     def certify(self, record: AuditRecord) -> None:
         """Appends an audit record, made for its place in the chain, with its digest."""
         record = record.evolve(digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
+        self._certificate_at_ms = record.at_ms
         self.emit(RecordCertificate(record))
 
     def new_request_id(self) -> str:
@@ -253,6 +255,7 @@ class Draft:
             self.lags,
             self._refused,
             self._next_refused,
+            self._certificate_at_ms,
             self._index.result(self.now_ms),
         )
 

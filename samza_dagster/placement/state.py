@@ -335,7 +335,8 @@ class JobState(Evolving):
     `uuids` maps each remembered request to its place in the order of arrival; `refused` is
     the same for those that were answered without the heart. Each has room of its own, so
     that what nobody can read displaces no outcome.
-    `certificates` counts the audit records so far, `certificate_hash` is the last one's.
+    `certificates` counts the audit records so far; `certificate_hash` is the last one's digest,
+    `certificate_at_ms` its time (0: it was written by a release before this field).
     `grouping` is the deployment's. Incarnations with an epoch below `regrouped_epoch` are
     of a deployment that gave the tasks to other groups: nothing starts before they have
     ended; 0 when there are none.
@@ -360,4 +361,5 @@ class JobState(Evolving):
     lags: Map[str, Lag] = Map[str, Lag]()
     refused: Map[str, int] = Map[str, int]()
     next_refused: int = 0
+    certificate_at_ms: int = 0
     index: Index = field(default=EMPTY, compare=False, repr=False)

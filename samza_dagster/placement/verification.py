@@ -1,7 +1,9 @@
 """Judges a job's audit history without the cluster: that it is whole, and what it shows.
 
 Pure. A history may begin later than record 1, because its topic drops records by age;
-what a rule would have to know of before isn't judged then, and `complete` says so.
+what a rule would have to know of before isn't judged then, and `complete` says so. Each
+record tells when the one before it was written, and the state when the last one was: so
+what is missing at the beginning, or altogether, is known to be old enough, or it isn't.
 """
 
 from __future__ import annotations
@@ -15,10 +17,15 @@ from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, digest
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Number and digest of the last record, as the coordinator's state names them."""
+    """Number and digest of the last record, as the coordinator's state names them.
+
+    `at_ms` is when it was written, by the leader's clock; None: a release that didn't
+    keep it, or a head that a person gave. Two heads of one record are equal.
+    """
 
     number: int
     digest: str
+    at_ms: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.number}:{self.digest}"
@@ -62,13 +69,21 @@ class Verdict:
 
 
 def verify(
-    records: Sequence[AuditRecord], head: Head | None = None, *, kept: Head | None = None
+    records: Sequence[AuditRecord],
+    head: Head | None = None,
+    *,
+    kept: Head | None = None,
+    since_ms: int | None = None,
 ) -> Verdict:
     """Judges a whole history, in the order in which it was recorded.
 
     `head` is what the coordinator's state says of the last record, `kept` the head of an
     earlier check, which has to be among the records. Without either a history that was
     cut at its end looks like one that is younger.
+
+    What was written at `since_ms` or later its topic must still have; None: how long it
+    keeps records isn't known. Then a cut beginning passes. That no record at all is left
+    of those that `head` counts passes only where all are known to be older.
     """
     history = History(complete=bool(records) and records[0].number == 1)
     violation: Violation | None = None
@@ -82,8 +97,10 @@ def verify(
             break
         before = record
     last = records[-1] if records else None
+    if violation is None and records:
+        violation = _beginning_missed(records[0], since_ms)
     if violation is None and head is not None:
-        violation = _head_missed(last, head, len(records))
+        violation = _head_missed(last, head, len(records)) if last else _all_missed(head, since_ms)
     if violation is None and kept is not None:
         violation = _kept_missed(records, kept)
     return Verdict(
@@ -106,15 +123,47 @@ def _check_chain(record: AuditRecord, before: AuditRecord | None) -> None:
         )
     if record.number == 1 and record.previous_hash != FIRST_HASH:
         raise Broken(Rule.CHAIN, f"the first record follows {record.previous_hash:.12}")
+    if before is not None and record.previous_at_ms not in (None, before.at_ms):
+        raise Broken(
+            Rule.CHAIN,
+            f"the one before was written at {before.at_ms}, not at {record.previous_at_ms}",
+        )
+    if record.number == 1 and record.previous_at_ms is not None:
+        raise Broken(Rule.CHAIN, f"the first record follows one of {record.previous_at_ms}")
     content = digest_of(record)
     if record.digest != content:
         raise Broken(Rule.DIGEST, f"digest {record.digest:.12}, what it says has {content:.12}")
 
 
-def _head_missed(last: AuditRecord | None, head: Head, records: int) -> Violation | None:
-    found = Head(last.number, last.digest) if last else Head(0, FIRST_HASH)
-    # Where no record is left, age may have taken them all.
-    if found == head or (last is None and head.number > 0):
+def _beginning_missed(first: AuditRecord, since_ms: int | None) -> Violation | None:
+    at_ms = first.previous_at_ms
+    if first.number == 1 or at_ms is None or since_ms is None or at_ms < since_ms:
+        return None
+    return Violation(
+        1,
+        first.number,
+        Rule.RETENTION,
+        f"record {first.number - 1}, written at {at_ms}, isn't there, and the topic keeps "
+        f"what was written since {since_ms}",
+    )
+
+
+def _all_missed(head: Head, since_ms: int | None) -> Violation | None:
+    if head.number == 0:
+        return None
+    if since_ms is None or head.at_ms is None:
+        why = "that the topic keeps none so old isn't known"
+    elif head.at_ms >= since_ms:
+        why = f"written at {head.at_ms}, and the topic keeps what was written since {since_ms}"
+    else:
+        return None
+    seen = f"no record is there, the coordinator's state names record {head.number}, {why}"
+    return Violation(0, 0, Rule.RETENTION, seen)
+
+
+def _head_missed(last: AuditRecord, head: Head, records: int) -> Violation | None:
+    found = Head(last.number, last.digest)
+    if found == head:
         return None
     return Violation(
         records,

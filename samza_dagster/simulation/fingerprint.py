@@ -30,6 +30,7 @@ _IRRELEVANT = frozenset(
         "next_refused",
         "certificates",
         "certificate_hash",
+        "certificate_at_ms",
         "index",
         "limits",
         "failures",

@@ -28,13 +28,14 @@ def judge_trail(records: Sequence[AuditRecord], state: JobState) -> None:
     read = [_read_back(record) for record in records]
     if read != list(records):
         raise InvariantViolated(AUDIT_VERIFIES, "a record isn't read as it was written")
-    head = Head(state.certificates, state.certificate_hash)
+    head = Head(state.certificates, state.certificate_hash, state.certificate_at_ms or None)
     _judge_verdict(read, head)
     _judge_heads(read, head)
     if not read:
         return
-    for first in {1, len(read) // 3, len(read) // 2, len(read) - 1} - {0}:
+    for first in {1, len(read) // 3, len(read) // 2, len(read) - 1} - {0, len(read)}:
         _judge_verdict(read[first:], head)
+        _judge_beginning(read, first)
     middle = read[len(read) // 2]
     kept = Head(middle.number, middle.digest)
     for left in (read, read[len(read) // 2 :], read[len(read) // 2 + 1 :]):
@@ -94,9 +95,15 @@ def _judge_verdict(records: Sequence[AuditRecord], head: Head) -> None:
 
 
 def _judge_heads(records: Sequence[AuditRecord], head: Head) -> None:
-    """An end that was cut off is found by whoever knows the head; an empty topic may be old."""
-    if not verify([], head).ok or not verify([]).ok or not verify([], Head(0, "")).ok:
-        raise InvariantViolated(AUDIT_VERIFIES, "no record left isn't a violation")
+    """An end that was cut off is found by whoever knows the head; so is an empty topic."""
+    if not verify([]).ok or not verify([], Head(0, ""), since_ms=0).ok:
+        raise InvariantViolated(AUDIT_VERIFIES, "no record yet isn't a violation")
+    if head.number and head.at_ms is not None:
+        for since_ms in (None, 0, head.at_ms):
+            _expect(verify([], head, since_ms=since_ms), "retention", 0, 0)
+        _expect(verify([], replace(head, at_ms=None), since_ms=head.at_ms + 1), "retention", 0, 0)
+        if not verify([], head, since_ms=head.at_ms + 1).ok:
+            raise InvariantViolated(AUDIT_VERIFIES, "no record left by age isn't a violation")
     _expect(verify([], kept=Head(3, "abc")), "head", 0, 0)
     if not records:
         return
@@ -115,6 +122,15 @@ def _judge_heads(records: Sequence[AuditRecord], head: Head) -> None:
         cut = records[:-1]
         _expect(verify(cut, head), "head", count - 1, last.number - 1)
         _expect(verify(cut, kept=head), "head", count - 1, last.number - 1)
+
+
+def _judge_beginning(records: Sequence[AuditRecord], first: int) -> None:
+    """Records that are gone while their topic keeps what is so young."""
+    at_ms, left = records[first - 1].at_ms, records[first:]
+    if not verify(left, since_ms=at_ms + 1).ok:
+        raise InvariantViolated(AUDIT_VERIFIES, "what aged away isn't a violation")
+    if left[0].previous_at_ms is not None:
+        _expect(verify(left, since_ms=at_ms), "retention", 1, left[0].number)
 
 
 def _expect(verdict: Verdict, rule: str, position: int, number: int) -> None:

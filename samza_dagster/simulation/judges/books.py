@@ -49,6 +49,9 @@ def judge_sums(taken: Taken) -> None:
         raise taken.broken(BOOKS_BALANCE, f"{len(records)} records more, {after.certificates}")
     if records and after.certificate_hash != records[-1].record.digest:
         raise taken.broken(BOOKS_BALANCE, "the state names another last record")
+    last_ms = records[-1].record.at_ms if records else before.certificate_at_ms
+    if after.certificate_at_ms != last_ms:
+        raise taken.broken(BOOKS_BALANCE, f"the last record is of {last_ms}, not as the state says")
     count = after.next_request - before.next_request
     fresh = count and {r.request_id for r in taken.every(cmd.RequestResource)} & {
         f"{safe(after.job)}-request-{n:06d}" for n in range(before.next_request, after.next_request)

@@ -51,6 +51,8 @@ def hash_of(record: AuditRecord) -> str:
     del content["digest"]
     if not record.left_behind:
         del content["left_behind"]
+    if record.previous_at_ms is None:
+        del content["previous_at_ms"]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -60,11 +62,12 @@ def _chained(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]:
     made = list(records[:first])
     number = made[-1].number + 1 if made else records[0].number
     before = made[-1].digest if made else records[0].previous_hash
+    before_ms = made[-1].at_ms if made else records[0].previous_at_ms
     for record in records[first:]:
-        placed = replace(record, number=number, previous_hash=before)
+        placed = replace(record, number=number, previous_hash=before, previous_at_ms=before_ms)
         placed = replace(placed, digest=hash_of(placed))
         made.append(placed)
-        number, before = number + 1, placed.digest
+        number, before, before_ms = number + 1, placed.digest, placed.at_ms
     return made
 
 
@@ -98,6 +101,8 @@ def _unhashed(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
     if place:
         said = (f"{record.number + 1} ", f" {record.number} ")
         yield Forgery("a number", changed(number=record.number + 1), at, _rules("number"), said)
+        when = records[place - 1].at_ms + 1
+        yield Forgery("a time", changed(previous_at_ms=when), at, _rules("chain"), (str(when),))
         yield Forgery("a link", changed(previous_hash="0" * 64), at, _rules("chain"))
         left = [*records[:place], *records[place + 1 :]]
         if place + 1 < len(records):
@@ -289,6 +294,7 @@ _ODD: dict[str, tuple[Any, ...]] = {
     "predecessor": (7, "none", [], True, {}),
     "lag_records": ("1", True, 2.5, []),
     "ready_in_ms": ("1", True, 2.5, []),
+    "previous_at_ms": ("1", True, 2.5, []),
 }
 
 
@@ -320,7 +326,7 @@ def forged_records(value: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     for name, kept in value.items():
         if name == "version":
             continue
-        if name != "left_behind":  # without it there are none
+        if name not in ("left_behind", "previous_at_ms"):  # without it there is none
             yield {k: v for k, v in value.items() if k != name}, name
         odd_ones = _ODD.get(name) or (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
         for odd in odd_ones:

@@ -55,6 +55,7 @@ _JOB: dict[str, Any] = {
     "next_refused": 0,
     "certificates": 0,
     "certificate_hash": "",
+    "certificate_at_ms": 0,
     "grouping": "",
     "regrouped_epoch": 0,
 }

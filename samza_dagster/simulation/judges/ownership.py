@@ -108,6 +108,11 @@ def judge_record(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> Non
             f"audit record {record.number} of {record.execution_id} doesn't follow "
             f"record {len(chronicle.trail)}",
         )
+    before_ms = chronicle.trail[-1].at_ms if chronicle.trail else 0
+    if record.previous_at_ms != (before_ms or None):
+        raise InvariantViolated(
+            ONE_OWNER, f"audit record {record.number}: the one before it is of {before_ms}"
+        )
     if record.digest != digest_of(record):
         raise InvariantViolated(ONE_OWNER, f"audit record {record.number}: digest is wrong")
     chronicle.trail.append(record)

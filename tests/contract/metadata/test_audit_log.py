@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -68,7 +69,11 @@ class Leader:
 
     def commit(self, *records: AuditRecord) -> None:
         last = self.chronicle.records[-1]
-        state = {"certificates": last.number, "certificate_hash": last.digest}
+        state = {
+            "certificates": last.number,
+            "certificate_hash": last.digest,
+            "certificate_at_ms": last.at_ms,
+        }
         self.log().commit([("job", {"state": state})], [RecordCertificate(r) for r in records])
 
     def move(self) -> None:
@@ -79,7 +84,7 @@ class Leader:
 
     def verdict(self) -> Verdict:
         history = read_history(self.connection)
-        return verify(history.records, history.head)
+        return verify(history.records, history.head, since_ms=history.since_ms)
 
     def append(self, key: bytes, value: bytes) -> None:
         """As anybody with the right to write could."""
@@ -165,16 +170,21 @@ def test_a_field_that_isnt_understood_is_told_with_its_offset(leader: Leader) ->
         read_history(leader.connection)
 
 
-def test_records_that_aged_away_leave_a_history_that_begins_later(leader: Leader) -> None:
-    """As time retention does it: the log's start moves, here by hand."""
+@pytest.mark.parametrize(("old", "rule"), [(True, None), (False, "retention")])
+def test_records_that_are_gone_are_missed_unless_they_were_old(
+    leader: Leader, old: bool, rule: str | None
+) -> None:
+    """As time retention does it: the log's start moves, here by hand. The topic keeps an hour."""
+    if not old:
+        leader.chronicle.now_ms = int(time.time() * 1000) - 600_000
     leader.move()
     admin = AdminClient({"bootstrap.servers": leader.connection.bootstrap_servers})
     for offset, left in ((3, [3, 4]), (7, [])):
         place = TopicPartition(leader.connection.audit_topic, 0, offset)
         admin.delete_records([place])[place].result(10)
         history = read_history(leader.connection)
-        verdict = verify(history.records, history.head)
-        assert verdict.ok
+        verdict = verify(history.records, history.head, since_ms=history.since_ms)
+        assert (verdict.violation and verdict.violation.rule) == rule
         assert ([r.number for r in history.records], verdict.complete) == (left, False)
 
 
@@ -185,6 +195,7 @@ def test_the_topic_is_retained_by_time_and_not_compacted(leader: Leader) -> None
     found = admin.describe_configs([resource])[resource].result(10)
     assert found["cleanup.policy"].value == "delete"
     assert found["retention.ms"].value == "3600000"
+    assert found["retention.bytes"].value == "-1"
 
 
 def test_a_job_without_an_audit_topic_is_unknown(bootstrap_servers: str) -> None:

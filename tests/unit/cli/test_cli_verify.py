@@ -46,6 +46,7 @@ def test_a_history_in_order_is_exit_0(commands: Any, file: Path) -> None:
         "last_at_ms": 1_028,
         "head": head,
         "state_head": None,
+        "kept_since_ms": None,
         "starts": {"0": 2, "0-0": 1},
         "predecessors": {"first": 2, "lease": 1},
         "violation": None,
@@ -119,7 +120,7 @@ def test_a_jobs_history_is_exported_and_checked_again(
 
     def read(connection: Connection) -> AuditHistory:
         asked.append(connection)
-        return AuditHistory(tuple(records), Head(4, records[-1].digest))
+        return AuditHistory(tuple(records), Head(4, records[-1].digest, 1_028), 1_000)
 
     monkeypatch.setattr(audit_history, "read_history", read)
     exported = tmp_path / "out.jsonl"
@@ -127,16 +128,55 @@ def test_a_jobs_history_is_exported_and_checked_again(
     first = commands.json("verify", *job, "--export", str(exported))
     assert asked[0].audit_topic == "__samza_dagster_audit_j_2"
     second = commands.json("verify", "--from-file", str(exported))
-    assert first.pop("state_head") == second["head"]
-    second.pop("state_head")
+    assert first["state_head"] == second["head"]
     assert first == second
+    lines = exported.read_text().splitlines(keepends=True)
+    for left, rule in ((lines[-1:], "retention"), (lines[2:], "retention"), (lines[:-2], "head")):
+        closing = lines[-1:] if left is not lines[-1:] and left[-1] != lines[-1] else []
+        exported.write_text("".join([*left, *closing]))
+        document = commands.json("verify", "--from-file", str(exported), code=1)
+        assert document["violation"]["rule"] == rule
     assert commands.json("verify", *job, "--export", "/no/such/place", code=2)["asked"]
 
 
-def test_no_record_at_all_is_said(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that never started anything, or whose records are older than the topic keeps."""
-    for head, said in ((None, "No record yet."), (Head(9, "a" * 64), "the state counts 9")):
-        found = AuditHistory((), head)
-        monkeypatch.setattr(audit_history, "read_history", lambda _connection, h=found: h)
-        shown = commands.run("verify", "--bootstrap-servers", "h:1", "--job-name", "j")
-        assert (shown.exit_code, said in shown.stdout) == (0, True)
+@pytest.mark.parametrize(
+    ("head", "since_ms", "code", "said"),
+    [
+        (None, 0, 0, "No record yet."),
+        (Head(9, "a" * 64, 5), 6, 0, "the state counts 9, older than what the topic keeps"),
+        (Head(9, "a" * 64, 6), 6, 1, "Violation, rule retention: no record is there"),
+        (Head(9, "a" * 64), None, 1, "isn't known"),
+    ],
+)
+def test_no_record_at_all_is_said(
+    commands: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    head: Head | None,
+    since_ms: int | None,
+    code: int,
+    said: str,
+) -> None:
+    """A job that never started anything, records older than the topic keeps, or a wiped topic."""
+    found = AuditHistory((), head, since_ms)
+    monkeypatch.setattr(audit_history, "read_history", lambda _connection: found)
+    shown = commands.run("verify", "--bootstrap-servers", "h:1", "--job-name", "j")
+    assert (shown.exit_code, said in shown.stdout) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "code", "said"),
+    [
+        (None, 0, "how long their topic keeps them isn't known"),
+        (1_021, 1, "the topic keeps what was written since"),
+        (1_022, 0, "dropped by age"),
+    ],
+)
+def test_why_a_beginning_is_gone_is_said(
+    commands: Any, monkeypatch: pytest.MonkeyPatch, since_ms: int | None, code: int, said: str
+) -> None:
+    """By age, or while the topic keeps what is so young: that is a violation."""
+    found = AuditHistory(tuple(history()[3:]), None, since_ms)
+    monkeypatch.setattr(audit_history, "read_history", lambda _connection: found)
+    shown = commands.run("verify", "--bootstrap-servers", "h:1", "--job-name", "j")
+    assert (shown.exit_code, said in shown.stderr) == (code, True)
+    assert ("rule retention: record 3, written at" in shown.stdout) == (code == 1)

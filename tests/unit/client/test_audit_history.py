@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from samza_dagster.client.audit_history import (
     AuditHistory,
     consistent,
+    exported,
     head_of_state,
     history_of_lines,
     lines_of,
@@ -70,10 +72,12 @@ def test_a_record_that_never_comes_is_missed() -> None:
 
 
 def test_records_that_have_all_aged_away_are_not_missed() -> None:
-    """Their topic keeps them for a time, the state counts them for ever."""
-    found = consistent(Topic(0), lambda: head(3))
-    assert found == AuditHistory((), head(3))
-    assert verify(found.records, found.head).ok
+    """Their topic keeps them for a time, the state counts them for ever, and says how old they are."""
+    old = replace(head(3), at_ms=1_021)
+    found = consistent(Topic(0), lambda: old)
+    assert found == AuditHistory((), old)
+    assert verify(found.records, found.head, since_ms=1_022).ok
+    assert not verify(found.records, found.head, since_ms=1_021).ok
 
 
 def test_a_record_that_the_state_doesnt_know_is_too_many() -> None:
@@ -90,6 +94,11 @@ def test_without_a_state_the_history_stands_alone() -> None:
 def test_the_head_is_in_the_states_job_record() -> None:
     """Absent in a state that an older release wrote."""
     assert head_of_state({"state": {"certificates": 3, "certificate_hash": "ab"}}) == Head(3, "ab")
+    state: dict[str, object] = {"certificates": 3, "certificate_hash": "ab"}
+    for at_ms, told in ((5, 5), (0, None), ("5", None)):
+        found = head_of_state({"state": {**state, "certificate_at_ms": at_ms}})
+        assert found is not None
+        assert found.at_ms == told
     for job in (None, {}, {"state": []}, {"state": {}}, {"state": {"certificates": "3"}}):
         assert head_of_state(job) is None
 
@@ -98,6 +107,38 @@ def test_an_exported_history_is_read_back() -> None:
     """A record a line; empty lines don't count."""
     lines = list(lines_of(records(3)))
     assert history_of_lines([*lines, "\n"], "f") == AuditHistory(tuple(records(3)))
+
+
+@pytest.mark.parametrize("named", [None, Head(0, ""), Head(3, "ab"), Head(3, "ab", 77)])
+@pytest.mark.parametrize("since_ms", [None, 0, 1_000])
+def test_an_export_says_what_the_state_named_and_how_far_it_goes_back(
+    named: Head | None, since_ms: int | None
+) -> None:
+    """In its last line, behind which nothing comes."""
+    history = AuditHistory(tuple(records(3)), named, since_ms)
+    lines = list(exported(history))
+    read = history_of_lines(lines, "f")
+    assert read == history
+    assert named is None or (read.head is not None and read.head.at_ms == named.at_ms)
+    with pytest.raises(MalformedRecord, match="f, line 5: a line behind the closing one"):
+        history_of_lines([*lines, lines[0]], "f")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "seen"),
+    [
+        ({"version": 2}, "field version: 2"),
+        ({"at_ms": "1"}, "field at_ms: '1', no whole number"),
+        ({"since_ms": True}, "field since_ms: True, no whole number"),
+        ({"digest": None}, "fields number and digest: no head"),
+        ({"number": 1.5}, "fields number and digest: no head"),
+    ],
+)
+def test_a_closing_line_that_isnt_understood_is_refused(wrong: dict[str, Any], seen: str) -> None:
+    """By line and field."""
+    (line,) = exported(AuditHistory((), Head(3, "ab", 5), 1))
+    with pytest.raises(MalformedRecord, match=f"f, line 1: {seen}"):
+        history_of_lines([json.dumps({**json.loads(line), **wrong})], "f")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
+from samza_dagster.placement.codec import job_from_json, job_to_json
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import Phase, Stage
@@ -55,6 +56,23 @@ def test_requests_that_version_1_remembered_are_known() -> None:
     """A duplicate of one changes nothing."""
     state = restore(version_1(), "demo")
     assert {"u1", "u2"} <= set(state.uuids)
+
+
+def test_the_time_of_the_last_audit_record_is_kept_from_the_next_one_on() -> None:
+    """Of an older state's last record it isn't known: the one that follows doesn't say it."""
+    records = version_1()
+    records["job"]["state"] |= {"certificates": 57, "certificate_hash": "ab" * 32}
+    state = restore(records, "demo")
+    assert (state.certificates, state.certificate_at_ms) == (57, 0)
+    execution = state.groups["0"].processors["0"].incarnation
+    assert execution is not None
+    taken = step(
+        state, ev.ContainerStopped(state.now_ms + 5, execution.execution_id, execution.host, 137)
+    )
+    (record,) = [c.record for c in taken.commands if isinstance(c, cmd.RecordCertificate)]
+    assert (record.number, record.previous_at_ms) == (58, None)
+    assert taken.state.certificate_at_ms == record.at_ms
+    assert job_from_json(job_to_json(taken.state)).certificate_at_ms == record.at_ms
 
 
 def test_a_field_that_no_release_wrote_is_refused() -> None:

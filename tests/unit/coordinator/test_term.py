@@ -22,7 +22,7 @@ from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.term import Term
-from samza_dagster.errors import Unreachable
+from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
 from samza_dagster.simulation.event_log import replay_log
@@ -46,11 +46,14 @@ class Log:
 
     clock: Callable[[float], None]
     takes_s: list[float] = field(default_factory=list)
+    fenced: bool = False
     commits: list[tuple[list[Any], list[Any], list[Any]]] = field(default_factory=list)
 
     def commit(
         self, records: Sequence[Any], projections: Sequence[Any], stream: Sequence[Any] = ()
     ) -> None:
+        if self.fenced:
+            raise Fenced("commit", seen="another leads")
         self.commits.append((list(records), list(projections), list(stream)))
         if self.takes_s:
             self.clock(self.takes_s.pop(0))
@@ -64,7 +67,7 @@ class Cluster:
     """Hosts that hold every request at once and run whatever is started."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
-    deposed_by: int | None = None
+    told: dict[str, int] = field(default_factory=dict)
     callbacks: ClusterEvents | None = None
 
     def start(self, callbacks: ClusterEvents) -> None:
@@ -86,6 +89,10 @@ class Cluster:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *arguments, **named: self.calls.append((name, *arguments, named))
+
+    def higher_epochs(self) -> dict[str, int]:
+        told, self.told = self.told, {}
+        return told
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
         return [call for call in self.calls if call[0] == name]
@@ -556,3 +563,35 @@ def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
     (_, projections, stream) = bench.log.commits[0]
     assert {p.own for p in projections} == {True}
     assert stream == []
+
+
+def test_a_hosts_word_of_a_higher_epoch_ends_no_leader_that_the_brokers_know(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is counted, told with what to do, and asks the brokers once in five seconds."""
+    bench = Bench()
+    bench.run()
+    before = bench.log.written().count("leader")
+    for _ in range(3):
+        bench.cluster.told = {"h2": 2**53 - 1, "h3": 5}
+        bench.term._heed_higher_epochs()
+    assert bench.log.written().count("leader") == before + 1
+    assert bench.term.counters["refused-epochs"] == 6
+    assert "the agent of h2 is refused: its highest_epoch is 9007199254740991" in caplog.text
+    assert "the agent of h3" in caplog.text
+    bench.pass_time(5.1)
+    bench.term._heed_higher_epochs()
+    assert bench.log.written().count("leader") == before + 1
+    bench.cluster.told = {"h2": 5}
+    bench.term._heed_higher_epochs()
+    assert bench.log.written().count("leader") == before + 2
+
+
+def test_a_leader_that_was_replaced_ends_by_the_brokers_word() -> None:
+    """At the first agent that has heard of the other."""
+    bench = Bench()
+    bench.run()
+    bench.log.fenced = True
+    bench.cluster.told = {"h2": 5}
+    with pytest.raises(Fenced):
+        bench.term._heed_higher_epochs()

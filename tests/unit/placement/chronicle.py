@@ -13,8 +13,14 @@ def chained(records: list[AuditRecord], number: int = 1) -> list[AuditRecord]:
     """The same contents, numbered and chained anew: a forger who knows the rules."""
     done: list[AuditRecord] = []
     for record in records:
-        before = done[-1].digest if done else (FIRST_HASH if number == 1 else "f" * 64)
-        fresh = replace(record, number=number + len(done), previous_hash=before)
+        last = done[-1] if done else None
+        before = last.digest if last else (FIRST_HASH if number == 1 else "f" * 64)
+        fresh = replace(
+            record,
+            number=number + len(done),
+            previous_hash=before,
+            previous_at_ms=last.at_ms if last else None,
+        )
         done.append(replace(fresh, digest=digest_of(fresh)))
     return done
 
@@ -93,6 +99,7 @@ class Chronicle:
             number=len(self.records) + 1,
             at_ms=self.now_ms,
             previous_hash=before.digest if before else FIRST_HASH,
+            previous_at_ms=before.at_ms if before else None,
             **content,
         )
         record = replace(record, digest=digest_of(record))

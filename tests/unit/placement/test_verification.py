@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.placement.audit_rules import Rule
-from samza_dagster.placement.certificates import AuditRecord, Predecessor
+from samza_dagster.placement.certificates import AuditRecord, Predecessor, digest_of
 from samza_dagster.placement.verification import Head, Verdict, verify
 from tests.rig.pace import PACE
 from tests.unit.placement.chronicle import Chronicle, chained
@@ -85,11 +85,70 @@ def test_a_history_whose_oldest_records_have_aged_away_is_judged_from_there(
     assert (verdict.complete, verdict.first_number) == (False, first + 1)
 
 
-def test_no_record_at_all_is_nothing_wrong() -> None:
+@pytest.mark.parametrize(
+    ("head", "since_ms"),
+    [(None, None), (Head(0, ""), None), (Head(0, ""), 0), (Head(7, "a" * 64, 500), 501)],
+)
+def test_no_record_at_all_is_nothing_wrong(head: Head | None, since_ms: int | None) -> None:
     """A job that never ran, or one whose records have all aged away."""
-    for head in (None, Head(0, ""), Head(7, "a" * 64)):
-        verdict = verify([], head)
-        assert (verdict.ok, verdict.complete, verdict.head) == (True, False, None)
+    verdict = verify([], head, since_ms=since_ms)
+    assert (verdict.ok, verdict.complete, verdict.head) == (True, False, None)
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "since_ms", "seen"),
+    [
+        (500, 500, "written at 500, and the topic keeps what was written since 500"),
+        (500, 0, "since 0"),
+        (500, None, "that the topic keeps none so old isn't known"),
+        (None, 501, "that the topic keeps none so old isn't known"),
+    ],
+)
+def test_a_history_that_was_wiped_is_found(
+    at_ms: int | None, since_ms: int | None, seen: str
+) -> None:
+    """The state counts 57 records, and the last isn't known to be older than the topic keeps."""
+    found = verify([], Head(57, "ab" * 32, at_ms), since_ms=since_ms).violation
+    assert found is not None
+    assert (found.position, found.number, found.rule) == (0, 0, Rule.RETENTION)
+    assert seen in found.seen
+    assert "names record 57" in found.seen
+
+
+@given(histories, st.data())
+def test_a_beginning_that_was_cut_off_is_found(
+    records: list[AuditRecord], data: st.DataObject
+) -> None:
+    """The first record that is left says when the one before it was written."""
+    first = data.draw(st.integers(1, len(records) - 1))
+    gone_ms = records[first - 1].at_ms
+    found = verify(records[first:], head_of(records), since_ms=gone_ms).violation
+    assert found is not None
+    assert (found.position, found.number, found.rule) == (1, first + 1, Rule.RETENTION)
+    assert f"record {first}, written at {gone_ms}, isn't there" in found.seen
+    assert verify(records[first:], head_of(records), since_ms=gone_ms + 1).ok
+    assert verify(records, head_of(records), since_ms=0).ok
+
+
+def test_of_a_beginning_that_an_older_release_wrote_nothing_is_known() -> None:
+    """Its records don't say when the one before was written."""
+    older = replace(moved().records[2], previous_at_ms=None)
+    (older,) = [replace(older, digest=digest_of(older))]
+    assert verify([older], since_ms=0).ok
+
+
+def test_what_a_record_says_of_the_one_before_is_so() -> None:
+    """It can't make what is gone older, while that is still there."""
+    records = moved().records
+    late = replace(records[2], previous_at_ms=1)
+    records[2] = replace(late, digest=digest_of(late))
+    found = verify(records[:3]).violation
+    assert found is not None
+    assert (found.position, found.rule) == (3, Rule.CHAIN)
+    first = replace(moved().records[0], previous_at_ms=1)
+    found = verify([replace(first, digest=digest_of(first))]).violation
+    assert found is not None
+    assert (found.position, found.rule) == (1, Rule.CHAIN)
 
 
 def test_the_summary_counts_starts_and_what_came_before_them() -> None:

@@ -212,6 +212,7 @@ class History:
             record,
             number=1 if last is None else last.number + 1,
             previous_hash="" if last is None else last.digest,
+            previous_at_ms=None if last is None else last.at_ms or None,
         )
         self._last = replace(record, digest=digest_of(record))
         return self._last
