@@ -348,10 +348,10 @@ def test_a_dry_run_that_has_said_nothing_yet_keeps_no_tick_from_its_bounce(
     instance: dg.DagsterInstance, status: str
 ) -> None:
     """It is known by its config; a period without its bounce would be the price."""
-    job = rolling_bounce_job("demo/1")
+    job = rolling_bounce_job("quiet/1")
     config = {"ops": {"plan_bounce": {"config": {"dry_run": True}}}}
     run = instance.create_run_for_job(
         job, run_config=config, tags=job.tags, status=dg.DagsterRunStatus[status]
     )
-    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert bounce_runs.hindrance(instance, "quiet/1") == ""
     assert run.run_id not in [one.run_id for one in bounce_runs.bounces(instance)]

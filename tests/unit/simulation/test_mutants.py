@@ -21,16 +21,11 @@ def test_a_planted_bug_fits_the_heart(mutant: Mutant) -> None:
 
 
 def test_each_invariant_has_two_bugs_that_it_should_find() -> None:
-    """One could be found by luck. Whoever is asked once, or never, is named."""
+    """One could be found by luck. An invariant that none is planted against is named."""
     assert asked_too_seldom(CATALOGUE) == []
     assert len({mutant.name for mutant in CATALOGUE}) == len(CATALOGUE)
     without = [mutant for mutant in CATALOGUE if mutant.invariant != "acted-once"]
-    kept_down = next(mutant for mutant in CATALOGUE if mutant.invariant == "not-kept-down")
-    without.remove(kept_down)
-    assert asked_too_seldom(without) == [
-        "not-kept-down: 1 planted bugs, 2 are wanted",
-        "acted-once: 0 planted bugs, 2 are wanted",
-    ]
+    assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 are wanted"]
 
 
 def test_a_bug_that_another_invariant_finds_is_as_wrong_as_one_that_survives() -> None:
