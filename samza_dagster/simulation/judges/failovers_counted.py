@@ -9,14 +9,17 @@ from samza_dagster.simulation.judges.legality import is_forced_restart
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import TALLIES
 
+_SAID_AGAIN = (ev.HostRegistered, ev.CoordinatorRestarted)
+"""A request that is said again isn't counted again, nor is one that had no standby when it was made."""
+
 
 def judge_failovers_counted(taken: Taken, own: set[str]) -> None:
     """As often as an active that has failed since it ran goes anywhere, once for each failure.
 
     `own` are the resource requests that placement actions make.
     """
-    if isinstance(taken.event, ev.HostRegistered | ev.CoordinatorRestarted):
-        return  # what is said again isn't counted again
+    if isinstance(taken.event, _SAID_AGAIN):
+        return
     least = most = 0
     for both in taken.both:
         was, now = both.was, both.now
@@ -35,7 +38,7 @@ def judge_failure_open(
     """Whether an active's failure is still to be counted as a failover to any host."""
     failed = now.role is Role.ACTIVE and (was.unplaced or failures > 0)
     counted = failed and _goes_anywhere(taken, both, of_actions(taken))
-    unsure = counted and _loses_its_last_standby(both)
+    unsure = counted and (_loses_its_last_standby(both) or isinstance(taken.event, _SAID_AGAIN))
     if not over and not unsure and now.unplaced != (failed and not counted):
         raise taken.broken(TALLIES, f"{now} has failed, uncounted: {failed and not counted}")
     if over and now.unplaced:
