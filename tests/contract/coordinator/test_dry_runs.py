@@ -86,10 +86,9 @@ def leave_waiting(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
 
 
 def leave_paused(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
-    """A bounce that is paused."""
-    config = {"ops": {"plan_bounce": {"config": {"dry_run": True}}}}
-    ended = made.execute_in_process(run_config=config, instance=instance)
-    instance.add_run_tags(ended.run_id, {BOUNCE: PAUSED})
+    """A bounce that is paused: its run has ended well."""
+    tags = {**made.tags, BOUNCE: PAUSED}
+    instance.create_run_for_job(made, tags=tags, status=dg.DagsterRunStatus.SUCCESS)
 
 
 @pytest.fixture(scope="module")
