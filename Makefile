@@ -62,7 +62,7 @@ bench-cockpit: $(STAMP) java ## an event to the request and the run that it caus
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
 
-killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time for, and the slow contracts (8 minutes)
+killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time for, and the slow contracts (16 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or longcontract" -n 4 --dist worksteal
 
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)

@@ -38,7 +38,7 @@ class Suite:
 
 SUITES = (
     Suite("Dagster", 80, ("make", "test-dagster-long")),
-    Suite("kill matrix on stubs", 600, ("make", "killmatrix-further")),
+    Suite("kill matrix on stubs", 990, ("make", "killmatrix-further")),
     Suite("real faults", 640, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
     Suite("chaos", 370, ("make", "chaos", "FAULTS=14")),
