@@ -58,7 +58,10 @@ def _judge_joined(taken: Taken, both: Both) -> None:
         name = None if was.incarnation is None else was.incarnation.execution_id
         stalls = isinstance(event, ev.StandbyStalled) and event.execution_id == name
         survived = isinstance(event, ev.StopFailed) and event.execution_id == name
-        survived = survived and before is not None and not before.stopping_already
+        failover = None if both.old is None else both.old.failover
+        gave_way = failover is not None and failover.standby_id == was.processor_id
+        told = gave_way if before is None else not before.stopping_already
+        survived = survived and told
         stopping = was.phase is Phase.STOPPING and not survived
         fine = action.stopping_already == (stopping or overdue or stalls)
     if not fine:

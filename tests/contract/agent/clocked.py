@@ -6,6 +6,7 @@ so do its timers.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -51,6 +52,8 @@ def clocked_python(directory: Path) -> ClockedPython:
     made = ClockedPython(str(directory / "python"), directory / "ahead")
     made.set_ahead()
     script = _SCRIPT.format(python=sys.executable, ahead=str(made.ahead), path=made.path)
-    Path(made.path).write_text(script)
-    Path(made.path).chmod(0o700)
+    draft = directory / "python.draft"
+    draft.write_text(script)
+    # Written by this process, it would be open in what another thread forks meanwhile: "Text file busy".
+    subprocess.run(["install", "-m", "700", str(draft), made.path], check=True)
     return made
