@@ -121,7 +121,7 @@ class ProcessHandle:
 
     def __init__(self, name: ProcessName) -> None:
         self.name = name
-        self.pidfd = _open_pidfd(name.pid)
+        self.pidfd = open_pidfd(name.pid)
         # Looked at after the open: the pidfd is then of this very process, or of none alive.
         if self.pidfd is not None and not _is_same(name):
             os.close(self.pidfd)
@@ -164,12 +164,20 @@ def _is_same(name: ProcessName) -> bool:
     return seen is not None and seen.start_ticks == name.start_ticks and name.boot_id == boot_id()
 
 
-def _open_pidfd(pid: int) -> Optional[int]:
+# A pid that a stranger's thread has by now: EINVAL, since Linux 6.15 ENOENT (pidfd_prepare).
+_NO_SUCH_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
+
+
+def open_pidfd(pid: int) -> Optional[int]:
+    """A pidfd of the process; None when there is none, or the kernel can't give one.
+
+    Raises `OSError` when the kernel refuses for any other reason: no file descriptors left.
+    """
     if hasattr(os, "pidfd_open"):
         try:
             return os.pidfd_open(pid)  # novm: 3.9
         except OSError as error:
-            if error.errno in (errno.ENOSYS, errno.EPERM, errno.ESRCH, errno.EINVAL):
+            if error.errno in (errno.ENOSYS, errno.EPERM, *_NO_SUCH_PROCESS):
                 return None
             raise
     descriptor = ctypes.CDLL(None, use_errno=True).syscall(_SYS_PIDFD_OPEN, pid, 0)

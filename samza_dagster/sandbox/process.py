@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from samza_dagster.agent.procfs import boot_id, stat_of
+from samza_dagster.agent.procfs import boot_id, open_pidfd, stat_of
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 from samza_dagster.interrupts import interrupts_deferred
 
@@ -118,9 +118,14 @@ class ProcessRecord:
         return False
 
     def _pidfd(self) -> int | None:
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:
+        descriptor = open_pidfd(self.pid)
+        if descriptor is None:
+            if self.is_alive:
+                raise ActionFailed(
+                    f"get hold of the {self.role} process {self.pid}",
+                    seen="it lives, and the kernel gives no pidfd of it",
+                    fix="allow pidfd_open: a seccomp profile of this container refuses it",
+                )
             return None
         if not self.is_alive:  # checked after opening: the descriptor can't change owner
             os.close(descriptor)

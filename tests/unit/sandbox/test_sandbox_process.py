@@ -6,11 +6,13 @@ import dataclasses
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.process import ProcessRecord, interrupts_deferred, spawn
@@ -57,6 +59,26 @@ def test_a_later_process_with_the_same_id_is_left_alone(tmp_path: Path) -> None:
     assert stranger.stop()
     assert record.is_alive
     record.stop()
+
+
+def test_an_id_that_a_thread_of_a_stranger_has_by_now_names_nobody() -> None:
+    """The kernel refuses a pidfd of it with ENOENT (EINVAL before 6.15): it isn't a process."""
+    stay = threading.Event()
+    stranger = threading.Thread(target=stay.wait)
+    stranger.start()
+    try:
+        assert stranger.native_id is not None
+        own = ProcessRecord.of("self", os.getpid())
+        gone = dataclasses.replace(own, pid=stranger.native_id, start_ticks=own.start_ticks - 1)
+        assert not gone.send(signal.SIGKILL)
+        assert gone.wait(0)
+        assert gone.stop()
+        seen = ProcessHandle(ProcessName(gone.pid, gone.start_ticks, gone.boot))
+        assert seen.is_dead()
+        seen.send(signal.SIGKILL)
+    finally:
+        stay.set()
+        stranger.join()
 
 
 def test_a_record_of_another_boot_names_nobody() -> None:
