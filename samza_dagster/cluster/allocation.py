@@ -83,7 +83,7 @@ def explain(
 
 def _seen(ask: ResourceAsk, name: str, view: HostView | None, refusal: str | None) -> str:
     if name in ask.excluded_hosts:
-        return "excluded"
+        return "left out by a rule of placement"
     if view is None:
         return "not registered"
     if view.lost_for_s is not None:

@@ -243,6 +243,24 @@ def _elsewhere(taken: Taken, action: Action) -> set[str]:
     }
 
 
+def _leaves_out(action: Action, told: str, begun: bool) -> bool:
+    """The rest of an expired request's reason: each host that it left out, and why, no other."""
+    asked = action.reservation
+    if asked is None or asked.allocated_host is not None:
+        asked = action.standby_reservation
+    hosts = () if asked is None else asked.excluded_hosts
+    if not begun or not hosts:
+        return begun and not told
+    parts = told.removeprefix("; left out: ").split(" | ")
+    named = [part.partition(": ")[0] for part in parts if not part.startswith("and ")]
+    return (
+        told.startswith("; left out: ")
+        and named == list(hosts[: len(named)])
+        and (len(named) == len(hosts) or parts[-1] == f"and {len(hosts) - len(named)} more")
+        and all(part.partition(": ")[2] for part in parts[: len(named)])
+    )
+
+
 def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
     """Whether this is one of the ways to fail, and names whom and what it should."""
     event = taken.event
@@ -269,9 +287,10 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
             return False
         why = why.removesuffix(down)
         if isinstance(event, ev.RequestExpired):
-            return why == event.why
+            return _leaves_out(action, why.removeprefix(event.why), event.why in why)
         if isinstance(event, ev.TimePassed):
-            return why == "the cluster gave no answer in time"
+            silent = "the cluster gave no answer in time"
+            return _leaves_out(action, why.removeprefix(silent), silent in why)
         return bool(why)
     reached = [
         both.was.incarnation.host

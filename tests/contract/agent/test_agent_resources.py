@@ -38,7 +38,7 @@ def test_a_request_that_expires_names_each_host_and_what_was_seen(job: Rig) -> N
     )
     assert seen.wait("on_request_expired", "r1")[1] == (
         "no host could hold 256 MiB and 1 cores within 0.3 s; "
-        "host-1: full, 100 MiB and 2 cores free, 256 MiB and 1 cores needed; host-2: excluded"
+        "host-1: full, 100 MiB and 2 cores free, 256 MiB and 1 cores needed; host-2: left out by a rule of placement"
     )
     cluster.request_resource(
         "r2", host="host-9", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=0.1

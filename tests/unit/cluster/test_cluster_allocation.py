@@ -77,7 +77,7 @@ def test_the_explanation_names_every_candidate_and_what_was_seen() -> None:
     }
     assert explain(ask(None, "b"), hosts, {"d": "OSError: disk full"}) == (
         "no host could hold 100 MiB and 1 cores within 5 s; "
-        "a: full, 50 MiB and 2 cores free, 100 MiB and 1 cores needed; b: excluded; "
+        "a: full, 50 MiB and 2 cores free, 100 MiB and 1 cores needed; b: left out by a rule of placement; "
         "c: lost, no word for 130.0 s; d: refused: OSError: disk full"
     )
     assert explain(ask("b"), hosts, {}).endswith(

@@ -60,6 +60,19 @@ def test_a_reservation_that_expires_leaves_the_container_untouched() -> None:
     assert world.entry("0").execution_id == before
 
 
+def test_a_request_for_any_host_that_expires_tells_which_rule_left_which_host_out() -> None:
+    """The cluster can't know it: its own words come first, the heart's after them."""
+    world = running()
+    world.submit(ask("0", "ANY_HOST"))
+    world.expire("0")
+    _, why = world.outcome()
+    assert why == texts.expired(
+        "no host has room; left out: host-1: 0 is there, and another host was asked for"
+        " | host-2: same-host: 0-0 of the same group is running on host-2; "
+        "move 0-0 to another host first"
+    )
+
+
 def test_a_cluster_that_never_answers_is_given_up_by_the_heart() -> None:
     """A margin after the request's own expiry."""
     world = running()

@@ -131,7 +131,10 @@ def test_no_place_for_the_standby_fails_and_touches_nobody() -> None:
     world.fill("host-4")
     world.submit(ask("0", "STANDBY"))
     world.until_stage(None)
-    assert world.outcome() == ("FAILED", texts.expired("no host has room"))
+    status, why = world.outcome()
+    assert status == "FAILED"
+    assert why.startswith(texts.expired("no host has room; left out: host-1: "))
+    assert "host-2: 0-0 is there, and another host was asked for" in why
     assert world.stopped() == []
 
 
