@@ -112,7 +112,7 @@ def failed(
         **request_metadata(outcome.uuid, outcome.timeline),
         "status": outcome.status,
         "message": outcome.message,
-        "hosts_and_containers": map_shown(before, after),
+        **map_metadata(before, after),
     }
     if outcome.hold:
         told["fix"] = (

@@ -42,7 +42,7 @@ from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import lines_within, map_shown
+from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
 
@@ -142,6 +142,7 @@ def _told(
     metadata: Metadata = {
         "what": dg.MetadataValue.md(text),
         "hosts_and_containers": map_shown(plan.before),
+        "hosts_and_containers_table": hosts_table(plan.before),
         "processor": plan.processor,
         "source_host": plan.source_host or "-",
         "destination": plan.destination,

@@ -56,6 +56,14 @@ def map_table(
     return table_within(rows, columns, most_bytes)
 
 
+def hosts_table(
+    hosts: Sequence[HostRow], most_bytes: int = MOST_OF_MAP_TABLE
+) -> dg.TableMetadataValue:
+    """Hosts as they are: host, state, containers; the table in which a container is found."""
+    rows = [{"host": r.host, "state": r.state, "containers": _cell(r)} for r in hosts]
+    return table_within(rows, ("host", "state", "containers"), most_bytes)
+
+
 def map_shown(
     before: Sequence[HostRow],
     after: Sequence[HostRow] | None = None,

@@ -144,6 +144,8 @@ class Cockpit:
         row.get_by_text("Show Markdown").first.click()
         dialog = self.page.locator(".dagster-dialog")
         expect(dialog.locator("img").first).to_be_visible()
+        # Once it has opened it takes the focus, and a window scrolls to what has it.
+        expect(dialog.locator(":focus")).to_have_count(1)
         return dialog
 
     def close_dialog(self) -> None:

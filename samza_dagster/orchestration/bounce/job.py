@@ -30,7 +30,7 @@ from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import map_shown
+from samza_dagster.orchestration.tables import hosts_table, map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def plan_bounce(
     }
     if config.dry_run:
         metadata["hosts_and_containers"] = map_shown(plan.before)
+        metadata["hosts_and_containers_table"] = hosts_table(plan.before)
         yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
         return
     record = dg.MetadataValue.json(kept({"asked": asked(config), "plan": plan.record()}))
