@@ -80,25 +80,20 @@ def due(
 ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
     """The evaluations to tell now, and the board that knows of them.
 
-    One that a tick told before its cursor was lost isn't told again.
+    What was told is what the log shows: a tick whose cursor was lost has told of it, and a look on
+    demand may have told otherwise since. Of a check without a word about this job the board knows.
     """
-    told = dict(board.told)
     events: list[dg.AssetCheckEvaluation] = []
     for result in results:
-        if not is_due(board, result, now_ms, repeat_ms):
-            continue
         latest = log.latest(checks[result.check], result.check)
         known = None if latest is None else _told(latest, board.job)
-        if (
-            known is not None
-            and known[1].fingerprint == result.fingerprint
-            and 0 <= now_ms - known[1].at_ms < repeat_ms
-        ):
-            told[result.check] = known[1]
-            continue
-        told[result.check] = Told(result.fingerprint, now_ms)
-        events.append(evaluation(result, checks[result.check], board.job, now_ms))
-    return replace(board, told=told), events
+        if known is not None:
+            board = replace(board, told={**board.told, result.check: known[1]})
+        if is_due(board, result, now_ms, repeat_ms):
+            told = Told(result.fingerprint, now_ms)
+            board = replace(board, told={**board.told, result.check: told})
+            events.append(evaluation(result, checks[result.check], board.job, now_ms))
+    return board, events
 
 
 def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetCheckEvaluation:

@@ -96,6 +96,38 @@ def breaches(
     return list(found.values())
 
 
+def not_known(
+    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[Finding]:
+    """Stores of standbys of which these samples don't tell whether they meet an objective in seconds.
+
+    That takes a second report. A sensor waits for it; a look on demand has nothing to wait for.
+    """
+    of: dict[str, list[ReplicaLag]] = defaultdict(list)
+    for lag in timed(objectives, lags):
+        if lag.lag and forecast(samples, [lag]) is None:
+            of[f"{lag.processor_id}/{lag.store}"].append(lag)
+    return [
+        Finding(
+            subject,
+            f"not known from one look: {max(lag.lag or 0 for lag in parts):,} records behind",
+            "sensor lag_slo and asset standby_readiness follow it: they need its next report",
+        )
+        for subject, parts in sorted(of.items())
+    ]
+
+
+def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[ReplicaLag]:
+    """The store partitions of standbys for which there is an objective in seconds."""
+    rules = [objective for objective in objectives if objective.seconds is not None]
+    return [
+        lag
+        for lag in lags
+        if is_standby(lag.processor_id)
+        and any(rule.covers(lag.processor_id, lag.store) for rule in rules)
+    ]
+
+
 def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
     known = [lag.lag for lag in parts if lag.lag is not None]
     if len(known) < len(parts):
