@@ -14,6 +14,7 @@ from samza_dagster.orchestration.assets.standby_readiness import (
     ReadinessConfig,
     standby_readiness,
 )
+from samza_dagster.orchestration.checks import lag_objectives
 from samza_dagster.orchestration.checks.events import InstanceChecks
 from samza_dagster.orchestration.checks.names import OBJECTIVE
 from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
@@ -192,3 +193,20 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
     print(f"{what}: {max(took):.3f} s of processor time, cursor {len(cursor or ''):,} characters")
     assert max(took) < 2.0 * PACE, took
     assert len(cursor or "") < 150_000
+
+
+def test_what_lag_slo_does_not_follow_is_said_and_fails_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of objectives in seconds; told once it lasts, and when it is over."""
+    monkeypatch.setattr(lag_objectives, "MOST_FOLLOWED", 1)
+    stage.sensor = lag_slo_sensor(LagSlo.model_validate({"objectives": [{"seconds": 60}]}))
+    assert stage.tick()[OBJECTIVE].description == "nothing found"
+    stage.world.behind |= {"0-0": 30, "1-0": 20, "2-0": 10}
+    told = stage.tick(times=4)[OBJECTIVE]
+    assert told.passed
+    assert told.description == "nothing found; not followed: 2 store partitions"
+    assert told.metadata["findings"].value == 0
+    stage.world.behind |= {"0-0": 0, "1-0": 0, "2-0": 0}
+    over = stage.tick(times=3)[OBJECTIVE]
+    assert over.description == "nothing found; over: not followed"

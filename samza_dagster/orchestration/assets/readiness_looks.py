@@ -16,6 +16,7 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     breaches,
     followed,
     forecast,
+    not_followed,
     not_known,
     timed,
 )
@@ -192,4 +193,5 @@ def _objectives_now(
     # What a sensor that runs has no two reports of yet was ready a moment ago.
     unknown = not_known(objectives, lags, samples) if kept is None else []
     known = {finding.subject for finding in broken}
-    return [*broken, *(finding for finding in unknown if finding.subject not in known)]
+    found = [*broken, *(finding for finding in unknown if finding.subject not in known)]
+    return found + not_followed(objectives, lags, samples)

@@ -98,11 +98,12 @@ def due(
 
 def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetCheckEvaluation:
     """What was seen and what to do, the worst first."""
-    worst = sorted(result.standing, key=lambda s: (s.severity != "ERROR", s.since_ms, s.subject))
+    worst = sorted(result.failing, key=lambda s: (s.severity != "ERROR", s.since_ms, s.subject))
     error = any(s.severity == "ERROR" for s in worst)
     head = "; ".join(f"{s.subject}: {s.seen}" for s in worst[:3])
     more = len(worst) - 3 + result.left_out
     description = head + (f"; and {more} more" if more > 0 else "") if worst else "nothing found"
+    description += "".join(f"; {note.seen}" for note in result.notes)
     if result.recovered:
         description += f"; over: {', '.join(result.recovered[:5])}"
     return dg.AssetCheckEvaluation(
@@ -123,7 +124,7 @@ def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetChe
                         "what_to_do": s.fix,
                         "seconds": (now_ms - s.since_ms) // 1000 if s.since_ms else None,
                     }
-                    for s in worst[:SHOWN]
+                    for s in (*worst[:SHOWN], *result.notes)
                 ],
                 ("subject", "severity", "seen", "what_to_do", "seconds"),
             ),
