@@ -118,7 +118,9 @@ def test_store_partitions_that_are_not_followed_are_counted_and_do_not_pass_in_s
     assert not_followed([Objective(records=1)], lags, {}) == []
 
 
-def test_a_partition_without_headway_is_a_breach_whatever_is_not_known_of_its_store_s_others() -> None:
+def test_a_partition_without_headway_is_a_breach_whatever_is_not_known_of_its_store_s_others() -> (
+    None
+):
     """Those others may not even be followed."""
     samples, newest = looks(500, 500)
     other = replace(lag(3), partition=1)
