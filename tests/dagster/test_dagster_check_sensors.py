@@ -7,70 +7,30 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 import pytest
-from fake_lookout import LOOKOUTS, DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClient
+from check_stage import Stage, on_stage
+from fake_lookout import DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClient
 
 from samza_dagster.orchestration.assets.standby_readiness import (
     ReadinessConfig,
-    outside_checks_now,
     standby_readiness,
 )
-from samza_dagster.orchestration.checks import tick as check_tick
+from samza_dagster.orchestration.checks import lag_objectives
 from samza_dagster.orchestration.checks.events import InstanceChecks
 from samza_dagster.orchestration.checks.names import OBJECTIVE
-from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
+from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.checks.tick import invariants_tick, lag_slo_tick
 from samza_dagster.orchestration.failover.policy import Mode, Rules
 from samza_dagster.orchestration.failover.tick import Tick
-from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
-Evaluation = dg.AssetCheckEvaluation
-
-
-class Stage:
-    """A world, an instance and one of the two sensors."""
-
-    def __init__(self, world: Lookout, instance: dg.DagsterInstance) -> None:
-        self.world = world
-        self.instance = instance
-        self.sensor: dg.SensorDefinition = invariants_sensor(Invariants(grace_s=10))
-        self.cursor: str | None = None
-
-    def tick(self, *, kept: bool = True, times: int = 1) -> dict[str, Evaluation]:
-        """The evaluations by check, of the last of so many ticks; `kept`: so was its cursor."""
-        told: dict[str, Evaluation] = {}
-        for _ in range(times):
-            self.world.now_ms += 10_000
-            resources = {
-                "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
-                "samza_policies": PlacementPolicies(lag_limit=100),
-            }
-            if self.sensor.name == "lag_slo":
-                resources.pop("samza_policies")
-            with dg.build_sensor_context(
-                instance=self.instance, cursor=self.cursor, resources=resources
-            ) as context:
-                result = self.sensor(context)
-            assert isinstance(result, dg.SensorResult)
-            told = {}
-            for event in result.asset_events or []:
-                assert isinstance(event, Evaluation)
-                self.instance.report_runless_asset_event(event)
-                told[event.check_name] = event
-            if kept:
-                self.cursor = result.cursor
-        return told
 
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    world = LOOKOUTS["here"] = Lookout()
-    monkeypatch.setattr(check_tick.time, "time_ns", lambda: world.now_ms * 1_000_000)
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield Stage(world, instance)
-    LOOKOUTS.clear()
+    with on_stage(monkeypatch) as made:
+        yield made
 
 
 def test_a_job_that_is_well_passes_every_check_and_is_told_once(stage: Stage) -> None:
@@ -154,17 +114,7 @@ def test_a_short_peak_is_no_breach(stage: Stage) -> None:
 def test_the_checks_can_be_run_on_demand(stage: Stage) -> None:
     """At one look, all six."""
     stage.world.at["0-0"] = "host-0"
-    checks = outside_checks_now("demo/1", LagSlo(), None)
-    definitions = dg.Definitions(
-        asset_checks=[checks],
-        jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],
-        resources={
-            "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
-            "samza_policies": PlacementPolicies(lag_limit=100),
-        },
-    )
-    result = definitions.resolve_job_def("look").execute_in_process(instance=stage.instance)
-    passed = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+    passed = {name: event.passed for name, event in stage.on_demand().items()}
     assert len(passed) == 6
     assert [name for name, well in passed.items() if not well] == ["same_host"]
 
@@ -243,3 +193,20 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
     print(f"{what}: {max(took):.3f} s of processor time, cursor {len(cursor or ''):,} characters")
     assert max(took) < 2.0 * PACE, took
     assert len(cursor or "") < 150_000
+
+
+def test_what_lag_slo_does_not_follow_is_said_and_fails_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of objectives in seconds; told once it lasts, and when it is over."""
+    monkeypatch.setattr(lag_objectives, "MOST_FOLLOWED", 1)
+    stage.sensor = lag_slo_sensor(LagSlo.model_validate({"objectives": [{"seconds": 60}]}))
+    assert stage.tick()[OBJECTIVE].description == "nothing found"
+    stage.world.behind |= {"0-0": 30, "1-0": 20, "2-0": 10}
+    told = stage.tick(times=4)[OBJECTIVE]
+    assert told.passed
+    assert told.description == "nothing found; not followed: 2 store partitions"
+    assert told.metadata["findings"].value == 0
+    stage.world.behind |= {"0-0": 0, "1-0": 0, "2-0": 0}
+    over = stage.tick(times=3)[OBJECTIVE]
+    assert over.description == "nothing found; over: not followed"

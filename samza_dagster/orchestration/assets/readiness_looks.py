@@ -10,11 +10,20 @@ import dagster as dg
 
 from samza_dagster.orchestration.checks import names
 from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import Board, Patience, looked
-from samza_dagster.orchestration.checks.lag_objectives import breaches, followed, forecast
+from samza_dagster.orchestration.checks.findings import Board, Finding, Patience, looked
+from samza_dagster.orchestration.checks.lag_objectives import (
+    Samples,
+    breaches,
+    followed,
+    forecast,
+    not_followed,
+    not_known,
+    timed,
+)
 from samza_dagster.orchestration.checks.settings import LagSlo
 from samza_dagster.orchestration.checks.tick import invariant_findings, read_lags, under
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 1_000
 DRAWN = 5
+LATE_S, LATE_TICKS = 60, 3
+"""A sensor that hasn't looked for the longer of the two doesn't run."""
 COLUMNS: Mapping[str, str] = {
     "standby": "processor id",
     "host": "where it runs",
@@ -125,8 +136,13 @@ def judged_now(
     prefix: str,
     samza: SamzaClientResource,
     lag_limit: int,
+    instance: dg.DagsterInstance,
 ) -> Iterator[dg.AssetCheckResult]:
-    """The result of every check at one look, without patience."""
+    """The result of every check at one look, without patience.
+
+    How fast a standby applies is seen over time: objectives in seconds are judged by what sensor
+    `lag_slo` has been following. Where it doesn't run they don't pass, as that isn't known.
+    """
     now_ms = time.time_ns() // 1_000_000
     with errors_as_failures():
         client = open_watch(samza)
@@ -135,7 +151,9 @@ def judged_now(
             found = invariant_findings(client, lags, lag_limit, standbys)
         finally:
             client.close()
-    found[names.OBJECTIVE] = breaches(slo.parsed(), lags, {})
+    found[names.OBJECTIVE] = _objectives_now(
+        slo, lags, kept_samples(instance, named(prefix, names.LAG_SLO), job, slo, now_ms), now_ms
+    )
     _, results = looked(Board(job), found, dict.fromkeys(found, Patience(looks=1)), now_ms)
     assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
     for result in results:
@@ -148,3 +166,32 @@ def judged_now(
             description=told.description,
             metadata=told.metadata,
         )
+
+
+def kept_samples(
+    instance: dg.DagsterInstance, sensor: str, job: str, slo: LagSlo, now_ms: int
+) -> Samples | None:
+    """What a sensor of lags follows; None when it hasn't looked at this job of late."""
+    if instance.schedule_storage is None:
+        return None
+    boards = [
+        Board.read(getattr(state.instigator_data, "cursor", None), job)
+        for state in instance.all_instigator_state()
+        if state.instigator_name == sensor
+    ]
+    newest = max((b for b in boards if b is not None), key=lambda b: b.looked_ms, default=None)
+    late_ms = max(LATE_S, LATE_TICKS * slo.interval_s) * 1000
+    return newest.extra if newest is not None and now_ms - newest.looked_ms <= late_ms else None
+
+
+def _objectives_now(
+    slo: LagSlo, lags: Sequence[ReplicaLag], kept: Samples | None, now_ms: int
+) -> list[Finding]:
+    objectives = slo.parsed()
+    samples = followed(kept or {}, timed(objectives, lags), now_ms)
+    broken = breaches(objectives, lags, samples)
+    # What a sensor that runs has no two reports of yet was ready a moment ago.
+    unknown = not_known(objectives, lags, samples) if kept is None else []
+    known = {finding.subject for finding in broken}
+    found = [*broken, *(finding for finding in unknown if finding.subject not in known)]
+    return found + not_followed(objectives, lags, samples)

@@ -99,7 +99,8 @@ def outside_checks_now(
     ) -> Iterator[dg.AssetCheckResult]:
         from samza_dagster.orchestration.assets.readiness_looks import judged_now
 
-        yield from judged_now(job, slo, standbys, prefix, samza, samza_policies.lag_limit)
+        limit = samza_policies.lag_limit
+        yield from judged_now(job, slo, standbys, prefix, samza, limit, context.instance)
 
     def with_own(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         own = given or {}

@@ -12,6 +12,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.order import natural
 from samza_dagster.orchestration.bounce.plan import BouncePlan, asked, describe, make_plan
@@ -84,6 +85,8 @@ def plan_bounce(
             view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
         )
         notices = _check_first(client, plan)
+        if plan.judge is not None and plan.limits.canaries:
+            notices += looked_up(context, plan.judge)
     if dark:
         notices.append(f"{dark}: a schedule's run would not begin now")
     text = describe(plan)

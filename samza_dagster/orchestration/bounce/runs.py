@@ -105,7 +105,7 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
         state = PAUSED
     tags = {ROOT: root, BOUNCE: state}
     parent = instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
-    copied = parent is not None and parent.tags.get(CONTROL) == run.tags.get(CONTROL)
+    copied = parent is not None and _is_copied(run.tags, parent.tags)
     if CONTROL in run.tags and copied and RETRY_NUMBER not in run.tags:
         tags[CONTROL] = HEARD
     instance.add_run_tags(run.run_id, tags)
@@ -117,6 +117,16 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
             fix="resume it, or re-execute it by hand",
         )
     return root
+
+
+def _is_copied(tags: Mapping[str, str], parents: Mapping[str, str]) -> bool:
+    """Whether a run's order is its parent's. Each is noted: told the same anew, it has one more."""
+    from samza_dagster.orchestration.bounce.steered import steerings
+
+    newest = steerings(tags)[-1:]
+    return tags.get(CONTROL) == parents.get(CONTROL) and (
+        not newest or newest[0] in steerings(parents)
+    )
 
 
 def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:

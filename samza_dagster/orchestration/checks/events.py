@@ -80,34 +80,30 @@ def due(
 ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
     """The evaluations to tell now, and the board that knows of them.
 
-    One that a tick told before its cursor was lost isn't told again.
+    What was told is what the log shows: a tick whose cursor was lost has told of it, and a look on
+    demand may have told otherwise since. Of a check without a word about this job the board knows.
     """
-    told = dict(board.told)
     events: list[dg.AssetCheckEvaluation] = []
     for result in results:
-        if not is_due(board, result, now_ms, repeat_ms):
-            continue
         latest = log.latest(checks[result.check], result.check)
         known = None if latest is None else _told(latest, board.job)
-        if (
-            known is not None
-            and known[1].fingerprint == result.fingerprint
-            and 0 <= now_ms - known[1].at_ms < repeat_ms
-        ):
-            told[result.check] = known[1]
-            continue
-        told[result.check] = Told(result.fingerprint, now_ms)
-        events.append(evaluation(result, checks[result.check], board.job, now_ms))
-    return replace(board, told=told), events
+        if known is not None:
+            board = replace(board, told={**board.told, result.check: known[1]})
+        if is_due(board, result, now_ms, repeat_ms):
+            told = Told(result.fingerprint, now_ms)
+            board = replace(board, told={**board.told, result.check: told})
+            events.append(evaluation(result, checks[result.check], board.job, now_ms))
+    return board, events
 
 
 def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetCheckEvaluation:
     """What was seen and what to do, the worst first."""
-    worst = sorted(result.standing, key=lambda s: (s.severity != "ERROR", s.since_ms, s.subject))
+    worst = sorted(result.failing, key=lambda s: (s.severity != "ERROR", s.since_ms, s.subject))
     error = any(s.severity == "ERROR" for s in worst)
     head = "; ".join(f"{s.subject}: {s.seen}" for s in worst[:3])
     more = len(worst) - 3 + result.left_out
     description = head + (f"; and {more} more" if more > 0 else "") if worst else "nothing found"
+    description += "".join(f"; {note.seen}" for note in result.notes)
     if result.recovered:
         description += f"; over: {', '.join(result.recovered[:5])}"
     return dg.AssetCheckEvaluation(
@@ -128,7 +124,7 @@ def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetChe
                         "what_to_do": s.fix,
                         "seconds": (now_ms - s.since_ms) // 1000 if s.since_ms else None,
                     }
-                    for s in worst[:SHOWN]
+                    for s in (*worst[:SHOWN], *result.notes)
                 ],
                 ("subject", "severity", "seen", "what_to_do", "seconds"),
             ),

@@ -11,6 +11,8 @@ from typing import Any
 VERSION = 1
 MOST_OF_A_CHECK = 200
 SAME_LOOK_MS = 500
+NOTE = "NOTE"
+"""The severity of what is said beside and fails nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,17 @@ class Result:
     @property
     def passed(self) -> bool:
         """Nothing counts against it."""
-        return not self.standing
+        return not self.failing
+
+    @property
+    def failing(self) -> tuple[Standing, ...]:
+        """What counts against it."""
+        return tuple(s for s in self.standing if s.severity != NOTE)
+
+    @property
+    def notes(self) -> tuple[Standing, ...]:
+        """What is said beside."""
+        return tuple(s for s in self.standing if s.severity == NOTE)
 
     @property
     def fingerprint(self) -> str:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from samza_dagster.model.naming import is_standby
-from samza_dagster.orchestration.checks.findings import Finding
+from samza_dagster.orchestration.checks.findings import NOTE, Finding
 from samza_dagster.orchestration.watching_ports import ReplicaLag
 from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
 
@@ -96,6 +96,56 @@ def breaches(
     return list(found.values())
 
 
+def not_known(
+    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[Finding]:
+    """Stores of standbys of which these samples don't tell whether they meet an objective in seconds.
+
+    That takes a second report. A sensor waits for it; a look on demand has nothing to wait for.
+    """
+    of: dict[str, list[ReplicaLag]] = defaultdict(list)
+    for lag in timed(objectives, lags):
+        if lag.lag and forecast(samples, [lag]) is None:
+            of[f"{lag.processor_id}/{lag.store}"].append(lag)
+    return [
+        Finding(
+            subject,
+            f"not known from one look: {max(lag.lag or 0 for lag in parts):,} records behind",
+            "sensor lag_slo and asset standby_readiness follow it: they need its next report",
+        )
+        for subject, parts in sorted(of.items())
+    ]
+
+
+def not_followed(
+    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[Finding]:
+    """A note of how many store partitions no objective in seconds can be held against; or none."""
+    left_out = [
+        lag
+        for lag in timed(objectives, lags)
+        if lag.lag and lag.applied_offset is not None and _key(lag) not in samples
+    ]
+    if not left_out:
+        return []
+    fix = (
+        f"the {MOST_FOLLOWED} furthest behind are followed: name fewer standbys or stores in"
+        " objectives in seconds; those in records hold for all"
+    )
+    return [Finding("not followed", f"not followed: {len(left_out):,} store partitions", fix, NOTE)]
+
+
+def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[ReplicaLag]:
+    """The store partitions of standbys for which there is an objective in seconds."""
+    rules = [objective for objective in objectives if objective.seconds is not None]
+    return [
+        lag
+        for lag in lags
+        if is_standby(lag.processor_id)
+        and any(rule.covers(lag.processor_id, lag.store) for rule in rules)
+    ]
+
+
 def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
     known = [lag.lag for lag in parts if lag.lag is not None]
     if len(known) < len(parts):
@@ -105,7 +155,8 @@ def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples)
         return f"{worst:,} records behind, the objective is {objective.records:,}"
     if objective.seconds is None or worst == 0:
         return ""
-    ready = forecast(samples, parts)
+    # One that is late is so whatever isn't known of the others.
+    ready = forecast(samples, [lag for lag in parts if forecast(samples, [lag]) is not None])
     if ready is None:
         return ""
     if ready.ready_in_ms is None:

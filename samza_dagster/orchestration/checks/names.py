@@ -24,5 +24,7 @@ TOLD: Mapping[str, str] = {
     LOCALITY: "Containers report the hosts on which the coordinator has them.",
 }
 
+LAG_SLO = "lag_slo"
+"""The sensor that judges by objectives."""
 OBJECTIVE = "lag_objective"
 SLO_ASSETS: Mapping[str, str] = {OBJECTIVE: "changelog_lag"}

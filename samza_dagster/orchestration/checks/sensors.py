@@ -4,6 +4,7 @@
 
 import dagster as dg
 
+from samza_dagster.orchestration.checks import names
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -40,7 +41,7 @@ def lag_slo_sensor(settings: LagSlo) -> dg.SensorDefinition:
     """`lag_slo` with the objectives of the component's YAML."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name="lag_slo",
+        name=names.LAG_SLO,
         minimum_interval_seconds=least_seconds(settings.interval_s),
         default_status=_status(settings.running),
         description="Holds the lag of standbys against objectives, as an asset check.",

@@ -11,8 +11,13 @@ import dagster as dg
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.orchestration.checks import names, outside
 from samza_dagster.orchestration.checks.events import CheckLog, InstanceChecks, due, seeded
-from samza_dagster.orchestration.checks.findings import Board, Finding, Patience, looked
-from samza_dagster.orchestration.checks.lag_objectives import breaches, followed
+from samza_dagster.orchestration.checks.findings import NOTE, Board, Finding, Patience, looked
+from samza_dagster.orchestration.checks.lag_objectives import (
+    breaches,
+    followed,
+    not_followed,
+    timed,
+)
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -76,9 +81,10 @@ def lag_slo_tick(
     """What `lag_slo` does in a tick."""
 
     def findings(board: Board) -> tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]:
-        lags = read_lags(client)
-        samples = followed(board.extra, lags, now_ms)
-        return {names.OBJECTIVE: breaches(settings.parsed(), lags, samples)}, samples
+        lags, objectives = read_lags(client), settings.parsed()
+        samples = followed(board.extra, timed(objectives, lags), now_ms)
+        found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
+        return {names.OBJECTIVE: found}, samples
 
     checks = under(prefix, names.SLO_ASSETS)
     return CheckTick(
@@ -118,7 +124,9 @@ def evaluated(
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
         client.close()
-    standing = sum(s.on for found in board.checks.values() for s in found.values())
+    standing = sum(
+        s.on and s.severity != NOTE for found in board.checks.values() for s in found.values()
+    )
     return dg.SensorResult(
         asset_events=events,
         skip_reason=None if events else f"nothing new; {standing} findings stand",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.history.in_flight import InFlight
+from samza_dagster.orchestration.history.in_flight import LONGEST_MS, InFlight
 from samza_dagster.orchestration.history.packing import Status
 from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.tables import table
@@ -107,7 +107,9 @@ def resumed(
     read = [r for at, r in responses if at < position]
     read += [r for at, r in answers if at < own_position]
     flight = InFlight().seen(read).ended(r.uuid for r in read if r.status_code.is_terminal)
-    return Cursor(job, position, own_position, flight)
+    # What was lost before anything was recorded is no news.
+    asked = {u: a for u, a in flight.asked.items() if a.since_ms > marks[0].at_ms - LONGEST_MS}
+    return Cursor(job, position, own_position, replace(flight, asked=asked))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from samza_dagster.model import PlacementResponse
+from samza_dagster.orchestration.history.asked import Asked, asked_in, asked_of
 from samza_dagster.orchestration.history.packing import Status, joined, packed, split, unpacked
 from samza_dagster.orchestration.watching_ports import ActionView, JobView
 
@@ -24,6 +25,8 @@ LONGEST_MS = 86_400_000
 CLOCKS_APART_MS = 60_000
 ANSWER_MS = 5_000
 """A reservation that has run out is answered and read within this time."""
+ANSWER_OF_NEXT_MS = 30_000
+"""A coordinator that has begun a deployment has answered what was asked of the one before."""
 _EXPIRIES = {"reserving-standby": 1, "reserving": 1, "held": 2, "accepted": 1, "in_progress": 1}
 """Stages that a request's own time-out bounds, and how many of them: a hold comes after a
 reservation. Samza's AM doesn't tell a stage, but its last status and since when."""
@@ -36,7 +39,8 @@ class InFlight:
     """`statuses`: request → what was read of it, oldest first.
 
     `named` has the `mark` of each request that was named as being without an end, `forgotten`
-    that of each whose statuses found no room. `blind`: from when to when a request may have
+    that of each whose statuses found no room. `asked` are requests that were in flight or waited
+    when they were seen last. `blind`: from when to when a request may have
     begun of which even that was given up; what is first read of it then may be no beginning.
     """
 
@@ -46,11 +50,12 @@ class InFlight:
     named: frozenset[str] = frozenset()
     forgotten: tuple[str, ...] = ()
     blind: tuple[int, int] = (0, 0)
+    asked: Mapping[str, Asked] = field(default_factory=dict[str, Asked])
 
     def to_json(self) -> dict[str, Any]:
         """For the cursor."""
         return {
-            "packed": packed(self.statuses),
+            "packed": self.as_packed(),
             "named": joined(sorted(self.named)),
             "forgotten": joined(self.forgotten),
             "blind": list(self.blind),
@@ -68,19 +73,23 @@ class InFlight:
                 }
                 return cls(statuses).with_named(data["named"])
             begin_ms, end_ms = data["blind"]
+            statuses, asked = unpacked(data["packed"])
             return cls(
-                unpacked(data["packed"]),
+                statuses,
                 frozenset(split(data["named"], _MARK_BYTES)),
                 tuple(split(data["forgotten"], _MARK_BYTES)),
                 (int(begin_ms), int(end_ms)),
+                asked,
             )
         except (LookupError, TypeError, ValueError, AttributeError, zlib.error):
             return cls()
 
     def seen(self, responses: Iterable[PlacementResponse]) -> InFlight:
         """With these statuses, each once, however many; a cursor takes what is `bounded`."""
-        statuses = dict(self.statuses)
+        statuses, asked = dict(self.statuses), dict(self.asked)
         for response in responses:
+            if not response.status_code.is_terminal:
+                asked[response.uuid] = asked_of(response)
             status: Status = (
                 response.status_code.value,
                 response.response_message[:MOST_MESSAGE],
@@ -89,7 +98,7 @@ class InFlight:
             before = statuses.pop(response.uuid, ())
             told = before if status in before else (*before, status)
             statuses[response.uuid] = _cut(told, MOST_STATUSES)
-        return replace(self, statuses=statuses)
+        return replace(self, statuses=statuses, asked=asked)
 
     def is_whole(self, uuid: str) -> bool:
         """Whether the first status that is known of a request is the first that was read of it."""
@@ -105,6 +114,7 @@ class InFlight:
         return replace(
             self,
             statuses={u: s for u, s in self.statuses.items() if u not in gone},
+            asked={u: a for u, a in self.asked.items() if u not in gone},
             forgotten=tuple(m for m in self.forgotten if m not in marks),
         )
 
@@ -117,16 +127,29 @@ class InFlight:
         for most in _FEWER:
             statuses = {uuid: _cut(told, most) for uuid, told in kept.statuses.items()}
             kept = replace(kept, statuses=statuses)
-            if len(packed(kept.statuses)) <= MOST_BYTES:
+            if len(kept.as_packed()) <= MOST_BYTES:
                 return kept
-        while len(packed(kept.statuses)) > MOST_BYTES:
-            kept = kept.newest(len(kept.statuses) * 3 // 4)
+        while len(kept.as_packed()) > MOST_BYTES:
+            kept = kept.newest(len({*kept.statuses, *kept.asked}) * 3 // 4)
         return kept
 
+    def as_packed(self) -> str:
+        """Statuses and what was asked, as the cursor keeps them."""
+        return packed(self.statuses, self.asked)
+
     def newest(self, most: int) -> InFlight:
-        """With as many requests, those of which there was news last; the others are forgotten."""
+        """With as many requests, those of which there was news last; the others are forgotten.
+
+        Those that have no status yet come last.
+        """
         if len(self.statuses) <= most:
-            return self
+            left = most - len(self.statuses)
+            waiting = sorted(
+                (a for a in self.asked.values() if a.uuid not in self.statuses),
+                key=lambda a: a.since_ms,
+            )
+            gone = {a.uuid for a in waiting[: max(0, len(waiting) - left)]}
+            return replace(self, asked={u: a for u, a in self.asked.items() if u not in gone})
         items = list(self.statuses.items())
         kept = dict(items[len(items) - most :])
         gone = [mark(uuid) for uuid, _ in items[: len(items) - most]]
@@ -138,7 +161,8 @@ class InFlight:
             # Still blind from an earlier time: that goes on.
             begin_ms = blind[0] if now_ms < blind[1] else now_ms - CLOCKS_APART_MS
             blind = (begin_ms, now_ms + LONGEST_MS)
-        return replace(self, statuses=kept, forgotten=forgotten, blind=blind)
+        asked = {uuid: a for uuid, a in self.asked.items() if uuid in kept}
+        return replace(self, statuses=kept, asked=asked, forgotten=forgotten, blind=blind)
 
     def is_named(self, uuid: str) -> bool:
         """Whether this request was named."""
@@ -153,7 +177,19 @@ class InFlight:
         if not self.named:
             return self
         there = {mark(action.uuid) for action in (*view.actions, *view.queued)}
+        there |= {mark(uuid) for uuid in self.asked}
         return replace(self, named=self.named & there)
+
+    def followed_in(self, view: JobView, now_ms: int) -> InFlight:
+        """With what the job is at now; requests of a deployment that is over are marked so."""
+        now = {one.uuid: one for one in asked_in(view)}
+        before = {
+            uuid: replace(one, over_ms=(one.over_ms or now_ms) if is_over else 0)
+            for uuid, one in self.asked.items()
+            if uuid not in now
+            for is_over in [bool(view.deployment_id) and one.deployment_id != view.deployment_id]
+        }
+        return replace(self, asked={**before, **now})
 
     def room_to_name(self, most: int) -> int:
         """How many may be named now, `most` at most.
@@ -178,6 +214,18 @@ def without_end(
         for action in (*view.actions, *view.queued)
         if now_ms - action.since_ms > patience_ms(action, after_ms)
         and not known.is_named(action.uuid)
+    ]
+
+
+def without_answer(known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[Asked]:
+    """Requests whose deployment ended before they were answered.
+
+    Their time-out counts anew from then: our coordinator answers them when the next one begins.
+    """
+    return [
+        one
+        for one in known.asked.values()
+        if one.over_ms and now_ms - one.over_ms > max(patience_ms(one, after_ms), ANSWER_OF_NEXT_MS)
     ]
 
 

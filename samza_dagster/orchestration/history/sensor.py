@@ -10,6 +10,7 @@ import dagster as dg
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.history.asked import Asked
 from samza_dagster.orchestration.history.events import (
     HISTORY,
     KEY,
@@ -22,11 +23,16 @@ from samza_dagster.orchestration.history.events import (
     next_batch,
     resumed,
 )
-from samza_dagster.orchestration.history.in_flight import MOST_NAMED, InFlight, without_end
+from samza_dagster.orchestration.history.in_flight import (
+    MOST_NAMED,
+    InFlight,
+    without_answer,
+    without_end,
+)
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import least_seconds
-from samza_dagster.orchestration.watching_ports import ActionView, JobView, open_watch
+from samza_dagster.orchestration.watching_ports import ActionView, open_watch
 
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
@@ -102,7 +108,8 @@ def placement_responses_sensor(
         ]
         read = [r for at, r in responses if at < batch.next_position]
         read += [r for at, r in answers if at < own.next_position]
-        flight = cursor.known.seen(read)
+        flight = replace(cursor.known, asked={}) if anew else cursor.known
+        flight = flight.seen(read)
         known = recorded_requests(context.instance, key) if outcomes else frozenset[str]()
         events: list[dg.AssetMaterialization | dg.AssetObservation] = [
             history_event(
@@ -120,9 +127,12 @@ def placement_responses_sensor(
         flight = flight.ended(r.uuid for r in read if r.status_code.is_terminal)
         at_ms = now_ms()
         if view is not None:
-            flight, late = newly_named(
-                context.instance, view, flight, key, now_ms=at_ms, after_ms=no_end_s * 1000
-            )
+            flight = flight.followed_in(view, at_ms).named_among(view)
+            lost = without_answer(flight, now_ms=at_ms, after_ms=no_end_s * 1000)
+            if batch.more or own.more:
+                lost = ()  # their answers may be among the rest
+            late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
+            flight, late = newly_named(context.instance, flight, late, lost, key)
             events += [no_end_event(samza.job, action, at_ms, key) for action in late]
         went_on = Cursor(samza.job, batch.next_position, own.next_position, flight.bounded())
         if not events:
@@ -146,10 +156,21 @@ def no_end_event(
 ) -> dg.AssetObservation:
     """A request that should have ended by now."""
     seconds = (at_ms - action.since_ms) / 1000
+    how = f"is {action.stage} after {seconds:,.0f} s"
+    what_to_do = (
+        f"samza-dagster status {action.uuid}; while nothing is stopped:"
+        f" samza-dagster cancel {action.uuid}"
+    )
+    if isinstance(action, Asked):
+        how = f"was {action.stage}: its deployment {action.deployment_id} ended before an answer"
+        what_to_do = (
+            f"nobody goes on with it; samza-dagster status {action.processor_id} tells where that"
+            " is, then ask again"
+        )
     return dg.AssetObservation(
         asset_key=key,
         description=f"no end: request {action.uuid} for {action.processor_id} to"
-        f" {action.destination} is {action.stage} after {seconds:,.0f} s",
+        f" {action.destination} {how}",
         metadata={
             "request": action.uuid,
             "job": job,
@@ -160,8 +181,7 @@ def no_end_event(
             "kind": action.kind,
             "asked_at": dg.MetadataValue.timestamp(action.since_ms / 1000),
             "seconds": seconds,
-            "what_to_do": f"samza-dagster status {action.uuid}; while nothing is stopped:"
-            f" samza-dagster cancel {action.uuid}",
+            "what_to_do": what_to_do,
             "at_ms": at_ms,
         },
         tags={EVENT: NO_END},
@@ -170,22 +190,26 @@ def no_end_event(
 
 def newly_named(
     instance: dg.DagsterInstance,
-    view: JobView,
     flight: InFlight,
+    late: Sequence[ActionView],
+    lost: Sequence[Asked],
     key: dg.AssetKey,
-    *,
-    now_ms: int,
-    after_ms: int,
 ) -> tuple[InFlight, Sequence[ActionView]]:
-    """What is to be named in this tick, and what is known of requests then."""
-    flight = flight.named_among(view)
-    late = without_end(view, flight, now_ms=now_ms, after_ms=after_ms)
-    if not late or not flight.room_to_name(MOST_IN_A_TICK):
-        return flight, ()
-    before = named_requests(instance, key)
-    flight = flight.with_named(a.uuid for a in late if a.uuid in before)
-    fresh = [a for a in late if a.uuid not in before][: flight.room_to_name(MOST_IN_A_TICK)]
-    return flight.with_named(a.uuid for a in fresh), fresh
+    """What is to be named in this tick, and what is known of requests then.
+
+    `late` are in flight, `lost` were so when their deployment ended: named once, they are forgotten.
+    """
+    if lost:
+        flight = flight.ended(recorded_requests(instance, key))
+    lost = [one for one in lost if one.uuid in flight.asked]
+    late = [*late, *(one for one in lost if not flight.is_named(one.uuid))]
+    fresh: Sequence[ActionView] = ()
+    if late and flight.room_to_name(MOST_IN_A_TICK):
+        before = named_requests(instance, key)
+        flight = flight.with_named(a.uuid for a in late if a.uuid in before)
+        fresh = [a for a in late if a.uuid not in before][: flight.room_to_name(MOST_IN_A_TICK)]
+        flight = flight.with_named(a.uuid for a in fresh)
+    return flight.ended(one.uuid for one in lost if flight.is_named(one.uuid)), fresh
 
 
 def named_requests(

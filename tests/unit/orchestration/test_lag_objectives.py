@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.checks.findings import NOTE
 from samza_dagster.orchestration.checks.lag_objectives import (
     MOST_FOLLOWED,
     SAMPLES,
@@ -15,6 +17,8 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     breaches,
     followed,
     forecast,
+    not_followed,
+    timed,
 )
 
 pytestmark = pytest.mark.unit
@@ -99,3 +103,26 @@ def test_a_report_that_was_taken_in_adds_nothing_and_a_new_changelog_begins_anew
     assert followed(samples, [lag(10, at=5)], 9) == samples
     again = followed(samples, [lag(3, at=6, end=10)], 10)
     assert len(again["0-0/s/0"]) == 1
+
+
+def test_store_partitions_that_are_not_followed_are_counted_and_do_not_pass_in_silence() -> None:
+    """Beyond those furthest behind no rate is known; a note says of how many, and fails nothing."""
+    rules = [Objective(standby="1-*", seconds=1)]
+    lags = [replace(lag(n, ident="1-0"), partition=n) for n in range(1, MOST_FOLLOWED + 8)]
+    others = [replace(lag(9_999, ident="2-0"), partition=n) for n in range(MOST_FOLLOWED)]
+    samples = followed({}, timed(rules, [*lags, *others]), 0)
+    assert {key.split("/")[0] for key in samples} == {"1-0"}
+    (note,) = not_followed(rules, [*lags, *others], samples)
+    assert (note.severity, note.seen) == (NOTE, "not followed: 7 store partitions")
+    assert not_followed(rules, lags[-9:], samples) == []
+    assert not_followed([Objective(records=1)], lags, {}) == []
+
+
+def test_a_partition_without_headway_is_a_breach_whatever_is_not_known_of_its_store_s_others() -> (
+    None
+):
+    """Those others may not even be followed."""
+    samples, newest = looks(500, 500)
+    other = replace(lag(3), partition=1)
+    (found,) = breaches([Objective(seconds=1)], [other, newest], samples)
+    assert "no headway" in found.seen

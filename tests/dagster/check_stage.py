@@ -1,0 +1,106 @@
+"""A world, an instance and a sensor of checks on it, as Dagster runs it; and the checks on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    SensorInstigatorData,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from fake_lookout import LOOKOUTS, FakeWatch, Lookout
+
+from samza_dagster.orchestration.assets.standby_readiness import outside_checks_now
+from samza_dagster.orchestration.checks import tick as check_tick
+from samza_dagster.orchestration.checks.sensors import invariants_sensor
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.policies import PlacementPolicies
+
+Evaluation = dg.AssetCheckEvaluation
+
+
+class Stage:
+    """A world, an instance and one of the two sensors."""
+
+    def __init__(self, world: Lookout, instance: dg.DagsterInstance) -> None:
+        self.world = world
+        self.instance = instance
+        self.sensor: dg.SensorDefinition = invariants_sensor(Invariants(grace_s=10))
+        self.cursor: str | None = None
+
+    def tick(self, *, kept: bool = True, times: int = 1) -> dict[str, Evaluation]:
+        """The evaluations by check, of the last of so many ticks; `kept`: so was its cursor."""
+        told: dict[str, Evaluation] = {}
+        for _ in range(times):
+            self.world.now_ms += 10_000
+            resources = {
+                "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
+                "samza_policies": PlacementPolicies(lag_limit=100),
+            }
+            if self.sensor.name == "lag_slo":
+                resources.pop("samza_policies")
+            with dg.build_sensor_context(
+                instance=self.instance, cursor=self.cursor, resources=resources
+            ) as context:
+                result = self.sensor(context)
+            assert isinstance(result, dg.SensorResult)
+            told = {}
+            for event in result.asset_events or []:
+                assert isinstance(event, Evaluation)
+                self.instance.report_runless_asset_event(event)
+                told[event.check_name] = event
+            if kept:
+                self.cursor = result.cursor
+        return told
+
+    def keep_cursor(self) -> None:
+        """As Dagster's daemon keeps it, for whoever looks into the instance."""
+        location = ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="here"))
+        self.instance.add_instigator_state(
+            InstigatorState(
+                RemoteRepositoryOrigin(location, "here").get_instigator_origin(self.sensor.name),
+                InstigatorType.SENSOR,
+                InstigatorStatus.RUNNING,
+                SensorInstigatorData(cursor=self.cursor),
+            )
+        )
+
+    def on_demand(self, slo: LagSlo | None = None) -> dict[str, Evaluation]:
+        """The evaluations by check of a run of `outside_checks`."""
+        checks = outside_checks_now("demo/1", slo or LagSlo(), None)
+        definitions = dg.Definitions(
+            asset_checks=[checks],
+            jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],
+            resources={
+                "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
+                "samza_policies": PlacementPolicies(lag_limit=100),
+            },
+        )
+        look = definitions.resolve_job_def("look")
+        result = look.execute_in_process(instance=self.instance)
+        return {event.check_name: event for event in result.get_asset_check_evaluations()}
+
+
+@contextmanager
+def on_stage(monkeypatch: pytest.MonkeyPatch, home: Path | None = None) -> Iterator[Stage]:
+    """One of each test's own; the sensors tell the world's time.
+
+    Only an instance with a `home` keeps cursors.
+    """
+    world = LOOKOUTS["here"] = Lookout()
+    monkeypatch.setattr(check_tick.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    made = dg.DagsterInstance.local_temp(str(home)) if home else dg.DagsterInstance.ephemeral()
+    with made as instance:
+        yield Stage(world, instance)
+    LOOKOUTS.clear()
