@@ -15,7 +15,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.reconcile.findings import Finding
-from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, newest_starts
+from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED
 
@@ -65,7 +65,7 @@ def _asked_in_vain(instance: dg.DagsterInstance, job: str) -> tuple[frozenset[st
         if root not in fates:
             fates[root] = _ended_badly(instance, root)
         if fates[root]:
-            found.update(uuid for uuid in run.tags.get(SPUN_UP, "").split(",") if uuid)
+            found.update(spin_ups_noted(run.tags))
     return frozenset(found), len(runs) < RUNS_LOOKED_AT
 
 
