@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.submission import SUBMITTED, is_never_submitted
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import Wait, read_wait
 
@@ -94,6 +95,18 @@ def re_executed_now(instance: dg.DagsterInstance, job: str) -> set[str]:
     found: set[str] = set()
     for run in instance.get_runs(filters):
         wait = read_wait(run.tags.get(WAITS_FOR))
-        if wait is not None and wait.run != run.run_id and _goes_to_the_end(instance, run):
+        if wait is None or wait.run == run.run_id or is_never_submitted(instance, run):
+            continue
+        if _goes_to_the_end(instance, run):
             found.add(wait.run)
     return found
+
+
+def continued_by(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+    """The run that goes on with this wait, or the newest re-execution of it; None for none.
+
+    One that was created and never submitted is none: its run key is to be asked for again.
+    """
+    tags = {ROOT: one.root, CONTINUES: str(one.wait.number)}
+    filters = dg.RunsFilter(tags=tags, statuses=list(SUBMITTED))
+    return next(iter(instance.get_runs(filters, limit=1)), None)
