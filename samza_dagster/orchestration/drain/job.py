@@ -27,6 +27,7 @@ from samza_dagster.orchestration.units.ops import (
 )
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
+from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.refusing import Row
@@ -55,6 +56,7 @@ def plan_drain_host(
 
     with errors_as_failures(explain):
         tag_run(context)
+        refuse_given_up(context)
         host = chosen(context, config.host, "host")
         asked = {
             "host": host,
