@@ -45,6 +45,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
+from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.refusing import Row
@@ -84,6 +85,7 @@ def plan_op(
 
         with errors_as_failures(explain):
             tag_run(context)
+            refuse_given_up(context)
             processor = chosen(context, config.processor, "processor")
             told = told.model_copy(update={"processor": processor})
             view = samza.client.view()

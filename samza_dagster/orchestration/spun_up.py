@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import dagster as dg
 
@@ -17,6 +17,9 @@ from samza_dagster.placement import texts
 
 SPINS_UP = "samza/spins-up"
 SPUN_UP = "samza/spin-up-requests"
+"""The first of the requests; `samza/spin-up-requests-1` the next ones, and so on."""
+REQUESTS_A_TAG = 60
+"""2,219 bytes: within what a tag may have (`MOST_TAG_BYTES`)."""
 YES = "yes"
 _STARTED = re.compile(re.escape(texts.standby_started("@", "@")).replace("@", r"(\S+)"))
 
@@ -25,10 +28,29 @@ def note_spin_up(context: dg.OpExecutionContext, uuid: str) -> None:
     """Tags the run with a request for a standby; a run that is killed leaves it findable."""
     run = context.instance.get_run_by_id(context.run.run_id)
     tags = run.tags if run is not None else context.run.tags
-    known = [one for one in tags.get(SPUN_UP, "").split(",") if one]
-    if uuid not in known:
-        noted = {SPINS_UP: YES, SPUN_UP: ",".join([*known, uuid])}
-        context.instance.add_run_tags(context.run.run_id, noted)
+    known = _by_tag(tags)
+    if any(uuid in uuids for uuids in known.values()):
+        return
+    newest = next(reversed(known), SPUN_UP)
+    if len(known.get(newest, ())) >= REQUESTS_A_TAG:
+        newest = f"{SPUN_UP}-{len(known)}"
+    noted = ",".join([*known.get(newest, ()), uuid])
+    context.instance.add_run_tags(context.run.run_id, {SPINS_UP: YES, newest: noted})
+
+
+def spin_ups_noted(tags: Mapping[str, str]) -> list[str]:
+    """The requests for standbys that a run's tags tell of."""
+    return [uuid for uuids in _by_tag(tags).values() for uuid in uuids]
+
+
+def _by_tag(tags: Mapping[str, str]) -> dict[str, list[str]]:
+    """Tag → requests, in the order of the tags; one of an older release may have up to 72."""
+    found: dict[str, list[str]] = {}
+    key = SPUN_UP
+    while key in tags:
+        found[key] = [uuid for uuid in tags[key].split(",") if uuid]
+        key = f"{SPUN_UP}-{len(found)}"
+    return found
 
 
 def started_standby(message: str) -> str | None:

@@ -9,7 +9,7 @@ among them, has neither: nothing that runs keeps it waiting, nor does it keep an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from samza_dagster.model.naming import group_of
@@ -37,6 +37,9 @@ ASK_NOTHING = AT_ONCE | {
     *("acknowledge_failover", "audit_failover", "forecast_readiness", "snapshot_assets"),
 }
 
+MOST_TAG_BYTES = 2_400
+"""Of a tag's value: PostgreSQL's index over keys and values takes 2,704 bytes a row."""
+
 FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
 
 
@@ -62,6 +65,17 @@ def job_tags(job: str, action: str) -> dict[str, str]:
 def group_tag(job: str, processor_id: str) -> str:
     """Value of `samza/container-group`: that of `samza/job`, then `/<group>`."""
     return f"{job}/{group_of(processor_id)}"
+
+
+def names_within(names: Iterable[str], most_bytes: int = MOST_TAG_BYTES) -> str:
+    """As many of the names, joined by commas, as a tag's value takes; the first ones."""
+    kept, size = list[str](), 0
+    for name in names:
+        size += len(name.encode()) + 1
+        if size > most_bytes + 1:
+            break
+        kept.append(name)
+    return ",".join(kept)
 
 
 def is_dry(run_config: object) -> bool:

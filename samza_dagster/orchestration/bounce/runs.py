@@ -10,6 +10,7 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _AT_WORK = (
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
-_COMING = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.QUEUED)
+_UNDER_WAY = (*_AT_WORK, dg.DagsterRunStatus.QUEUED)
 ENDED = (
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
@@ -76,9 +77,13 @@ def state_of(run: dg.DagsterRun) -> str:
 
 
 def goes_on_with(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
-    """The newest run of the bounce that `run` is part of; itself when none went on with it."""
+    """The newest run of the bounce that `run` is part of; itself when none went on with it.
+
+    One that was created and never submitted hasn't: its run key is to be asked for again.
+    """
     # A run is tagged as one of its chain when it begins: one that never did is alone.
-    return next(iter(chain(instance, root_of(run))), run)
+    runs = chain(instance, root_of(run))
+    return next((one for one in runs if one.status in SUBMITTED), run)
 
 
 def paused(instance: dg.DagsterInstance, job: str | None = None) -> list[dg.DagsterRun]:
@@ -195,8 +200,11 @@ def _is_dry_run(run: dg.DagsterRun) -> bool:
 
 def hindrance(instance: dg.DagsterInstance, job: str) -> str:
     """Why no bounce of a job may be launched by a clock now; empty when one may."""
-    for run in bounces(instance, job, (*_AT_WORK, *_COMING)):
+    for run in bounces(instance, job, _UNDER_WAY):
         return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
+    for run in bounces(instance, job, [dg.DagsterRunStatus.NOT_STARTED]):
+        if is_being_submitted(instance, run):
+            return f"bounce {run.run_id} is being submitted"
     for run in bounces(instance, job, tags={_WILL_RETRY: "true"}):
         if _is_retried_soon(instance, run):
             return f"bounce {run.run_id} has failed and Dagster is about to retry it"
@@ -316,7 +324,7 @@ def _that_fit(
     """Bounces that an action without a run's id may mean: those that run, then those paused."""
     found: list[dg.DagsterRun] = []
     if action is not BounceAction.resume:
-        found += bounces(instance, job, (*_AT_WORK, *_COMING), limit=None)
+        found += bounces(instance, job, _UNDER_WAY, limit=None)
     if action is not BounceAction.pause:
         found += paused(instance, job)
     return found

@@ -11,10 +11,8 @@ from typing import Any
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.runs import STEERED
 from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
-from samza_dagster.orchestration.tags import TICKET, WHO, WHY
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES, TICKET, WHO, WHY
 
-MOST_BYTES = 2_400
-"""Of the tag: PostgreSQL's index over tags takes 2,704 bytes a row. The oldest are left out."""
 _WHY_KEPT = 300
 
 
@@ -63,11 +61,11 @@ def steerings(tags: Mapping[str, str]) -> list[Steering]:
 
 
 def noted(tags: Mapping[str, str], action: str, by: By, at_ms: int) -> dict[str, str]:
-    """The tag with one more."""
+    """The tag with one more; the oldest are left out of one that would be too large."""
     new = Steering(at_ms, action, by.who, by.why[:_WHY_KEPT], by.ticket)
     told = [asdict(one) for one in (*steerings(tags), new)]
     text = json.dumps(told, ensure_ascii=False)
-    while len(text.encode()) > MOST_BYTES and len(told) > 1:
+    while len(text.encode()) > MOST_TAG_BYTES and len(told) > 1:
         told.pop(0)
         text = json.dumps(told, ensure_ascii=False)
     return {STEERED: text}

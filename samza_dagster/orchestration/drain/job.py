@@ -11,6 +11,7 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.acting import wait_for
 from samza_dagster.orchestration.choices import chosen
+from samza_dagster.orchestration.drain.beside import drained_beside
 from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units, still_on
 from samza_dagster.orchestration.follow import errors_as_failures
@@ -27,6 +28,7 @@ from samza_dagster.orchestration.units.ops import (
 )
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
+from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.refusing import Row
@@ -55,6 +57,7 @@ def plan_drain_host(
 
     with errors_as_failures(explain):
         tag_run(context)
+        refuse_given_up(context)
         host = chosen(context, config.host, "host")
         asked = {
             "host": host,
@@ -78,6 +81,7 @@ def plan_drain_host(
                 standby_hosts=tuple(samza_policies.hosts),
                 excluded=tuple(config.exclude),
                 cold=config.cold,
+                drained=drained_beside(context, ACTION),
             )
             sight = Sight(lags_by_processor(client.lag()), limits.catch_up.lag_limit)
             plan = UnitsPlan(
@@ -129,6 +133,7 @@ def drain_host_graph() -> None:
     """Empties a host. Standbys are relocated; an active goes onto its warm standby's host.
 
     An active without a warm standby elsewhere gets one for the move, waited for without
-    holding a run, and gone afterwards. All destinations are named before the first request.
+    holding a run, and gone afterwards. All destinations are named before the first request,
+    none of them a host that another run of this job drains.
     """
     drain(getattr(plan_drain_host(), PLAN))

@@ -7,7 +7,7 @@ that leaves one without a legal host, and nothing that is asked chooses the drai
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from samza_dagster.errors import Refused
 from samza_dagster.legal_hosts import Placing, one_more_of
@@ -33,12 +33,14 @@ class DrainRules:
     `standby_hosts`, unless empty, are the only ones of them for standbys.
     `cold`: an active without a warm standby is moved as it is, and restores there;
     else a standby is spun up for it first.
+    `drained`: host → the run that empties that one meanwhile: nothing goes there.
     """
 
     allowed: tuple[str, ...] = ()
     standby_hosts: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     cold: bool = False
+    drained: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def takes_standbys(self, host: str) -> bool:
         """Whether a standby may go to the host."""
@@ -133,7 +135,9 @@ def _how(
         return _How(SWAP, f"standby {best.processor_id} is warm: {lag:,} records behind", best)
     if not sight.is_stateful(pid):
         return _How(MOVE, "it has no state to restore")
-    behind = ", ".join(f"{p.processor_id} {_lag(sight, p.processor_id)}" for p in standbys)
+    behind = ", ".join(
+        f"{p.processor_id} {_lag(sight, p.processor_id)}{_drained(p.host, rules)}" for p in standbys
+    )
     seen = f"its standbys: {behind}" if behind else "it has no standby"
     if warm:
         seen += ", with no legal host to give way to"
@@ -169,6 +173,12 @@ def _has_next_place(
 def _lag(sight: Sight, processor_id: str) -> str:
     lag = sight.lags.get(processor_id)
     return "lag unknown" if lag is None else f"{lag:,} records behind"
+
+
+def _drained(host: str | None, rules: DrainRules) -> str:
+    """Why a warm standby is no use."""
+    run = rules.drained.get(host or "")
+    return f" on {host}, which run {run} drains" if run else ""
 
 
 def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str) -> Unit:
@@ -262,7 +272,11 @@ def _destinations(
             f"drain_host {host}: a legal host for each of {len(how)} containers",
             seen="; ".join(
                 f"{pid} ({how[pid].what}): "
-                + (why_not[pid] if not options[pid] else f"{', '.join(options[pid])} would be full")
+                + (
+                    f"{', '.join(options[pid])} would be full{_being_drained(rules)}"
+                    if options[pid]
+                    else why_not[pid]
+                )
                 for pid in unseated
             ),
             fix=f"room for {len(unseated)} more on a host that is alive{each} and has no container"
@@ -318,6 +332,8 @@ def _why_not(
         return f"{name} is being drained"
     if view.hosts[name].state == LOST:
         return f"{name} is lost"
+    if name in rules.drained:
+        return f"{name} is being drained by run {rules.drained[name]}"
     if name in members:
         return f"{name} has a container of the same group"
     if not _is_allowed(name, rules):
@@ -325,8 +341,15 @@ def _why_not(
     return None
 
 
+def _being_drained(rules: DrainRules) -> str:
+    """Hosts that would have had room."""
+    drained = sorted(rules.drained.items())
+    return "".join(f", {name} is being drained by run {run}" for name, run in drained)
+
+
 def _is_allowed(name: str, rules: DrainRules) -> bool:
-    return (not rules.allowed or name in rules.allowed) and name not in rules.excluded
+    is_barred = name in rules.excluded or name in rules.drained
+    return (not rules.allowed or name in rules.allowed) and not is_barred
 
 
 def _require_alive(view: JobView, host: str) -> None:

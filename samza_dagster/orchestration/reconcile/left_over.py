@@ -15,7 +15,8 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.ports import JobView, Placement
 from samza_dagster.orchestration.reconcile.findings import Finding
-from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, newest_starts
+from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
+from samza_dagster.orchestration.submission import is_never_submitted
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED
 
@@ -65,7 +66,7 @@ def _asked_in_vain(instance: dg.DagsterInstance, job: str) -> tuple[frozenset[st
         if root not in fates:
             fates[root] = _ended_badly(instance, root)
         if fates[root]:
-            found.update(uuid for uuid in run.tags.get(SPUN_UP, "").split(",") if uuid)
+            found.update(spin_ups_noted(run.tags))
     return frozenset(found), len(runs) < RUNS_LOOKED_AT
 
 
@@ -98,10 +99,10 @@ def _ended_badly(instance: dg.DagsterInstance, root: str) -> bool:
         if run is not None:
             group = instance.get_run_group(run.root_run_id or run.run_id)
             chain |= {one.run_id: one for one in (group[1] if group else ())}
-    records = instance.get_run_records(dg.RunsFilter(run_ids=sorted(chain)), limit=1)
-    if not records:
-        return False
-    newest = records[0].dagster_run
-    return newest.status in _ENDED_BADLY or (
-        newest.status is dg.DagsterRunStatus.SUCCESS and CANCELLED in newest.tags
+    records = instance.get_run_records(dg.RunsFilter(run_ids=sorted(chain)))
+    runs = (record.dagster_run for record in records)
+    newest = next((run for run in runs if not is_never_submitted(instance, run)), None)
+    return newest is not None and (
+        newest.status in _ENDED_BADLY
+        or (newest.status is dg.DagsterRunStatus.SUCCESS and CANCELLED in newest.tags)
     )

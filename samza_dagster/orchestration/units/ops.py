@@ -17,7 +17,7 @@ from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.planning import PLAN, PREVIEW
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.tags import ACTION, JOB
+from samza_dagster.orchestration.tags import ACTION, JOB, names_within
 from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
 from samza_dagster.orchestration.units.plan import UnitsPlan
@@ -40,7 +40,6 @@ OUTS = {
 
 
 FAILED_GROUPS = "samza/failed-groups"
-MOST_GROUPS_NAMED = 200
 MOST_TOLD = 5_000  # characters of a failure's description
 RUNS_LOOKED_AT = 20
 
@@ -132,7 +131,7 @@ def note_failed_groups(
     """Tags the run with the groups that it couldn't do, so that the next one does them last."""
     failed = {one.unit.group for one in progress if one.state is State.FAILED}
     failed |= {line.partition(":")[0] for line in plan.refused}
-    named = ",".join(sorted(group_of(processor) for processor in failed)[:MOST_GROUPS_NAMED])
+    named = names_within(sorted(group_of(processor) for processor in failed))
     context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
 
 

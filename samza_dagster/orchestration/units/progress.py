@@ -10,6 +10,9 @@ from samza_dagster.orchestration.requests import Moment
 from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.waits.conditions import Wait, Watched
 
+MOST_NAME_BYTES = 1_700
+"""What standbys' names and times may take of a run tag (`MOST_TAG_BYTES`); the rest is its text."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -82,9 +85,25 @@ def named(name: str, one: Progress) -> str:
 
 
 def any_of(waits: Sequence[Wait]) -> Wait:
-    """One wait for whichever of them comes first."""
+    """One wait for whichever of them comes first.
+
+    It fits into a run tag, and so does what a sensor sees of it: those that are due last are
+    left out if need be. The run that goes on looks at them again.
+    """
     first = waits[0]
+    waits = _as_many_as_fit(waits)
     who = tuple(sorted({name for wait in waits for name in wait.who}))
     deadlines = {name: wait.deadline_ms for wait in waits for name in wait.who}
     steady_s = max(wait.steady_s for wait in waits)
     return Wait(who, first.limit, steady_s, min(deadlines.values()), 0, "", deadlines=deadlines)
+
+
+def _as_many_as_fit(waits: Sequence[Wait]) -> list[Wait]:
+    kept, size = list[Wait](), 0
+    for wait in sorted(waits, key=lambda wait: wait.deadline_ms):
+        # In what was seen of it each name stands twice, with a time of up to 13 digits.
+        size += sum(2 * len(name) + 35 for name in wait.who)
+        if kept and size > MOST_NAME_BYTES:
+            break
+        kept.append(wait)
+    return kept

@@ -16,9 +16,17 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import JOB, job_tag
 from samza_dagster.orchestration.waits.conditions import read_wait
-from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITS_FOR, Waiting, waiting_runs
+from samza_dagster.orchestration.waits.waiting import (
+    CANCELLED,
+    WAITS_FOR,
+    Waiting,
+    continued_by,
+    re_executed_now,
+    waiting_runs,
+)
 
 ACTION = "cancel_waiting"
+_ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 class CancelWaitingConfig(AskedConfig):
@@ -43,12 +51,15 @@ def cancel_waiting(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> list[str]:
-    """Marks the wait as cancelled, so that it isn't continued, then removes its standby."""
+    """Marks the wait as cancelled, so that it isn't continued, then removes its standby.
+
+    One that a run goes on with is refused: that run is what is to be terminated.
+    """
     with errors_as_failures():
         tag_run(context)
         root, job = root_run_id(context), job_tag(samza.job, samza.prefix)
         chosen = chosen_before(context.instance, job, root, config.run) or choose(
-            waiting_runs(context.instance, job), config.run
+            context.instance, waiting_runs(context.instance, job), config.run
         )
         processors = samza.client.view().processors
         extra = [p for p in chosen.wait.who if p in processors and processors[p].extra]
@@ -58,6 +69,10 @@ def cancel_waiting(
             context.log.info(f"{told}; it would be given up, and {going or 'no standby'} removed")
             return []
         context.instance.add_run_tags(chosen.run.run_id, {CANCELLED: root})
+        # One that was launched meanwhile may have begun before the tag was there.
+        goes_on = gone_on_with(context.instance, chosen)
+        if goes_on is not None and goes_on.status not in _ENDED_BADLY:
+            raise _not_given_up(chosen, goes_on, "; then re-execute this run, to give it up")
         context.log.info(f"{told}: given up")
         timeout_s = samza_policies.timeout_s if config.timeout_s is None else config.timeout_s
         for standby in going:
@@ -90,11 +105,39 @@ def _is_meant(one: Waiting, run: str) -> bool:
     return run in ("", one.root) or one.run.run_id.startswith(run)
 
 
-def choose(waits: Sequence[Waiting], run: str) -> Waiting:
-    """The wait that is meant; raises `Refused` that lists those there are."""
+def gone_on_with(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+    """The run that goes on with the wait: launched for it by the sensor, or its re-execution now."""
+    again = re_executed_now(instance, one.run.tags.get(JOB, ""))
+    return continued_by(instance, one) or again.get(one.run.run_id)
+
+
+def _not_given_up(one: Waiting, goes_on: dg.DagsterRun, then: str = "") -> Refused:
+    return Refused(
+        f"{ACTION}: run {one.run.run_id} waits",
+        seen=f"run {goes_on.run_id} goes on with it: it is {goes_on.status.value.lower()}",
+        fix=f"terminate run {goes_on.run_id} unless it has ended{then}",
+    )
+
+
+def choose(instance: dg.DagsterInstance, waits: Sequence[Waiting], run: str) -> Waiting:
+    """The wait that is meant; raises `Refused` that lists those there are.
+
+    Also for one that a run goes on with already: the sensor's next tick marks it.
+    """
     found = [one for one in waits if _is_meant(one, run)]
-    if len(found) == 1:
-        return found[0]
+    alone, going = list[Waiting](), list[Refused]()
+    for one in found:
+        goes_on = gone_on_with(instance, one)
+        if goes_on is None:
+            alone.append(one)
+        else:
+            going.append(_not_given_up(one, goes_on))
+        if len(alone) > 1:
+            break
+    if len(alone) == 1 and (not run or not going):
+        return alone[0]
+    if going and not alone:
+        raise going[0]
     raise Refused(
         f"{ACTION}: one run that waits" + (f": {run!r}" if run else ""),
         seen="; ".join(f"{one.run.job_name} {one.run.run_id}" for one in waits) or "none waits",

@@ -8,7 +8,7 @@ time since when they were good has to be kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from samza_dagster.orchestration.ports import ReplicaLag
 STEADY_LAG = "steady-lag"
 VERSION = 1
 SEEN_IS_GOOD_FOR_MS = 600_000
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -156,9 +157,9 @@ def met(
     steady = {one: ms for one, ms in held.items() if ms >= wait.steady_s * 1000}
     gone = sorted(set(wait.who) - set(processors))
     if steady:
-        why = f"{', '.join(sorted(steady))} at most {wait.limit:,} records behind for {wait.steady_s:g} s"
+        why = f"{_some_of(sorted(steady))} at most {wait.limit:,} records behind for {wait.steady_s:g} s"
     elif gone:
-        why = f"{', '.join(gone)} isn't in the job any more"
+        why = f"{_some_of(gone)} isn't in the job any more"
     elif now_ms >= wait.deadline_ms:
         why = "the deadline is over"
     elif wanted_now:
@@ -180,6 +181,12 @@ def told(wait: Wait, watched: Watched, lags: Mapping[str, int | None]) -> str:
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"
     )
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """The first few: the text is part of a run tag."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _deadlines(data: Mapping[str, Any]) -> dict[str, int]:

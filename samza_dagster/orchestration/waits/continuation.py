@@ -41,6 +41,7 @@ from samza_dagster.orchestration.waits.waiting import (
     WAITS_FOR,
     YES,
     Waiting,
+    continued_by,
     re_executed_now,
     waiting_runs,
 )
@@ -142,14 +143,8 @@ def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
     )
 
 
-def is_continued(instance: dg.DagsterInstance, one: Waiting) -> bool:
-    """Whether the run that goes on with this wait was launched."""
-    tags = {ROOT: one.root, CONTINUES: str(one.wait.number)}
-    return bool(instance.get_runs(dg.RunsFilter(tags=tags), limit=1))
-
-
 def _noted_as_continued(instance: dg.DagsterInstance, one: Waiting) -> bool:
-    if not is_continued(instance, one):
+    if continued_by(instance, one) is None:
         return False
     instance.add_run_tags(one.run.run_id, {WAITING: CONTINUED})
     return True

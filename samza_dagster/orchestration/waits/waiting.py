@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.errors import Refused
+from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.submission import SUBMITTED, is_never_submitted
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import Wait, read_wait
 
@@ -88,12 +90,45 @@ def _goes_to_the_end(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     return {step.key for step in all_steps} - followed <= set(steps)
 
 
-def re_executed_now(instance: dg.DagsterInstance, job: str) -> set[str]:
-    """The waiting runs that are being re-executed: what they wait for is theirs meanwhile."""
+def re_executed_now(instance: dg.DagsterInstance, job: str) -> dict[str, dg.DagsterRun]:
+    """Waiting run → the run that re-executes it now: what it waits for is that one's meanwhile."""
     filters = dg.RunsFilter(tags={JOB: job, WAITING: YES}, statuses=list(_UNDER_WAY))
-    found: set[str] = set()
+    found: dict[str, dg.DagsterRun] = {}
     for run in instance.get_runs(filters):
         wait = read_wait(run.tags.get(WAITS_FOR))
-        if wait is not None and wait.run != run.run_id and _goes_to_the_end(instance, run):
-            found.add(wait.run)
+        if wait is None or wait.run == run.run_id or is_never_submitted(instance, run):
+            continue
+        if _goes_to_the_end(instance, run):
+            found[wait.run] = run
     return found
+
+
+def continued_by(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+    """The run that goes on with this wait, or the newest re-execution of it; None for none.
+
+    One that was created and never submitted is none: its run key is to be asked for again.
+    """
+    tags = {ROOT: one.root, CONTINUES: str(one.wait.number)}
+    filters = dg.RunsFilter(tags=tags, statuses=list(SUBMITTED))
+    return next(iter(instance.get_runs(filters, limit=1)), None)
+
+
+def refuse_given_up(context: dg.OpExecutionContext) -> None:
+    """Raises `Refused` for a run that goes on with a wait which somebody has given up meanwhile.
+
+    Called first of all. Whoever gives a wait up tags it, then looks for such a run: of the two
+    one at least sees the other.
+    """
+    number = context.run.tags.get(CONTINUES)
+    if number is None:
+        return
+    filters = dg.RunsFilter(tags={ROOT: root_run_id(context)})
+    for run in context.instance.get_runs(filters):
+        wait = read_wait(run.tags.get(WAITS_FOR))
+        its_own = wait is not None and wait.run == run.run_id and str(wait.number) == number
+        if its_own and CANCELLED in run.tags:
+            raise Refused(
+                f"go on with the wait of run {run.run_id}",
+                seen=f"it was given up ({CANCELLED}: {run.tags[CANCELLED]})",
+                fix="launch a new run; job reconcile removes a standby that is left",
+            )

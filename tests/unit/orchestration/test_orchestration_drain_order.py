@@ -206,3 +206,20 @@ def test_a_unit_is_read_back_from_its_record() -> None:
     steps = (Step("spin_up", Kind.START_STANDBY, "0", "h1"), Step("warm", Kind.WAIT_WARM, NEW))
     unit = Unit("0", "via-new-standby", "cold", steps)
     assert Unit.from_json(unit.to_json()) == unit
+
+
+@given(placements())
+def test_nobody_goes_to_a_host_that_is_drained_beside(given_job: tuple[JobView, Sight]) -> None:
+    """Neither in a new place nor in that of a warm standby; what has no other is refused with why."""
+    view, sight = given_job
+    rules = DrainRules(drained={"h1": "run-2"})
+    try:
+        drain_units(view, "h0", sight, DrainRules(excluded=("h1",)))
+    except Refused:
+        with pytest.raises(Refused) as refused:
+            drain_units(view, "h0", sight, rules)
+        lacks_a_host = "a legal host for each" in refused.value.asked
+        assert not lacks_a_host or "run run-2" in refused.value.seen
+        return
+    units = drain_units(view, "h0", sight, rules)
+    assert all(step.destination != "h1" for unit in units for step in unit.steps)

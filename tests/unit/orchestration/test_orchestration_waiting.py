@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.units.progress import any_of
 from samza_dagster.orchestration.waits.conditions import (
     Met,
@@ -122,3 +123,21 @@ def test_a_wait_is_told_in_one_line() -> None:
     seen = look(WAIT, None, {"0-1": 42}, 10_000, 15_000)
     text = told(WAIT, seen, {"0-1": 42})
     assert text == "0-1 42 records behind, steady for 0 s; wanted ≤ 100 for 30 s within 990 s"
+
+
+@pytest.mark.parametrize("longest", [5, 128])
+def test_a_wait_for_many_standbys_at_once_fits_into_a_run_tag(longest: int) -> None:
+    """Those left out are due last; they are looked at by each run that goes on."""
+    names = [f"{number:03}-0".rjust(longest, "n") for number in range(64)]
+    waits = [replace(WAIT, who=(name,), deadline_ms=10**12 - n) for n, name in enumerate(names)]
+    wait = replace(any_of(waits), number=999, run="r" * 36)
+    assert wait.deadline_ms == 10**12 - 63
+    assert set(wait.who) == set(names[-len(wait.who) :])
+    assert len(wait.who) >= 5
+    at_ms = 10**12 - 64
+    for lags in (dict.fromkeys(names, 0), {}):
+        for there in (names, ()):
+            since = look(wait, None, lags, 1, 0).since_ms
+            seen = met(wait, Watched(since, at_ms), there)
+            assert len(wait.to_text().encode()) <= MOST_TAG_BYTES
+            assert seen is None or len(seen.to_text().encode()) <= MOST_TAG_BYTES

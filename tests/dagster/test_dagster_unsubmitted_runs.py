@@ -1,0 +1,164 @@
+"""A run that Dagster created and whose submission failed goes on with nothing: it is asked for again.
+
+The daemon submits such a run when the sensor asks for its run key once more; else never.
+"""
+
+from __future__ import annotations
+
+import time
+
+import dagster as dg
+import pytest
+from fake_placement import FakeClient, World, fake_job
+from waiting_runs import VIA, launch, requested, tags, tick
+
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.reconcile.left_over import left_over
+from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
+
+pytestmark = pytest.mark.dagster
+CREATED = dg.DagsterRunStatus.NOT_STARTED
+RUN_KEY = "dagster/run_key"
+
+
+@pytest.fixture
+def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    """One a test: the sensors look at every run of the instance."""
+    return own_instance
+
+
+def in_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By then whoever created a run has submitted it, or never will."""
+    now = time.time
+    monkeypatch.setattr("samza_dagster.orchestration.submission.time.time", lambda: now() + 120)
+
+
+def asked_for(
+    instance: dg.DagsterInstance, request: dg.RunRequest, job: dg.JobDefinition
+) -> dg.DagsterRun:
+    """The run of a request, as the daemon creates it before it submits it."""
+    given = {**request.tags, RUN_KEY: str(request.run_key)}
+    return instance.create_run_for_job(job, status=CREATED, tags={**job.run_tags, **given})
+
+
+def submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """What the daemon does with a created run whose key is asked for again."""
+    starting = dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, run.job_name)
+    instance.run_storage.handle_run_event(run.run_id, starting)
+
+
+def resumptions(instance: dg.DagsterInstance) -> list[dg.RunRequest]:
+    with dg.build_sensor_context(instance=instance) as context:
+        ticked = list(bounce_resume_sensor("demo/1")(context) or [])  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return [asked for asked in ticked if isinstance(asked, dg.RunRequest)]
+
+
+def a_bounce(
+    instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **more: str
+) -> dg.DagsterRun:
+    job = rolling_bounce_job("demo/1")
+    return instance.create_run_for_job(job, status=status, tags={**job.run_tags, **more})
+
+
+def a_paused_bounce(instance: dg.DagsterInstance) -> dg.DagsterRun:
+    made = a_bounce(instance, dg.DagsterRunStatus.SUCCESS)
+    noted = {bounce_runs.ROOT: made.run_id, bounce_runs.BOUNCE: bounce_runs.PAUSED}
+    instance.add_run_tags(made.run_id, noted)
+    return made
+
+
+def test_a_wait_whose_continuing_run_was_never_submitted_is_continued_again(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """By the same run key, so there is one run of it; the chain was lost without a word."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.lag_now = {"0-1": [7]}
+    ticked = tick(instance)
+    (request,) = requested(ticked)
+    created = asked_for(instance, request, fake_job(VIA))
+    for cursor in (ticked.cursor, None):
+        (again,) = requested(tick(instance, cursor))
+        assert again.run_key == request.run_key
+        assert tags(instance, first.run_id)[WAITING] == YES
+    submitted(instance, created)
+    assert requested(tick(instance, ticked.cursor)) == []
+    assert tags(instance, first.run_id)[WAITING] == CONTINUED
+
+
+def test_a_re_execution_that_was_never_submitted_keeps_no_wait_from_being_continued(
+    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a moment it may still be: until then nothing goes on beside it."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.lag_now = {"0-1": [7]}
+    instance.create_run_for_job(
+        fake_job(VIA),
+        status=CREATED,
+        parent_run_id=first.run_id,
+        root_run_id=first.run_id,
+        tags={**tags(instance, first.run_id), "dagster/parent_run_id": first.run_id},
+    )
+    ticked = tick(instance)
+    assert requested(ticked) == []
+    assert "being re-executed" in str(ticked.skip_reason)
+    in_two_minutes(monkeypatch)
+    assert len(requested(tick(instance, ticked.cursor))) == 1
+
+
+def test_a_standby_is_left_over_though_a_run_of_its_chain_was_never_submitted(
+    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait was given up; the newest run of the chain never began."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    world.extra = {"0-1"}
+    world.lag_now = {"0-1": [7]}
+    (request,) = requested(tick(instance))
+    asked_for(instance, request, fake_job(VIA))
+    instance.add_run_tags(first.run_id, {CANCELLED: "by hand"})
+    client = FakeClient(world)
+    assert left_over(instance, client, client.view(), "demo/1").standbys == frozenset()
+    in_two_minutes(monkeypatch)
+    assert left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}
+
+
+def test_a_bounce_whose_resumption_was_never_submitted_is_resumed_again(
+    instance: dg.DagsterInstance,
+) -> None:
+    """The order stays until a run has gone on with it."""
+    paused = a_paused_bounce(instance)
+    bounce_runs.steer(instance, BounceAction.resume)
+    (request,) = resumptions(instance)
+    created = asked_for(instance, request, rolling_bounce_job("demo/1"))
+    (again,) = resumptions(instance)
+    assert again.run_key == request.run_key
+    assert tags(instance, paused.run_id)[bounce_runs.CONTROL] == BounceAction.resume.value
+    submitted(instance, created)
+    assert resumptions(instance) == []
+    assert tags(instance, paused.run_id)[bounce_runs.CONTROL] == bounce_runs.HEARD
+
+
+def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schedule's run isn't asked for again: it would bar all later ticks for ever."""
+    created = a_bounce(instance, CREATED)
+    assert f"bounce {created.run_id} is being submitted" in bounce_runs.hindrance(
+        instance, "demo/1"
+    )
+    in_two_minutes(monkeypatch)
+    assert bounce_runs.hindrance(instance, "demo/1") == ""
+
+
+def test_an_order_without_a_run_s_id_is_not_for_a_bounce_that_was_never_submitted(
+    instance: dg.DagsterInstance,
+) -> None:
+    """The one that runs is older, and is meant."""
+    runs = a_bounce(instance, dg.DagsterRunStatus.STARTED)
+    a_bounce(instance, CREATED)
+    assert bounce_runs.steer(instance, BounceAction.pause)[0].run_id == runs.run_id
