@@ -85,6 +85,17 @@ class Trend:
     end: int = 0
     grows_ms: int = 0
 
+    def by_clock(self, now_ms: int) -> Trend:
+        """The same by a clock that was set back: nothing began later than now."""
+        return replace(
+            self,
+            silent_ms=None if self.silent_ms is None else min(self.silent_ms, now_ms),
+            down_ms=None if self.down_ms is None else min(self.down_ms, now_ms),
+            moved_ms=min(self.moved_ms, now_ms),
+            stood_ms=min(self.stood_ms, now_ms),
+            grows_ms=min(self.grows_ms, now_ms),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Acted:

@@ -155,13 +155,15 @@ def remembered(
 
 
 def still_blocking(memory: Memory, acknowledged: Mapping[str, str], now_ms: int) -> Memory:
-    """Without what is acknowledged and no longer counts for the cap of the hour."""
+    """Without what is acknowledged and no longer counts for the cap of the hour.
+
+    What was asked by a later clock, that was set back since, counts for two hours at most.
+    """
+    acted = (replace(a, at_ms=min(a.at_ms, now_ms + HOUR_MS)) for a in memory.acted)
     return replace(
         memory,
         acted=tuple(
-            a
-            for a in memory.acted
-            if not a.is_acknowledged(acknowledged) or now_ms - a.at_ms < HOUR_MS
+            a for a in acted if not a.is_acknowledged(acknowledged) or _is_lately(a, now_ms)
         ),
     )
 
@@ -226,13 +228,13 @@ def _decide(
         return held(
             "block", f"request {blocking[-1].uuid} acted on this group; acknowledge it first"
         )
-    at_once, hosts = together(sight, bad, case.since_ms)
+    at_once, hosts = together(sight, bad, min(case.since_ms, now_ms))
     if len(at_once) > 1 and len(at_once) > rules.mass_share * hosts:
         names = ", ".join(sorted(at_once)[:5])
         return held("mass", f"{len(at_once)} of {hosts} hosts went bad together: {names}")
     if rules.mode is not Mode.ACT:
         return Decision(case, _advice(rules), "", command)
-    lately = sum(0 <= now_ms - a.at_ms < HOUR_MS for a in acted)
+    lately = sum(_is_lately(a, now_ms) for a in acted)
     if lately >= rules.cap_per_hour:
         return held(
             "cap", f"{lately} requests within the hour, at most {rules.cap_per_hour} are allowed"
@@ -243,6 +245,11 @@ def _decide(
 def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[ContainerSeen]:
     """Standbys of a group that run where nothing looks bad."""
     return [s for s in sight.standbys(group) if s.runs and s.host not in bad]
+
+
+def _is_lately(acted: Acted, now_ms: int) -> bool:
+    """Also by a clock that was set back: it may have been a moment ago."""
+    return now_ms - acted.at_ms < HOUR_MS
 
 
 def _advice(rules: Rules) -> Verdict:

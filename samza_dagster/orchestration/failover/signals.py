@@ -81,10 +81,13 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     """Takes one look into account."""
     counts = not 0 <= now_ms - memory.looked_ms < SAME_LOOK_MS
     leader = _leader(sight, memory, now_ms)
+    former = memory.trends
+    if now_ms < memory.looked_ms:
+        former = {processor: trend.by_clock(now_ms) for processor, trend in former.items()}
     trends = {
         c.processor_id: trend
         for c in sight.containers
-        if (trend := _trend(c, memory.trends.get(c.processor_id), sight, limits, now_ms))
+        if (trend := _trend(c, former.get(c.processor_id), sight, limits, now_ms))
     }
     signals = _signals(sight, trends, leader, limits, now_ms)
     suspects: dict[str, Suspect] = {}
@@ -138,7 +141,8 @@ def _bad(old: Suspect | None, signal: Signal, limits: Limits, now_ms: int, count
     looks = old.bad_ms if old is not None else ()
     if counts or not looks:
         looks = (*looks, now_ms)[-limits.bad_looks :]
-    often = len(looks) >= limits.bad_looks and looks[-1] - looks[0] <= limits.bad_within_ms
+    within_ms = max(looks) - min(looks)  # the clock may have been set back between them
+    often = len(looks) >= limits.bad_looks and within_ms <= limits.bad_within_ms
     return Suspect(
         kind=signal.kind,
         subject=signal.subject,
@@ -161,8 +165,11 @@ def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
         seen.beat_ms,
         seen.mark,
     ):
-        return replace(old, seen_ms=min(old.seen_ms, now_ms))
-    alive_ms = max(memory.looked_ms if old is not None else 0, min(now_ms, seen.beat_ms))
+        return replace(
+            old, seen_ms=min(old.seen_ms, now_ms), alive_ms=min(old.alive_ms, now_ms)
+        )
+    looked_ms = min(memory.looked_ms, now_ms) if old is not None else 0
+    alive_ms = max(looked_ms, min(now_ms, seen.beat_ms))
     return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms, alive_ms)
 
 
