@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -224,6 +224,9 @@ class LookoutClient:
         kind, processor = self.world.asked.get(uuid, ("", ""))
         waits = kind == "fail-over" and uuid not in self.world.answers
         return Asked(uuid, kind, processor, "STANDBY", "run-1", 0) if waits else None
+
+    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
+        return frozenset(uuids) & self.world.asked.keys()
 
     def request(self, uuid: str) -> PlacementRequest | None:
         kind, processor = self.world.asked.get(uuid, ("", ""))

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 VERSION = 2
 MOST_SUSPECTS = 100
+ROOM_FOR_NEW = 30
+"""Of these, places that those which aren't confirmed yet have before those which are."""
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
@@ -19,7 +21,10 @@ SAME_LOOK_MS = 500
 """Two looks closer together than this count once."""
 HOST_SICK = "host-sick"
 COORDINATOR_GONE = "coordinator-gone"
+STANDBY_DOWN = "standby-down"
+FLAPPING = "flapping"
 _WIDE = (COORDINATOR_GONE, HOST_SICK)
+_ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,14 @@ def suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -
     return "|".join((kind, subject, *of))
 
 
-def urgency(suspect: Suspect) -> tuple[bool, bool, int, str]:
-    """Sorts what concerns many containers first, then what counts, then what lasts longest."""
-    return suspect.kind not in _WIDE, not suspect.confirmed, suspect.since_ms, suspect.key
+def weight(kind: str) -> int:
+    """Of a signal: 0 concerns many containers, 1 can be acted on, 2 can only be told."""
+    return 0 if kind in _WIDE else 2 if kind in _ONLY_TOLD else 1
+
+
+def urgency(suspect: Suspect) -> tuple[int, bool, int, str]:
+    """Sorts by weight, then what counts first, then what lasts longest."""
+    return weight(suspect.kind), not suspect.confirmed, suspect.since_ms, suspect.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ class Memory:
 
     `trends` has one for each odd container, however many there are. `lost`: lost host → since
     when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
-    whatever the clock did.
+    whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
     """
 
     job: str
@@ -150,6 +160,7 @@ class Memory:
     acks: Mapping[str, str] = field(default_factory=dict[str, str])
     looks: int = 0
     lost: Mapping[str, int] = field(default_factory=dict[str, int])
+    left_out: int = 0
 
     def to_text(self) -> str:
         """As the cursor keeps it: Dagster stores it with each tick, so trends are packed."""
@@ -179,18 +190,19 @@ class Memory:
                 acks={str(group): str(ack) for group, ack in data["acks"].items()},
                 looks=int(data["looks"]),
                 lost={str(host): int(at) for host, at in data["lost"].items()},
+                left_out=int(data.get("left_out", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
 
     def bounded(self) -> Memory:
-        """The same within its bounds: the newest are kept, of suspects the most urgent."""
+        """The same within its bounds: the newest are kept, of suspects those with most to tell."""
         told = sorted(self.told.items(), key=lambda item: item[1])[-MOST_TOLD:]
         acted = sorted(self.acted, key=lambda a: (a.at_ms, a.uuid))[-MOST_ACTED:]
         return Memory(
             self.job,
             self.looked_ms,
-            dict(sorted(self.suspects.items(), key=lambda s: urgency(s[1]))[:MOST_SUSPECTS]),
+            _with_most_to_tell(self.suspects),
             self.trends,
             tuple(acted),
             dict(told),
@@ -198,7 +210,27 @@ class Memory:
             dict(list(self.acks.items())[-MOST_ACTED:]),
             self.looks,
             self.lost,
+            self.left_out,
         )
+
+
+def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
+    """As many as there is room for: what was told leaves its place to what wasn't.
+
+    Some places are for those that aren't confirmed: however many stand, a new one comes that far.
+    """
+
+    def order(suspect: Suspect) -> tuple[bool, bool, int, int, str]:
+        kind = weight(suspect.kind)
+        return kind > 0, suspect.told, kind, suspect.since_ms, suspect.key
+
+    if len(suspects) <= MOST_SUSPECTS:
+        return dict(sorted(suspects.items(), key=lambda s: urgency(s[1])))
+    confirmed = sorted((s for s in suspects.values() if s.confirmed), key=order)
+    new = sorted((s for s in suspects.values() if not s.confirmed), key=order)
+    room = MOST_SUSPECTS - min(len(new), ROOM_FOR_NEW)
+    kept = [*confirmed[:room], *new][:MOST_SUSPECTS]
+    return {s.key: s for s in sorted(kept, key=urgency)}
 
 
 # `dataclasses.astuple` copies each value deeply: a look would take twice as long.

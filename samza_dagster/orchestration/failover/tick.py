@@ -38,6 +38,7 @@ from samza_dagster.orchestration.failover.policy import (
     Mode,
     Rules,
     Verdict,
+    cases_left_out,
     decide,
     least_looks,
     may_be_known,
@@ -93,7 +94,8 @@ class Tick:
         said = {**told(log, sight.job), **judged.memory.told}
         known_acks = {**before.acks, **acknowledged(log, sight.job)}
         memory = still_blocking(judged.memory, known_acks, self.now_ms)
-        judged = replace(judged, memory=replace(with_episodes(memory, said), acks=known_acks))
+        memory = replace(with_episodes(memory, said), acks=known_acks, told=said)
+        judged = replace(judged, memory=memory)
         decisions = decide(
             sight,
             before,
@@ -125,7 +127,7 @@ class Tick:
                     self.runs.append(run_request(job, decision.case, self.watch_s))
             ident = event_id(decision, refused)
             is_new = ident not in said and ident not in new
-            new[ident] = said.get(ident, self.now_ms)
+            new[ident] = self.now_ms  # what stands is remembered before what is long over
             if is_new:
                 self.reported.append(
                     decision_event(
@@ -144,7 +146,9 @@ class Tick:
                 self.reported.append(
                     recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
                 )
-        return remembered(judged.memory, tuple(carried_out), new, self.now_ms)
+        left_out = judged.memory.left_out + cases_left_out(sight, judged, known_acks)
+        after = remembered(judged.memory, tuple(carried_out), new, self.now_ms)
+        return replace(after, left_out=left_out)
 
     def goes_on(self, memory: Memory) -> bool:
         """Whether another look may lead to something before the next tick.
@@ -184,12 +188,7 @@ class Tick:
         if self.rules.mode is not Mode.ACT:
             return frozenset()
         asked = may_be_known(sight, before, judged, self.rules, acks)
-        client = self.client
-        return frozenset(
-            uuid
-            for uuid in asked
-            if client.response(uuid) or client.own_request(uuid) or client.request(uuid)
-        )
+        return self.client.asked_before(asked)
 
     def _ask(self, case: Case) -> None:
         """Asks, unless the coordinator has begun something since the look."""
@@ -282,7 +281,7 @@ def evaluated(
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
         client.close()
-    skip = None if tick.reported or tick.runs else dg.SkipReason(_quiet(memory))
+    skip = None if tick.reported or tick.runs else dg.SkipReason(quiet(memory))
     return dg.SensorResult(
         run_requests=tick.runs,
         asset_events=tick.reported,
@@ -317,11 +316,14 @@ def _is_about_something(before: Memory, judged: Judged) -> bool:
 
 
 def _host_of(sight: Sight, case: Case) -> str | None:
-    return next((c.host for c in sight.containers if c.processor_id == case.processor), None)
+    seen = sight.by_id.get(case.processor)
+    return seen.host if seen is not None else None
 
 
-def _quiet(memory: Memory) -> str:
+def quiet(memory: Memory) -> str:
+    """What a tick says that has nothing to tell."""
     if not memory.suspects:
         return "all looks well"
     bad = sorted({f"{s.subject} {s.kind}" for s in memory.suspects.values()})
-    return f"nothing new; looks bad: {', '.join(bad[:10])}"
+    more = f"; {memory.left_out} more for which there is no room now" if memory.left_out else ""
+    return f"nothing new; looks bad: {', '.join(bad[:10])}{more}"
