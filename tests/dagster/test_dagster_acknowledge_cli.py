@@ -64,6 +64,22 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
     assert set(kept) == {"1"}
 
 
+@pytest.mark.parametrize(
+    ("option", "text"), [("--reason", "x" * 501), ("--reason", " "), ("--ticket", "x" * 129)]
+)
+def test_a_text_has_the_bounds_that_it_has_in_dagster_s_form(
+    tmp_path: Path, option: str, text: str
+) -> None:
+    """It is kept with the event, and shown with it."""
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    code, told = acknowledge(tmp_path, "0", "--reason", "looked", option, text, "--dry-run")
+    assert code == 2
+    assert option in json.loads(told)["asked"]
+    assert " characters" in json.loads(told)["fix"]
+    longest = ("--reason", "x" * 500, "--ticket", "x" * 128, "--dry-run")
+    assert acknowledge(tmp_path, "0", *longest)[0] == 0
+
+
 def test_a_directory_that_is_no_instance_is_told_nothing(tmp_path: Path) -> None:
     """It isn't acknowledged there, nor would it be; Dagster makes no new instance of it."""
     for more in ((), ("--dry-run",)):
