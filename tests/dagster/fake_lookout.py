@@ -34,6 +34,7 @@ from samza_dagster.model import (
     TaskMode,
 )
 from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.failover.reading import UNKNOWN, Log
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 BEGIN_MS = 1_700_000_000_000
@@ -316,8 +317,8 @@ class ListEvents:
 
     kept: list[dg.AssetObservation] = field(default_factory=list)
 
-    def observations(self) -> list[dg.AssetObservation]:
-        return list(reversed(self.kept))
+    def read(self, back_to: int = UNKNOWN) -> Log:
+        return Log(tuple(reversed(self.kept)), len(self.kept))
 
 
 @dataclass

@@ -13,7 +13,8 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
-from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged
+from samza_dagster.orchestration.failover.log import acknowledged
+from samza_dagster.orchestration.failover.reading import InstanceEvents
 
 pytestmark = pytest.mark.dagster
 
@@ -54,13 +55,13 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
         {"job": "j/1", "group": "1", "reason": "looked", "written": True},
     )
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        kept = acknowledged(InstanceEvents(instance).observations(), "j/1")
+        kept = acknowledged(InstanceEvents(instance).read().events, "j/1")
         prefixed = InstanceEvents(instance, dg.AssetKey(["orders", "placement_history"]))
-        assert acknowledged(prefixed.observations(), "j/1") == kept
+        assert acknowledged(prefixed.read().events, "j/1") == kept
         at_its_prefix = ("--reason", "looked", "--prefix", "orders")
         assert acknowledge(tmp_path, "0", *at_its_prefix)[0] == 0
-        assert set(acknowledged(InstanceEvents(instance).observations(), "j/1")) == {"1"}
-        assert set(acknowledged(prefixed.observations(), "j/1")) == {"0", "1"}
+        assert set(acknowledged(InstanceEvents(instance).read().events, "j/1")) == {"1"}
+        assert set(acknowledged(prefixed.read().events, "j/1")) == {"0", "1"}
     assert set(kept) == {"1"}
 
 

@@ -148,6 +148,7 @@ class Memory:
     `trends` has one for each odd container, however many there are. `lost`: lost host → since
     when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
     whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
+    `read_to` is how far Dagster's events were read; -1: not known.
     """
 
     job: str
@@ -161,6 +162,7 @@ class Memory:
     looks: int = 0
     lost: Mapping[str, int] = field(default_factory=dict[str, int])
     left_out: int = 0
+    read_to: int = -1
 
     def to_text(self) -> str:
         """As the cursor keeps it: Dagster stores it with each tick, so trends are packed."""
@@ -191,6 +193,7 @@ class Memory:
                 looks=int(data["looks"]),
                 lost={str(host): int(at) for host, at in data["lost"].items()},
                 left_out=int(data.get("left_out", 0)),
+                read_to=int(data.get("read_to", -1)),
             )
         except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
@@ -211,6 +214,7 @@ class Memory:
             self.looks,
             self.lost,
             self.left_out,
+            self.read_to,
         )
 
 

@@ -9,7 +9,7 @@ that look, so that a tick that is killed after it asked leaves what the next one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
@@ -20,8 +20,6 @@ from samza_dagster.orchestration.failover.audit import run_request
 from samza_dagster.orchestration.failover.cases import NOTHING, RESTART, Case
 from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
 from samza_dagster.orchestration.failover.log import (
-    Events,
-    InstanceEvents,
     acknowledged,
     as_told,
     decision_event,
@@ -45,6 +43,7 @@ from samza_dagster.orchestration.failover.policy import (
     remembered,
     still_blocking,
 )
+from samza_dagster.orchestration.failover.reading import Events, InstanceEvents, Log
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
 from samza_dagster.orchestration.failover.signals import Judged, judge
@@ -83,18 +82,21 @@ class Tick:
         sight = look(self.client)
         self.now_ms = self.now()
         before = self._before(cursor, sight.job)
-        log: Sequence[dg.AssetObservation] | None = None
+        log: Log | None = None
         if before is None or before.acted or before.suspects:
-            log = self.events.observations()
-            before = restored(log, sight.job) if before is None else before
-        judged = judge(sight, as_told(before, log or (), sight.job), self.rules.limits, self.now_ms)
+            log = self._read(0 if before is None else before.read_to)
+            before = restored(log.events, sight.job) if before is None else before
+            before = replace(before, read_to=log.read_to)
+        known = log.events if log is not None else ()
+        judged = judge(sight, as_told(before, known, sight.job), self.rules.limits, self.now_ms)
         if not (judged.ended or before.acted or _is_about_something(before, judged)):
             return judged.memory
-        log = self.events.observations() if log is None else log
-        said = {**told(log, sight.job), **judged.memory.told}
-        known_acks = {**before.acks, **acknowledged(log, sight.job)}
+        log = self._read(before.read_to) if log is None else log
+        said = {**told(log.events, sight.job), **judged.memory.told}
+        known_acks = {**before.acks, **acknowledged(log.events, sight.job)}
         memory = still_blocking(judged.memory, known_acks, self.now_ms)
         memory = replace(with_episodes(memory, said), acks=known_acks, told=said)
+        memory = replace(memory, read_to=log.read_to)
         judged = replace(judged, memory=memory)
         decisions = decide(
             sight,
@@ -167,6 +169,16 @@ class Tick:
         if near.items() - (self._lasting or {}).items():
             self.keeper.keep(memory.job, memory.to_text())
             self._lasting = near
+
+    def _read(self, back_to: int) -> Log:
+        """Dagster's events since they were read last: an acknowledgement may stand behind many."""
+        log = self.events.read(back_to)
+        if log.cut:
+            self.say(
+                f"only the newest {len(log.events):,} events of {self.key.to_user_string()} were"
+                " read: if a block should have been lifted before them, acknowledge it again"
+            )
+        return log
 
     def _before(self, cursor: str | None, job: str) -> Memory | None:
         """What is known from before this look; at the first, also of a tick that was cut off."""
