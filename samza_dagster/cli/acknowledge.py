@@ -52,10 +52,13 @@ def acknowledge(
       samza-dagster acknowledge 0 --reason "agent on host-1 restarted" --job-name orders
       samza-dagster acknowledge 0 --reason "looked at" --config job.properties --dry-run
     """
+    from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
     from samza_dagster.orchestration.failover.log import acknowledgement
     from samza_dagster.orchestration.history.events import HISTORY
     from samza_dagster.orchestration.names import asset_key
 
+    _check("--reason", reason, 1, LONGEST_REASON)
+    _check("--ticket", ticket, 0, LONGEST_WHO)
     require_instance(dagster_home)
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
@@ -84,3 +87,12 @@ def acknowledge(
         print_json(told)
     else:
         notice(f"{'Would be ' if dry_run else ''}{event.description}")
+
+
+def _check(option: str, text: str, least: int, longest: int) -> None:
+    """Raises `InvalidInput` for a text that the job's form wouldn't take either."""
+    if len(text.strip()) < least or len(text) > longest:
+        seen = f"{len(text)} characters" if text.strip() else "none but spaces"
+        raise InvalidInput(
+            f"{option} {text[:longest]!r}", seen=seen, fix=f"{least} to {longest} characters"
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from samza_dagster.client import audit_history
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.asked import Asked
@@ -62,6 +64,14 @@ class Following:
         asked = canonical_uuid(uuid)
         found = self._own.mail().requests.get(asked)
         return None if found is None else Asked.of(asked, found)
+
+    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
+        """Those of these requests that were asked, be they answered or not; one reading for all."""
+        if not uuids:
+            return frozenset()
+        mail = self._own.mail()
+        there = self._placement.uuids() | mail.requests.keys() | mail.responses.keys()
+        return frozenset(uuid for uuid in uuids if canonical_uuid(uuid) in there)
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response, in either topic; None while there is none."""

@@ -31,7 +31,12 @@ from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.choices import choices_sensor
-from samza_dagster.orchestration.config import DAY_S, MOST_LAG
+from samza_dagster.orchestration.config import (
+    DAY_S,
+    LONGEST_APP_ID,
+    LONGEST_APP_NAME,
+    MOST_LAG,
+)
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
@@ -110,8 +115,21 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        """Raises `InvalidInput` for a prefix that Dagster's names can't begin with, or a secret."""
+        """Raises `InvalidInput` for a prefix that Dagster's names can't begin with, or a secret.
+
+        Also for a name or an id of the job that is empty or too long.
+        """
         refuse_secrets(self.client_config)
+        for name, text, longest in (
+            ("app_name", str(self.app_name), LONGEST_APP_NAME),
+            ("app_id", str(self.app_id), LONGEST_APP_ID),
+        ):
+            if not 1 <= len(text) <= longest:
+                raise InvalidInput(
+                    f"{name} {text[:longest]!r}",
+                    seen=f"{len(text)} characters",
+                    fix=f"1 to {longest} characters",
+                )
         if not re.match(PREFIX_PATTERN, self.prefix):
             raise InvalidInput(
                 f"prefix {self.prefix!r}",

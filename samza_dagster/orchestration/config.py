@@ -15,6 +15,8 @@ HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
 LONGEST_WHO, LONGEST_REASON = 128, 500
+LONGEST_APP_NAME, LONGEST_APP_ID = 128, 64
+"""Characters of a job's name and id: a topic's name, which has both, has 249 at most."""
 MOST_LAG = 10**9
 """Records: what the forms and the YAML take as a bound of a lag."""
 MOST_NAMED = 10_000

@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr, field_validator
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
 from samza_dagster.orchestration.ports import Placement
@@ -61,8 +62,12 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     bootstrap_servers: str = Field(
         min_length=1, description="Kafka bootstrap servers, host:port, comma-separated."
     )
-    job_name: str = Field(min_length=1, description="job.name of the Samza job.")
-    job_id: str = Field(default="1", min_length=1, description="job.id of the Samza job.")
+    job_name: str = Field(
+        min_length=1, max_length=LONGEST_APP_NAME, description="job.name of the Samza job."
+    )
+    job_id: str = Field(
+        default="1", min_length=1, max_length=LONGEST_APP_ID, description="job.id of the Samza job."
+    )
     client_config: dict[str, str] = Field(
         default_factory=dict,
         description="More librdkafka settings (security.protocol, ssl.ca.location, …), no secrets.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from samza_dagster.model import LocalityModel
@@ -210,6 +210,10 @@ class WatchedClient(ports.Placement, Protocol):
 
     def look(self) -> Look:
         """The job with its lags and its hosts' last words."""
+        ...
+
+    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
+        """Those of these requests that were asked, be they answered or not; one reading for all."""
         ...
 
     def locality(self) -> LocalityModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -34,6 +34,7 @@ from samza_dagster.model import (
     TaskMode,
 )
 from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.failover.reading import UNKNOWN, Log
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 BEGIN_MS = 1_700_000_000_000
@@ -225,6 +226,9 @@ class LookoutClient:
         waits = kind == "fail-over" and uuid not in self.world.answers
         return Asked(uuid, kind, processor, "STANDBY", "run-1", 0) if waits else None
 
+    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
+        return frozenset(uuids) & self.world.asked.keys()
+
     def request(self, uuid: str) -> PlacementRequest | None:
         kind, processor = self.world.asked.get(uuid, ("", ""))
         waits = kind == "place" and uuid not in self.world.answers
@@ -313,8 +317,8 @@ class ListEvents:
 
     kept: list[dg.AssetObservation] = field(default_factory=list)
 
-    def observations(self) -> list[dg.AssetObservation]:
-        return list(reversed(self.kept))
+    def read(self, back_to: int = UNKNOWN) -> Log:
+        return Log(tuple(reversed(self.kept)), len(self.kept))
 
 
 @dataclass

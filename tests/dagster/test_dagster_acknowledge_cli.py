@@ -13,7 +13,8 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
-from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged
+from samza_dagster.orchestration.failover.log import acknowledged
+from samza_dagster.orchestration.failover.reading import InstanceEvents
 
 pytestmark = pytest.mark.dagster
 
@@ -54,14 +55,30 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
         {"job": "j/1", "group": "1", "reason": "looked", "written": True},
     )
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        kept = acknowledged(InstanceEvents(instance).observations(), "j/1")
+        kept = acknowledged(InstanceEvents(instance).read().events, "j/1")
         prefixed = InstanceEvents(instance, dg.AssetKey(["orders", "placement_history"]))
-        assert acknowledged(prefixed.observations(), "j/1") == kept
+        assert acknowledged(prefixed.read().events, "j/1") == kept
         at_its_prefix = ("--reason", "looked", "--prefix", "orders")
         assert acknowledge(tmp_path, "0", *at_its_prefix)[0] == 0
-        assert set(acknowledged(InstanceEvents(instance).observations(), "j/1")) == {"1"}
-        assert set(acknowledged(prefixed.observations(), "j/1")) == {"0", "1"}
+        assert set(acknowledged(InstanceEvents(instance).read().events, "j/1")) == {"1"}
+        assert set(acknowledged(prefixed.read().events, "j/1")) == {"0", "1"}
     assert set(kept) == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("--reason", "x" * 501), ("--reason", " "), ("--ticket", "x" * 129)]
+)
+def test_a_text_has_the_bounds_that_it_has_in_dagster_s_form(
+    tmp_path: Path, option: str, text: str
+) -> None:
+    """It is kept with the event, and shown with it."""
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    code, told = acknowledge(tmp_path, "0", "--reason", "looked", option, text, "--dry-run")
+    assert code == 2
+    assert option in json.loads(told)["asked"]
+    assert " characters" in json.loads(told)["fix"]
+    longest = ("--reason", "x" * 500, "--ticket", "x" * 128, "--dry-run")
+    assert acknowledge(tmp_path, "0", *longest)[0] == 0
 
 
 def test_a_directory_that_is_no_instance_is_told_nothing(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.failover import tick as module
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
-from samza_dagster.orchestration.failover.log import InstanceEvents, acknowledged, acknowledgement
+from samza_dagster.orchestration.failover.log import acknowledged, acknowledgement
+from samza_dagster.orchestration.failover.reading import InstanceEvents
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.tags import GROUP, JOB
@@ -300,10 +301,10 @@ def test_an_acknowledgement_can_be_tried_dry(stage: Stage) -> None:
     """Nothing is written; an unknown processor is refused."""
     assert acknowledge(stage, dry_run=True).success
     events = InstanceEvents(stage.instance)
-    assert acknowledged(events.observations(), "demo/1") == {}
+    assert acknowledged(events.read().events, "demo/1") == {}
     assert not acknowledge(stage, processor="77").success
     assert acknowledge(stage).success
-    assert set(acknowledged(events.observations(), "demo/1")) == {"0"}
+    assert set(acknowledged(events.read().events, "demo/1")) == {"0"}
 
 
 def test_the_component_brings_sensors_jobs_and_checks() -> None:

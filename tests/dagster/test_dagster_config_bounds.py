@@ -11,11 +11,14 @@ import pytest
 from fake_placement import fake_job
 from pydantic import BaseModel, ValidationError
 
-from samza_dagster import orchestration
+from samza_dagster import SamzaJobComponent, orchestration
+from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.config import BlackoutConfig, RollingBounceConfig
 from samza_dagster.orchestration.bounce.schedules import BlackoutWindow, ScheduledBounce
+from samza_dagster.orchestration.checks.settings import LagObjective, LagSlo
 from samza_dagster.orchestration.component import Policies
 from samza_dagster.orchestration.drain.config import DrainHostConfig
+from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.reconcile.job import ReconcileConfig
 from samza_dagster.orchestration.units.plan import SeveralConfig
@@ -94,6 +97,63 @@ def test_every_field_says_what_it_is() -> None:
         if not (field.description or "").strip()
     ]
     assert silent == []
+
+
+def unbounded(schema: Any, where: str) -> list[str]:
+    """Numbers without a largest, in what `dg` shows of a form or the YAML."""
+    found = [] if schema.get("type") not in ("integer", "number") else [where]
+    choices = schema.get("anyOf", ())
+    if {"maximum", "exclusiveMaximum"} & schema.keys() or {"type": "string"} in choices:
+        return []  # what may be a text too is a time of day: YAML reads 10:00 as a number
+    for choice in choices:
+        found += unbounded(choice, where)
+    return found
+
+
+def test_every_number_has_a_largest() -> None:
+    """What nobody can mean is refused when it is written, not taken for never."""
+    found = [
+        name
+        for model in models()
+        for field, schema in model.model_json_schema().get("properties", {}).items()
+        for name in unbounded(schema, f"{model.__qualname__}.{field}")
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        (AutoFailover, "backlog_records"),
+        (AutoFailover, "standby_behind_records"),
+        (LagObjective, "records"),
+    ],
+)
+def test_records_have_the_bound_of_a_lag(model: type[BaseModel], field: str) -> None:
+    """With more the signal would be off, and nobody would know."""
+    assert model(**{field: 10**9}).model_dump()[field] == 10**9
+    with pytest.raises(ValidationError, match=f"(?s){field}.*to 1,000,000,000"):
+        model(**{field: 10**9 + 1})
+
+
+def test_a_hundred_objectives_are_enough() -> None:
+    """Each is held against every store of every standby at each look."""
+    most: list[dict[str, Any]] = [{"standby": f"{n}-*", "records": n} for n in range(100)]
+    assert len(LagSlo.model_validate({"objectives": most}).objectives) == 100
+    with pytest.raises(ValidationError, match="objectives"):
+        LagSlo.model_validate({"objectives": [*most, *most[:1]]})
+
+
+@pytest.mark.parametrize(
+    ("name", "ident", "named"),
+    [("n" * 129, "1", "app_name"), ("n", "1" * 65, "app_id"), ("", "1", "app_name")],
+)
+def test_a_job_s_name_and_id_have_a_length(name: str, ident: str, named: str) -> None:
+    """With both the name of its coordinator stream is one that Kafka takes."""
+    made = SamzaJobComponent("here:9092", "n" * 128, "1" * 64)
+    assert len(f"__samza_coordinator_{made.app_name}_{made.app_id}") < 249
+    with pytest.raises(InvalidInput, match=named):
+        SamzaJobComponent("here:9092", name, ident)
 
 
 @pytest.mark.parametrize("model", [Policies, PlacementPolicies, SeveralConfig])

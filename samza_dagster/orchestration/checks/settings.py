@@ -9,12 +9,13 @@ from pydantic import Field
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks import names
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.checks.findings import Patience
     from samza_dagster.orchestration.checks.lag_objectives import Objective
 
-DAY_S = 86_400
+MOST_OBJECTIVES = 100
 
 
 class Invariants(dg.Model, dg.Resolvable):
@@ -57,7 +58,7 @@ class LagObjective(dg.Model, dg.Resolvable):
     store: str = Field(
         default="*", min_length=1, max_length=255, description="Pattern of stores' names."
     )
-    records: Annotated[int | None, Within(0)] = Field(
+    records: Annotated[int | None, Within(0, MOST_LAG)] = Field(
         default=None, description="Records behind, at most."
     )
     seconds: Annotated[float | None, Within(most=DAY_S, above=0)] = Field(
@@ -85,6 +86,7 @@ class LagSlo(dg.Model, dg.Resolvable):
     )
     objectives: list[LagObjective] = Field(
         default_factory=lambda: [LagObjective(records=10_000)],
+        max_length=MOST_OBJECTIVES,
         description="The stricter breach of a store of a standby counts.",
     )
 

@@ -8,7 +8,8 @@ tick that was killed, asks nothing new.
 from __future__ import annotations
 
 import uuid as uuid_module
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from samza_dagster.model.naming import group_of
@@ -26,7 +27,9 @@ NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
 FAIL_OVER = RequestKind.FAIL_OVER.value
 RESTART = "restart"
 NOTHING = "nothing"
-MOST_IN_A_LOOK = 20
+MOST_JUDGED = 150
+"""Cases at a look: one of each suspect at least, and with all that take turns fewer than are
+remembered as told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +76,70 @@ def cases(
     sight: Sight | None = None,
     least_looks: int = 0,
 ) -> tuple[Case, ...]:
-    """What the suspects are about, one case a request; at most `MOST_IN_A_LOOK`.
+    """What the suspects are about, one case a request, the most urgent first.
 
     With a `sight` only processors that run there as that incarnation. `least_looks`: suspects
     that looked bad less often are left out; 0: those that aren't confirmed.
     """
-    now = {c.processor_id: c for c in (sight.containers if sight is not None else ())}
     found: dict[str, Case] = {}
+    for case in _each(job, suspects, acknowledged, sight, least_looks):
+        found.setdefault(case.uuid, case)
+    return tuple(found.values())
+
+
+def shared_out(found: Sequence[Case]) -> tuple[Case, ...]:
+    """At most `MOST_JUDGED`, in their order: a suspect's second where each other has its first."""
+    nth: Counter[str] = Counter()
+    turns: list[tuple[int, int]] = []
+    for place, case in enumerate(found):
+        turns.append((nth[case.suspect], place))
+        nth[case.suspect] += 1
+    return tuple(found[place] for place in sorted(at for _, at in sorted(turns)[:MOST_JUDGED]))
+
+
+def suspects_about(
+    job: str,
+    suspects: Mapping[str, Suspect],
+    acknowledged: Mapping[str, str],
+    uuids: Collection[str],
+) -> frozenset[str]:
+    """Keys of the confirmed suspects that one of these requests is for."""
+    each = _each(job, suspects, acknowledged, None, 0)
+    return frozenset(case.suspect for case in each if case.uuid in uuids)
+
+
+def _each(
+    job: str,
+    suspects: Mapping[str, Suspect],
+    acknowledged: Mapping[str, str],
+    sight: Sight | None,
+    least_looks: int,
+) -> Iterator[Case]:
+    """Of each suspect its cases: two suspects may be about one request."""
     for suspect in sorted(suspects.values(), key=urgency):
         if not (suspect.confirmed or (least_looks and len(suspect.bad_ms) >= least_looks)):
             continue
         for processor, incarnation in suspect.members:
-            seen = now.get(processor)
+            seen = sight.by_id.get(processor) if sight is not None else None
             judged = sight is not None and suspect.kind != COORDINATOR_GONE
             if judged and (seen is None or seen.incarnation != incarnation):
                 continue
             action = action_for(suspect.kind, seen, processor)
             ack = acknowledged.get(group_of(processor), "")
             what = action if action != NOTHING else suspect.kind
-            uuid = request_uuid(job, what, processor, incarnation, ack)
-            found.setdefault(
-                uuid,
-                Case(
-                    uuid=uuid,
-                    kind=suspect.kind,
-                    subject=suspect.subject,
-                    processor=processor,
-                    incarnation=incarnation,
-                    action=action,
-                    since_ms=suspect.since_ms,
-                    why=suspect.why,
-                    suspect=suspect.key,
-                    after_ms=suspect.after_ms,
-                    ack=ack,
-                ),
+            yield Case(
+                uuid=request_uuid(job, what, processor, incarnation, ack),
+                kind=suspect.kind,
+                subject=suspect.subject,
+                processor=processor,
+                incarnation=incarnation,
+                action=action,
+                since_ms=suspect.since_ms,
+                why=suspect.why,
+                suspect=suspect.key,
+                after_ms=suspect.after_ms,
+                ack=ack,
             )
-    return tuple(found.values())[:MOST_IN_A_LOOK]
 
 
 def action_for(kind: str, seen: ContainerSeen | None, processor: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 from uuid import uuid4
 
 import dagster as dg
@@ -17,7 +16,6 @@ from samza_dagster.orchestration.history.events import KEY
 from samza_dagster.orchestration.tags import EVENT
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
-LOOKED_BACK = 300
 ONLY_FOR = "only_for"
 WORDS = {
     Verdict.ASK: "asked",
@@ -27,40 +25,6 @@ WORDS = {
     Verdict.WATCH: "watched",
     Verdict.HELD: "held back",
 }
-
-
-class Events(Protocol):
-    """What is kept of former ticks."""
-
-    def observations(self) -> Sequence[dg.AssetObservation]:
-        """The newest of `placement_history`, newest first."""
-        ...
-
-
-@dataclass(frozen=True)
-class InstanceEvents:
-    """`Events` of a Dagster instance.
-
-    `key` is the job's `placement_history`. Of what stands under the plain key, which may be that
-    of a job of the same name on another cluster, only acknowledgements that count for every
-    one are read: the command line writes them without a prefix.
-    """
-
-    instance: dg.DagsterInstance
-    key: dg.AssetKey = KEY
-
-    def observations(self) -> Sequence[dg.AssetObservation]:
-        """The newest of `placement_history`, newest first."""
-        found = self._newest(self.key)
-        if self.key != KEY:
-            found += [(at, event) for at, event in self._newest(KEY) if _is_for_every_one(event)]
-            found.sort(key=lambda one: one[0], reverse=True)
-        return [event for _, event in found]
-
-    def _newest(self, key: dg.AssetKey) -> list[tuple[int, dg.AssetObservation]]:
-        records = self.instance.fetch_observations(key, limit=LOOKED_BACK).records
-        found = ((record.storage_id, record.asset_observation) for record in records)
-        return [(at, event) for at, event in found if event is not None]
 
 
 def decision_event(
@@ -271,7 +235,8 @@ def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.A
     return [e for e in events if e.tags.get(EVENT) == kind and _text(e, "job") == job]
 
 
-def _is_for_every_one(event: dg.AssetObservation) -> bool:
+def is_for_every_one(event: dg.AssetObservation) -> bool:
+    """An acknowledgement for every job of that name and id."""
     return event.tags.get(EVENT) == ACKNOWLEDGED and not _text(event, ONLY_FOR)
 
 

@@ -33,7 +33,7 @@ def lost_since(sight: Sight, memory: Memory, now_ms: int) -> dict[str, int]:
             continue
         word = sight.host_words.get(host)
         if host in memory.lost:
-            found[host] = memory.lost[host]
+            found[host] = min(memory.lost[host], now_ms)  # the clock may be set back
         elif word is not None:
             found[host] = now_ms - word
         else:
@@ -50,7 +50,7 @@ def went_bad(sight: Sight, memory: Memory, signals: Iterable[Signal]) -> dict[st
         host = signal.subject if signal.kind == HOST_SICK else host_of.get(signal.subject)
         if host is not None:
             since = memory.looked_ms if suspect is None else suspect.since_ms
-            found[host] = (*found.get(host, ()), since)
+            found[host] = (*found.get(host, ()), min(since, memory.looked_ms))
     return found
 
 

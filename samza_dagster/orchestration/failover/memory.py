@@ -12,6 +12,8 @@ from typing import Any, cast
 
 VERSION = 2
 MOST_SUSPECTS = 100
+ROOM_FOR_NEW = 30
+"""Of these, places that those which aren't confirmed yet have before those which are."""
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
@@ -19,7 +21,10 @@ SAME_LOOK_MS = 500
 """Two looks closer together than this count once."""
 HOST_SICK = "host-sick"
 COORDINATOR_GONE = "coordinator-gone"
+STANDBY_DOWN = "standby-down"
+FLAPPING = "flapping"
 _WIDE = (COORDINATOR_GONE, HOST_SICK)
+_ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,14 @@ def suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -
     return "|".join((kind, subject, *of))
 
 
-def urgency(suspect: Suspect) -> tuple[bool, bool, int, str]:
-    """Sorts what concerns many containers first, then what counts, then what lasts longest."""
-    return suspect.kind not in _WIDE, not suspect.confirmed, suspect.since_ms, suspect.key
+def weight(kind: str) -> int:
+    """Of a signal: 0 concerns many containers, 1 can be acted on, 2 can only be told."""
+    return 0 if kind in _WIDE else 2 if kind in _ONLY_TOLD else 1
+
+
+def urgency(suspect: Suspect) -> tuple[int, bool, int, str]:
+    """Sorts by weight, then what counts first, then what lasts longest."""
+    return weight(suspect.kind), not suspect.confirmed, suspect.since_ms, suspect.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,17 @@ class Trend:
     stood_ms: int = 0
     end: int = 0
     grows_ms: int = 0
+
+    def by_clock(self, now_ms: int) -> Trend:
+        """The same by a clock that was set back: nothing began later than now."""
+        return replace(
+            self,
+            silent_ms=None if self.silent_ms is None else min(self.silent_ms, now_ms),
+            down_ms=None if self.down_ms is None else min(self.down_ms, now_ms),
+            moved_ms=min(self.moved_ms, now_ms),
+            stood_ms=min(self.stood_ms, now_ms),
+            grows_ms=min(self.grows_ms, now_ms),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +147,8 @@ class Memory:
 
     `trends` has one for each odd container, however many there are. `lost`: lost host → since
     when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
-    whatever the clock did.
+    whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
+    `read_to` is how far Dagster's events were read; -1: not known.
     """
 
     job: str
@@ -139,6 +161,8 @@ class Memory:
     acks: Mapping[str, str] = field(default_factory=dict[str, str])
     looks: int = 0
     lost: Mapping[str, int] = field(default_factory=dict[str, int])
+    left_out: int = 0
+    read_to: int = -1
 
     def to_text(self) -> str:
         """As the cursor keeps it: Dagster stores it with each tick, so trends are packed."""
@@ -168,18 +192,20 @@ class Memory:
                 acks={str(group): str(ack) for group, ack in data["acks"].items()},
                 looks=int(data["looks"]),
                 lost={str(host): int(at) for host, at in data["lost"].items()},
+                left_out=int(data.get("left_out", 0)),
+                read_to=int(data.get("read_to", -1)),
             )
         except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
 
     def bounded(self) -> Memory:
-        """The same within its bounds: the newest are kept, of suspects the most urgent."""
+        """The same within its bounds: the newest are kept, of suspects those with most to tell."""
         told = sorted(self.told.items(), key=lambda item: item[1])[-MOST_TOLD:]
         acted = sorted(self.acted, key=lambda a: (a.at_ms, a.uuid))[-MOST_ACTED:]
         return Memory(
             self.job,
             self.looked_ms,
-            dict(sorted(self.suspects.items(), key=lambda s: urgency(s[1]))[:MOST_SUSPECTS]),
+            _with_most_to_tell(self.suspects),
             self.trends,
             tuple(acted),
             dict(told),
@@ -187,7 +213,28 @@ class Memory:
             dict(list(self.acks.items())[-MOST_ACTED:]),
             self.looks,
             self.lost,
+            self.left_out,
+            self.read_to,
         )
+
+
+def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
+    """As many as there is room for: what was told leaves its place to what wasn't.
+
+    Some places are for those that aren't confirmed: however many stand, a new one comes that far.
+    """
+
+    def order(suspect: Suspect) -> tuple[bool, bool, int, int, str]:
+        kind = weight(suspect.kind)
+        return kind > 0, suspect.told, kind, suspect.since_ms, suspect.key
+
+    if len(suspects) <= MOST_SUSPECTS:
+        return dict(sorted(suspects.items(), key=lambda s: urgency(s[1])))
+    confirmed = sorted((s for s in suspects.values() if s.confirmed), key=order)
+    new = sorted((s for s in suspects.values() if not s.confirmed), key=order)
+    room = MOST_SUSPECTS - min(len(new), ROOM_FOR_NEW)
+    kept = [*confirmed[:room], *new][:MOST_SUSPECTS]
+    return {s.key: s for s in sorted(kept, key=urgency)}
 
 
 # `dataclasses.astuple` copies each value deeply: a look would take twice as long.

@@ -13,23 +13,24 @@ from samza_dagster.orchestration.failover.cases import (
     RESTART,
     Case,
     cases,
+    shared_out,
+    suspects_about,
     told_as,
 )
 from samza_dagster.orchestration.failover.mass import together, went_bad
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
+    FLAPPING,
+    STANDBY_DOWN,
     Acted,
     Memory,
 )
 from samza_dagster.orchestration.failover.sight import LOST, ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import (
-    FLAPPING,
-    STANDBY_DOWN,
-    Judged,
-    Limits,
-)
+from samza_dagster.orchestration.failover.signals import Judged, Limits
 
 HOUR_MS = 3_600_000
+MOST_NEW_IN_A_LOOK = 20
+"""Decisions that weren't told before; the next look has more."""
 
 
 class Mode(StrEnum):
@@ -101,6 +102,8 @@ def decide(
 
     `known` are requests, of the cases asked about, that exist already: they are adopted,
     whatever else holds, for an earlier tick decided so and was ended before its cursor was kept.
+    What stands and was told is decided on again, for what holds it back may end; it takes no
+    place of what is new.
     """
     found: list[Decision] = []
     has_acted = {acted.uuid: acted.at_ms for acted in before.acted}
@@ -113,12 +116,17 @@ def decide(
             found.append(Decision(case, Verdict.ADOPT))
             acted.append(_acted(case, now_ms))
     bad = went_bad(sight, judged.memory, judged.signals)
-    for case in current:
+    told, new = judged.memory.told, 0
+    for case in _in_turn(shared_out(current), judged.memory):
         if case.uuid in known or has_acted.get(case.uuid, -1) >= case.after_ms:
             continue  # asked since this trouble began; if it began anew, the block is to be told
         if case.uuid not in remembered_before:
             continue  # should this tick be killed, the next one must find what it asked
         decision = _decide(case, sight, judged, rules, bad, acted, acknowledged, now_ms)
+        if decision.event not in told:
+            if new == MOST_NEW_IN_A_LOOK:
+                continue
+            new += 1
         found.append(decision)
         if decision.verdict is Verdict.ASK:
             acted.append(_acted(case, now_ms))
@@ -151,17 +159,34 @@ def remembered(
     for decision in decisions:
         if decision.verdict in (Verdict.ASK, Verdict.ADOPT):
             acted.setdefault(decision.case.uuid, _acted(decision.case, now_ms))
-    return replace(memory, acted=tuple(acted.values()), told={**memory.told, **told}).bounded()
+    # What has nothing more to tell leaves its place to what has: `Memory.bounded`.
+    about = acted.keys() | {decision.case.uuid for decision in decisions}
+    done = suspects_about(memory.job, memory.suspects, memory.acks, about)
+    suspects = {k: replace(s, told=s.told or k in done) for k, s in memory.suspects.items()}
+    return replace(
+        memory,
+        suspects=suspects,
+        acted=tuple(acted.values()),
+        told={**memory.told, **told},
+    ).bounded()
+
+
+def cases_left_out(sight: Sight, judged: Judged, acknowledged: Mapping[str, str]) -> int:
+    """How many there is no room for at this look."""
+    current = _current(sight, judged, acknowledged)
+    return len(current) - len(shared_out(current))
 
 
 def still_blocking(memory: Memory, acknowledged: Mapping[str, str], now_ms: int) -> Memory:
-    """Without what is acknowledged and no longer counts for the cap of the hour."""
+    """Without what is acknowledged and no longer counts for the cap of the hour.
+
+    What was asked by a later clock, that was set back since, counts for two hours at most.
+    """
+    acted = (replace(a, at_ms=min(a.at_ms, now_ms + HOUR_MS)) for a in memory.acted)
     return replace(
         memory,
         acted=tuple(
-            a
-            for a in memory.acted
-            if not a.is_acknowledged(acknowledged) or now_ms - a.at_ms < HOUR_MS
+            a for a in acted if not a.is_acknowledged(acknowledged) or _is_lately(a, now_ms)
         ),
     )
 
@@ -171,10 +196,9 @@ def _late(
 ) -> tuple[Case, ...]:
     """What an earlier tick may have asked about, also if its group was acknowledged since."""
     least = least_looks(rules.limits)
-    found = (
-        *cases(sight.job, before.suspects, acknowledged, least_looks=least),
-        *cases(sight.job, before.suspects, before.acks, least_looks=least),
-    )
+    found = cases(sight.job, before.suspects, acknowledged, least_looks=least)
+    if before.acks != acknowledged:
+        found += cases(sight.job, before.suspects, before.acks, least_looks=least)
     return tuple({case.uuid: case for case in found}.values())
 
 
@@ -183,6 +207,14 @@ def _current(sight: Sight, judged: Judged, acknowledged: Mapping[str, str]) -> t
     now = {signal.key for signal in judged.signals}
     suspects = {key: s for key, s in judged.memory.suspects.items() if key in now}
     return cases(sight.job, suspects, acknowledged, sight=sight)
+
+
+def _in_turn(current: tuple[Case, ...], memory: Memory) -> tuple[Case, ...]:
+    """What was refused comes last, another of it first at each look: it may be refused for ever."""
+    refused = [case for case in current if told_as(case, "refused") in memory.told]
+    first = memory.looks % max(1, len(refused))
+    again = {case.uuid for case in refused}
+    return (*(c for c in current if c.uuid not in again), *refused[first:], *refused[:first])
 
 
 def _decide(
@@ -211,7 +243,8 @@ def _decide(
     busy = sight.busy.get(group)
     if busy is not None:
         return Decision(case, Verdict.WATCH, busy, command)
-    host = next((c.host for c in sight.containers if c.processor_id == case.processor), None)
+    seen = sight.by_id.get(case.processor)
+    host = seen.host if seen is not None else None
     if sight.host_states.get(host or "") == LOST:
         return Decision(case, Verdict.WATCH, f"host {host} is lost, which it handles", command)
     if judged.nobody_reads:
@@ -226,13 +259,13 @@ def _decide(
         return held(
             "block", f"request {blocking[-1].uuid} acted on this group; acknowledge it first"
         )
-    at_once, hosts = together(sight, bad, case.since_ms)
+    at_once, hosts = together(sight, bad, min(case.since_ms, now_ms))
     if len(at_once) > 1 and len(at_once) > rules.mass_share * hosts:
         names = ", ".join(sorted(at_once)[:5])
         return held("mass", f"{len(at_once)} of {hosts} hosts went bad together: {names}")
     if rules.mode is not Mode.ACT:
         return Decision(case, _advice(rules), "", command)
-    lately = sum(0 <= now_ms - a.at_ms < HOUR_MS for a in acted)
+    lately = sum(_is_lately(a, now_ms) for a in acted)
     if lately >= rules.cap_per_hour:
         return held(
             "cap", f"{lately} requests within the hour, at most {rules.cap_per_hour} are allowed"
@@ -242,7 +275,12 @@ def _decide(
 
 def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[ContainerSeen]:
     """Standbys of a group that run where nothing looks bad."""
-    return [s for s in sight.standbys(group) if s.runs and s.host not in bad]
+    return [s for s in sight.standbys.get(group, ()) if s.runs and s.host not in bad]
+
+
+def _is_lately(acted: Acted, now_ms: int) -> bool:
+    """Also by a clock that was set back: it may have been a moment ago."""
+    return now_ms - acted.at_ms < HOUR_MS
 
 
 def _advice(rules: Rules) -> Verdict:

@@ -8,13 +8,13 @@ import dagster as dg
 from pydantic import Field, model_validator
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 from samza_dagster.orchestration.failover.memory import SAME_LOOK_MS
 from samza_dagster.orchestration.ticks import least_seconds
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.failover.policy import Rules
 
-DAY_S = 86_400
 _LOOP_S = 5
 """Dagster's daemon begins ticks of a sensor no more often."""
 
@@ -53,7 +53,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
     report_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=90, description="Time without a metrics report that looks bad."
     )
-    backlog_records: Annotated[int, Within(1)] = Field(
+    backlog_records: Annotated[int, Within(1, MOST_LAG)] = Field(
         default=10_000, description="Input before an active from which on it is judged."
     )
     stuck_s: Annotated[int, Within(1, DAY_S)] = Field(
@@ -65,7 +65,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
     growing_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=60, description="And over so long: a job may commit each second."
     )
-    standby_behind_records: Annotated[int, Within(1)] = Field(
+    standby_behind_records: Annotated[int, Within(1, MOST_LAG)] = Field(
         default=1_000, description="Records behind from which on a standby that stands is judged."
     )
     standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(

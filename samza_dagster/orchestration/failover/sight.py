@@ -6,6 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.watching_ports import InputLag, JobView, ReplicaLag
@@ -61,7 +62,7 @@ class LeaderSeen:
     mark: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sight:
     """A job at one look. `busy`: group → what its coordinator is at there.
 
@@ -92,9 +93,19 @@ class Sight:
                 found[container.host].append(container)
         return found
 
-    def standbys(self, group: str) -> list[ContainerSeen]:
-        """The standbys of a group."""
-        return [c for c in self.containers if not c.active and c.group == group]
+    @cached_property
+    def by_id(self) -> dict[str, ContainerSeen]:
+        """Each container by its processor id."""
+        return {c.processor_id: c for c in self.containers}
+
+    @cached_property
+    def standbys(self) -> dict[str, list[ContainerSeen]]:
+        """Group → its standbys; none of a group that has none."""
+        found: dict[str, list[ContainerSeen]] = {}
+        for container in self.containers:
+            if not container.active:
+                found.setdefault(container.group, []).append(container)
+        return found
 
 
 @dataclass(slots=True)

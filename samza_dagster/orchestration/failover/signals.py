@@ -9,25 +9,28 @@ from dataclasses import dataclass, replace
 from samza_dagster.orchestration.failover.mass import lost_since
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
+    FLAPPING,
     HOST_SICK,
     MOST_MEMBERS,
     SAME_LOOK_MS,
+    STANDBY_DOWN,
     LeaderMark,
     Memory,
     Suspect,
     Trend,
     suspect_key,
+    weight,
 )
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
 
 FALLING_BEHIND = "falling-behind"
 SILENT = "silent"
 STANDBY_STANDS = "standby-stands"
-STANDBY_DOWN = "standby-down"
-FLAPPING = "flapping"
 COORDINATOR = "coordinator"
 LEAVING = "leaving"
 SHORTEST_PATIENCE_MS = 15_000
+MOST_FOLLOWED = 300
+"""Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +84,57 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     """Takes one look into account."""
     counts = not 0 <= now_ms - memory.looked_ms < SAME_LOOK_MS
     leader = _leader(sight, memory, now_ms)
+    former = memory.trends
+    if now_ms < memory.looked_ms:
+        former = {processor: trend.by_clock(now_ms) for processor, trend in former.items()}
     trends = {
         c.processor_id: trend
         for c in sight.containers
-        if (trend := _trend(c, memory.trends.get(c.processor_id), sight, limits, now_ms))
+        if (trend := _trend(c, former.get(c.processor_id), sight, limits, now_ms))
     }
     signals = _signals(sight, trends, leader, limits, now_ms)
     suspects: dict[str, Suspect] = {}
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
-    for key, signal in by_key.items():
-        suspects[key] = _bad(memory.suspects.get(key), signal, limits, now_ms, counts)
+    followed = _followed(by_key, memory)
+    for key in followed:
+        suspects[key] = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
     for key, old in memory.suspects.items():
         if key in by_key:
+            suspects.setdefault(key, old)
             continue
         good = replace(old, good=old.good + counts)
         if good.good < limits.good_looks:
             suspects[key] = good
         elif good.confirmed or good.told:
             ended.append(good)
+    after = replace(
+        memory,
+        looked_ms=now_ms if counts else memory.looked_ms,
+        suspects=suspects,
+        trends=trends,
+        leader=leader,
+        looks=memory.looks + 1,
+        lost=lost_since(sight, memory, now_ms),
+    ).bounded()
     return Judged(
-        replace(
-            memory,
-            looked_ms=now_ms if counts else memory.looked_ms,
-            suspects=suspects,
-            trends=trends,
-            leader=leader,
-            looks=memory.looks + 1,
-            lost=lost_since(sight, memory, now_ms),
-        ).bounded(),
+        replace(after, left_out=_left_out(by_key, after)),
         signals,
         tuple(ended),
         _nobody_reads(sight, leader, signals, limits, now_ms),
     )
+
+
+def _followed(signals: Mapping[str, Signal], memory: Memory) -> list[str]:
+    """Keys of those that may become suspects: of equal weight those that are."""
+    order = sorted(signals, key=lambda k: (weight(signals[k].kind), k not in memory.suspects, k))
+    return order[:MOST_FOLLOWED]
+
+
+def _left_out(signals: Mapping[str, Signal], memory: Memory) -> int:
+    """What looks bad and isn't remembered: whole signals, and members of hosts."""
+    members = (max(0, len(s.members) - MOST_MEMBERS) for s in signals.values())
+    return len(signals.keys() - memory.suspects.keys()) + sum(members)
 
 
 def _nobody_reads(
@@ -138,7 +159,8 @@ def _bad(old: Suspect | None, signal: Signal, limits: Limits, now_ms: int, count
     looks = old.bad_ms if old is not None else ()
     if counts or not looks:
         looks = (*looks, now_ms)[-limits.bad_looks :]
-    often = len(looks) >= limits.bad_looks and looks[-1] - looks[0] <= limits.bad_within_ms
+    within_ms = max(looks) - min(looks)  # the clock may have been set back between them
+    often = len(looks) >= limits.bad_looks and within_ms <= limits.bad_within_ms
     return Suspect(
         kind=signal.kind,
         subject=signal.subject,
@@ -161,8 +183,9 @@ def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
         seen.beat_ms,
         seen.mark,
     ):
-        return replace(old, seen_ms=min(old.seen_ms, now_ms))
-    alive_ms = max(memory.looked_ms if old is not None else 0, min(now_ms, seen.beat_ms))
+        return replace(old, seen_ms=min(old.seen_ms, now_ms), alive_ms=min(old.alive_ms, now_ms))
+    looked_ms = min(memory.looked_ms, now_ms) if old is not None else 0
+    alive_ms = max(looked_ms, min(now_ms, seen.beat_ms))
     return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms, alive_ms)
 
 

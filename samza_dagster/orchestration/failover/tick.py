@@ -9,7 +9,7 @@ that look, so that a tick that is killed after it asked leaves what the next one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
@@ -20,8 +20,6 @@ from samza_dagster.orchestration.failover.audit import run_request
 from samza_dagster.orchestration.failover.cases import NOTHING, RESTART, Case
 from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
 from samza_dagster.orchestration.failover.log import (
-    Events,
-    InstanceEvents,
     acknowledged,
     as_told,
     decision_event,
@@ -38,12 +36,14 @@ from samza_dagster.orchestration.failover.policy import (
     Mode,
     Rules,
     Verdict,
+    cases_left_out,
     decide,
     least_looks,
     may_be_known,
     remembered,
     still_blocking,
 )
+from samza_dagster.orchestration.failover.reading import Events, InstanceEvents, Log
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
 from samza_dagster.orchestration.failover.signals import Judged, judge
@@ -82,18 +82,22 @@ class Tick:
         sight = look(self.client)
         self.now_ms = self.now()
         before = self._before(cursor, sight.job)
-        log: Sequence[dg.AssetObservation] | None = None
+        log: Log | None = None
         if before is None or before.acted or before.suspects:
-            log = self.events.observations()
-            before = restored(log, sight.job) if before is None else before
-        judged = judge(sight, as_told(before, log or (), sight.job), self.rules.limits, self.now_ms)
+            log = self._read(0 if before is None else before.read_to)
+            before = restored(log.events, sight.job) if before is None else before
+            before = replace(before, read_to=log.read_to)
+        known = log.events if log is not None else ()
+        judged = judge(sight, as_told(before, known, sight.job), self.rules.limits, self.now_ms)
         if not (judged.ended or before.acted or _is_about_something(before, judged)):
             return judged.memory
-        log = self.events.observations() if log is None else log
-        said = {**told(log, sight.job), **judged.memory.told}
-        known_acks = {**before.acks, **acknowledged(log, sight.job)}
+        log = self._read(before.read_to) if log is None else log
+        said = {**told(log.events, sight.job), **judged.memory.told}
+        known_acks = {**before.acks, **acknowledged(log.events, sight.job)}
         memory = still_blocking(judged.memory, known_acks, self.now_ms)
-        judged = replace(judged, memory=replace(with_episodes(memory, said), acks=known_acks))
+        memory = replace(with_episodes(memory, said), acks=known_acks, told=said)
+        memory = replace(memory, read_to=log.read_to)
+        judged = replace(judged, memory=memory)
         decisions = decide(
             sight,
             before,
@@ -125,7 +129,7 @@ class Tick:
                     self.runs.append(run_request(job, decision.case, self.watch_s))
             ident = event_id(decision, refused)
             is_new = ident not in said and ident not in new
-            new[ident] = said.get(ident, self.now_ms)
+            new[ident] = self.now_ms  # what stands is remembered before what is long over
             if is_new:
                 self.reported.append(
                     decision_event(
@@ -144,7 +148,9 @@ class Tick:
                 self.reported.append(
                     recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
                 )
-        return remembered(judged.memory, tuple(carried_out), new, self.now_ms)
+        left_out = judged.memory.left_out + cases_left_out(sight, judged, known_acks)
+        after = remembered(judged.memory, tuple(carried_out), new, self.now_ms)
+        return replace(after, left_out=left_out)
 
     def goes_on(self, memory: Memory) -> bool:
         """Whether another look may lead to something before the next tick.
@@ -163,6 +169,16 @@ class Tick:
         if near.items() - (self._lasting or {}).items():
             self.keeper.keep(memory.job, memory.to_text())
             self._lasting = near
+
+    def _read(self, back_to: int) -> Log:
+        """Dagster's events since they were read last: an acknowledgement may stand behind many."""
+        log = self.events.read(back_to)
+        if log.cut:
+            self.say(
+                f"only the newest {len(log.events):,} events of {self.key.to_user_string()} were"
+                " read: if a block should have been lifted before them, acknowledge it again"
+            )
+        return log
 
     def _before(self, cursor: str | None, job: str) -> Memory | None:
         """What is known from before this look; at the first, also of a tick that was cut off."""
@@ -184,12 +200,7 @@ class Tick:
         if self.rules.mode is not Mode.ACT:
             return frozenset()
         asked = may_be_known(sight, before, judged, self.rules, acks)
-        client = self.client
-        return frozenset(
-            uuid
-            for uuid in asked
-            if client.response(uuid) or client.own_request(uuid) or client.request(uuid)
-        )
+        return self.client.asked_before(asked)
 
     def _ask(self, case: Case) -> None:
         """Asks, unless the coordinator has begun something since the look."""
@@ -282,7 +293,7 @@ def evaluated(
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
         client.close()
-    skip = None if tick.reported or tick.runs else dg.SkipReason(_quiet(memory))
+    skip = None if tick.reported or tick.runs else dg.SkipReason(quiet(memory))
     return dg.SensorResult(
         run_requests=tick.runs,
         asset_events=tick.reported,
@@ -317,11 +328,14 @@ def _is_about_something(before: Memory, judged: Judged) -> bool:
 
 
 def _host_of(sight: Sight, case: Case) -> str | None:
-    return next((c.host for c in sight.containers if c.processor_id == case.processor), None)
+    seen = sight.by_id.get(case.processor)
+    return seen.host if seen is not None else None
 
 
-def _quiet(memory: Memory) -> str:
+def quiet(memory: Memory) -> str:
+    """What a tick says that has nothing to tell."""
     if not memory.suspects:
         return "all looks well"
     bad = sorted({f"{s.subject} {s.kind}" for s in memory.suspects.values()})
-    return f"nothing new; looks bad: {', '.join(bad[:10])}"
+    more = f"; {memory.left_out} more for which there is no room now" if memory.left_out else ""
+    return f"nothing new; looks bad: {', '.join(bad[:10])}{more}"

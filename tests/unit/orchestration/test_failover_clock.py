@@ -1,0 +1,145 @@
+"""`auto_failover` where its clock is set back: nothing that it did or saw is forgotten over that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from samza_dagster.orchestration.failover.memory import Acted, Memory
+from samza_dagster.orchestration.failover.policy import (
+    HOUR_MS,
+    Decision,
+    Mode,
+    Rules,
+    decide,
+    remembered,
+    still_blocking,
+)
+from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.failover.signals import Limits, judge
+
+pytestmark = pytest.mark.unit
+BEGIN = 1_700_000_000_000
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
+
+
+class Fleet:
+    """Actives 0 to 7 on h0 to h7, each standby on the next host."""
+
+    def __init__(self, cap: int = 1_000, **limits: int) -> None:
+        self.rules = Rules(Mode.ACT, Limits(**limits), cap_per_hour=cap)
+        self.memory = Memory("demo/1")
+        self.now = BEGIN
+        self.words: dict[str, int] = {}
+        self.stuck: set[str] = set()
+        self.leader: LeaderSeen | None = None
+
+    def look(self, times: int = 3, every_ms: int = 5_000) -> list[str]:
+        """What was decided, at the last look: `ask 0`, or the rule that held it."""
+        found: tuple[Decision, ...] = ()
+        nobody: Mapping[str, str] = {}
+        for _ in range(times):
+            self.now += every_ms
+            sight = Sight(
+                "demo/1",
+                "samza_dagster",
+                self.containers(),
+                {f"h{n}": "alive" for n in range(8)},
+                self.words,
+                leader=self.leader,
+                reporting=True,
+            )
+            judged = judge(sight, self.memory, self.rules.limits, self.now)
+            found = decide(
+                sight,
+                self.memory,
+                judged,
+                self.rules,
+                self.now,
+                acknowledged=nobody,
+                known=frozenset(),
+            )
+            told = {d.event: self.now for d in found}
+            memory = still_blocking(judged.memory, nobody, self.now)
+            self.memory = remembered(memory, found, told, self.now)
+        return [f"{d.because.partition(':')[0] or d.verdict} {d.case.processor}" for d in found]
+
+    def containers(self) -> tuple[ContainerSeen, ...]:
+        at = {str(n): f"h{n}" for n in range(8)} | {f"{n}-0": f"h{(n + 1) % 8}" for n in range(8)}
+        return tuple(
+            ContainerSeen(
+                ident,
+                "-" not in ident,
+                "running",
+                host,
+                f"{ident}#1",
+                report_age_ms=0,
+                backlog=50_000 if ident in self.stuck else 0,
+                committed=7,
+            )
+            for ident, host in at.items()
+        )
+
+
+@pytest.mark.parametrize("back_ms", [2 * MINUTE_MS, 3 * DAY_MS])
+def test_the_cap_of_the_hour_holds_though_the_clock_is_set_back(back_ms: int) -> None:
+    """However far: what was asked by the later clock counts for two hours at most."""
+    fleet = Fleet(cap=1)
+    fleet.words = {"h0": 20_000}
+    assert fleet.look() == ["ask 0"]
+    fleet.now -= back_ms
+    fleet.words = {"h4": 20_000}
+    assert fleet.look() == ["cap 4"]
+    fleet.words = {}
+    fleet.look()
+    fleet.now += 2 * HOUR_MS
+    fleet.words = {"h4": 20_000}
+    assert fleet.look() == ["ask 4"]
+
+
+def test_what_was_asked_by_a_later_clock_is_remembered_as_a_block() -> None:
+    """Only the cap is bound to the hour."""
+    acted = Acted("u", "0", "0", BEGIN + 3 * DAY_MS)
+    (kept,) = still_blocking(Memory("demo/1", acted=(acted,)), {}, BEGIN).acted
+    assert (kept.uuid, kept.group) == ("u", "0")
+
+
+def test_looks_before_and_after_a_step_of_the_clock_are_not_within_a_minute() -> None:
+    """How far apart they were isn't known: three bad looks by one clock count."""
+    fleet = Fleet()
+    fleet.words = {"h0": 20_000}
+    fleet.look(2)
+    fleet.now -= 10 * MINUTE_MS
+    assert fleet.look(1) == []
+    assert fleet.look(2) == ["ask 0"]
+
+
+def test_hosts_that_went_bad_together_did_so_though_the_clock_was_set_back_in_between() -> None:
+    """Half of them, ten seconds apart: failovers would only move it."""
+    fleet = Fleet()
+    fleet.words = dict.fromkeys(("h0", "h2"), 20_000)
+    fleet.look(2)
+    fleet.now -= 20 * MINUTE_MS
+    fleet.words = dict.fromkeys(("h0", "h2", "h4", "h6"), 20_000)
+    assert fleet.look() == [f"mass {n}" for n in (4, 6, 0, 2)]
+
+
+def test_an_active_that_commits_nothing_is_seen_in_time_though_the_clock_is_set_back() -> None:
+    """It is stuck for three minutes by the clock as it goes now."""
+    fleet = Fleet()
+    fleet.stuck = {"0"}
+    fleet.look(2)
+    fleet.now -= DAY_MS
+    assert fleet.look(39) == ["ask 0"]
+
+
+def test_a_leader_that_falls_silent_is_known_to_though_the_clock_is_set_back() -> None:
+    """Nobody would read a request."""
+    fleet = Fleet()
+    fleet.leader = LeaderSeen(4, "h1", BEGIN + 10_000, 5_000, ended=False, mark=0)
+    fleet.look(2)
+    fleet.now -= DAY_MS
+    fleet.look(3)
+    fleet.words = {"h0": 20_000}
+    assert fleet.look(3) == ["advise coordinator", "no coordinator 0"]
