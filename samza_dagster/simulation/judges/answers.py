@@ -30,10 +30,7 @@ def judge_arrival(
     """A request is taken off the stream; a stale or known one changes nothing else."""
     ask = event.ask
     stale = ask.deployment_id != before.deployment_id
-    known = chronicle.remembers(ask.uuid) or any(
-        group.action is not None and group.action.ask.uuid == ask.uuid
-        for group in before.groups.values()
-    )
+    known = _is_known(chronicle, before, ask.uuid)
     if cmd.DeleteRequest(ask.uuid, ask.own) not in commands:
         name = OTHER_DEPLOYMENT if stale else ACTED_ONCE
         raise InvariantViolated(name, f"request {ask.uuid} was read and isn't removed")
@@ -48,6 +45,19 @@ def judge_arrival(
             raise InvariantViolated(name, f"request {ask.uuid} {why} led to {command}")
     if stale and ask.uuid in after.uuids and ask.uuid not in before.uuids:
         raise InvariantViolated(name, f"request {ask.uuid} {why} is remembered")
+
+
+def take_refusal(chronicle: Chronicle, before: JobState, event: ev.RequestRefused) -> None:
+    """It was answered without the heart: whatever comes under its uuid is a duplicate."""
+    if not _is_known(chronicle, before, event.uuid):
+        chronicle.was_refused(event.uuid)
+
+
+def _is_known(chronicle: Chronicle, before: JobState, uuid: str) -> bool:
+    return chronicle.remembers(uuid) or any(
+        group.action is not None and group.action.ask.uuid == uuid
+        for group in before.groups.values()
+    )
 
 
 def _by_time_alone(before: JobState, event: ev.RequestArrived) -> Sequence[cmd.Command]:
