@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
 from samza_dagster.placement import places, rules, texts
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import (
@@ -22,6 +23,7 @@ from samza_dagster.placement.state import (
 PROCESSOR_KNOWN = "processor-known"
 DESTINATION_KNOWN = "destination-known"
 ACTIVE_WITH_STANDBY = "active-with-standby"
+LONGEST_EXPIRY = "longest-expiry"
 
 _NOT_RESERVED = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
 _NOT_FOR_NEW = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
@@ -90,8 +92,10 @@ def refusal_of_ask(
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         return texts.UNKNOWN_PROCESSOR
-    return _refusal_of_kind(limits, group, processor.role, ask) or _refusal_of_destination(
-        hosts, ask
+    return (
+        _refusal_of_expiry(ask)
+        or _refusal_of_kind(limits, group, processor.role, ask)
+        or _refusal_of_destination(hosts, ask)
     )
 
 
@@ -110,6 +114,16 @@ def unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violatio
         destination,
         f"unknown destination host {destination}; known hosts: {known}",
         "name one of them, or use ANY_HOST, STANDBY, LAST_SEEN or FORCE_RESTART_LAST_SEEN",
+    )
+
+
+def _refusal_of_expiry(ask: PlacementAsk) -> str | None:
+    """Samza's wire has room for 292 million years, and no other request of the group would begin."""
+    if ask.expiry_ms is None or ask.expiry_ms <= LONGEST_EXPIRY_MS:
+        return None
+    return (
+        f"{LONGEST_EXPIRY}: requestExpiry is {ask.expiry_ms} ms; "
+        f"ask for {LONGEST_EXPIRY_MS} ms at most, a day"
     )
 
 

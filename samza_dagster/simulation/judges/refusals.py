@@ -11,6 +11,7 @@ from samza_dagster.simulation.judges.taken import Taken
 
 _RESERVES_NOTHING = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
 _NEEDS_A_PAST = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
+_A_DAY_MS = 86_400_000
 Words = tuple[str, ...]
 
 
@@ -24,7 +25,8 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     if group is None or processor is None or not processor.wanted:
         known = [pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted]
         return ("invalid processor id", ask.processor_id, *known)
-    words = _of_kind(state, group, processor.role, ask) or _of_destination(state, ask)
+    words = _of_expiry(ask) or _of_kind(state, group, processor.role, ask)
+    words = words or _of_destination(state, ask)
     if words is not None:
         return words
     runs = processor.incarnation
@@ -48,6 +50,13 @@ def _of_control(state: JobState, ask: PlacementAsk) -> Words | None:
         if any(queued.uuid == target for queued in group.queue):
             return (target, "queued") if ask.kind is AskKind.COMMIT else None
     return (target, "neither queued nor in flight")
+
+
+def _of_expiry(ask: PlacementAsk) -> Words | None:
+    """A day at most: docs/placement.md."""
+    if (ask.expiry_ms or 0) <= _A_DAY_MS:
+        return None
+    return ("longest-expiry", "requestExpiry", str(ask.expiry_ms), str(_A_DAY_MS))
 
 
 def _of_kind(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Words | None:
