@@ -439,4 +439,11 @@ CATALOGUE: tuple[Mutant, ...] = (
         "        if True:\n            return\n        self._refused = ",
         ACTED_ONCE,
     ),
+    Mutant(
+        "a cancel that is too late says that a container is down",
+        "controls.py",
+        'seen = f"{touched} was told to stop"',
+        'seen = "a container is down"',
+        TRUE_WORDS,
+    ),
 )

@@ -119,7 +119,7 @@ def test_a_standby_can_not_be_failed_over() -> None:
     """Its active is named."""
     world = running()
     world.submit(own(AskKind.FAIL_OVER, "0-0"))
-    assert "0-0 is a standby; name its active, 0" in world.outcome()[1]
+    assert "active-with-standby: 0-0 is a standby; name its active, 0" in world.outcome()[1]
 
 
 def test_it_is_answered_on_our_own_topic() -> None:
