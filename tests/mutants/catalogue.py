@@ -446,4 +446,11 @@ CATALOGUE: tuple[Mutant, ...] = (
         'seen = "a container is down"',
         TRUE_WORDS,
     ),
+    Mutant(
+        "an active that has failed over by itself is failed over again",
+        "requests.py",
+        "    if not over:\n        return\n",
+        "    if True:\n        return\n",
+        ACTED_ONCE,
+    ),
 )

@@ -74,6 +74,7 @@ class Chronicle:
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
+    `overtaken` are fail-overs that waited while their active failed over by itself.
     `refused` are the uuids of what was answered without the heart, by their order.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
     """
@@ -112,6 +113,7 @@ class Chronicle:
     kept_down: dict[tuple[str, str, str], int] = field(
         default_factory=dict[tuple[str, str, str], int]
     )
+    overtaken: set[str] = field(default_factory=set[str])
     refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
     refusals: int = 0
@@ -150,6 +152,7 @@ class Chronicle:
             layouts=dict(self.layouts),
             host_dues=set(self.host_dues),
             kept_down=dict(self.kept_down),
+            overtaken=set(self.overtaken),
             refused=dict(self.refused),
         )
 
@@ -233,6 +236,7 @@ class Chronicle:
         """A request of this deployment was taken for the first time, or after it was forgotten."""
         self.asked[ask.uuid] = Asked(ask, self.arrivals, group_id, ask.processor_id)
         self.arrivals += 1
+        self.overtaken.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
         """A request was answered without the heart; nobody knew its uuid."""
