@@ -344,15 +344,20 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
 
 def _names_who_is_left(taken: Taken, ask: PlacementAsk, message: str) -> bool:
     """Its processor was removed while it waited: Samza's words, the rule, and whom it may name."""
-    known = [
-        pid for g in taken.before.groups.values() for pid, p in g.processors.items() if p.wanted
-    ]
+    # One that this very step takes away, or adds, may be named or not.
+    known = sorted(_wanted(taken.before) & _wanted(taken.after))
     rule = f"; processor-known: no processor {ask.processor_id} in this job; "
     return (
         message.startswith("invalid processor id")
         and rule in message
         and all(pid in message for pid in known[:40])
     )
+
+
+def _wanted(state: JobState) -> set[str]:
+    return {
+        pid for group in state.groups.values() for pid, p in group.processors.items() if p.wanted
+    }
 
 
 def _is_given_up(taken: Taken, control: PlacementAsk, action: Action | None, message: str) -> bool:
