@@ -25,11 +25,12 @@ from samza_dagster.model.naming import (
     STANDBY,
     group_of,
 )
+from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.rules import SAME_DOMAIN
 from samza_dagster.placement.state import JobState, Phase
 
-MAX_EXPIRY_S = 86_400.0
+MAX_EXPIRY_S = LONGEST_EXPIRY_MS / 1000
 _HOST_FORM = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from samza_dagster.model import naming
 from samza_dagster.placement import actions, ownership, responses, spin_up, texts
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Action, AskKind, Group, PlacementAsk, Stage
+from samza_dagster.placement.state import Action, AskKind, Group, Phase, PlacementAsk, Stage
 
 
 def carry_out(draft: Draft, ask: PlacementAsk) -> None:
@@ -12,23 +13,23 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
     target = ask.refers_to
     group = draft.group_of_id(target)
     if group is None or not _is_request(group, target):
-        _refuse(draft, ask, f"request {target} is neither queued nor in flight")
+        _refuse(draft, ask, texts.not_under_way(target))
         return
     action = group.action
     if action is None or action.ask.uuid != target:
         if ask.kind is AskKind.COMMIT:
-            _refuse(draft, ask, f"request {target} is queued; commit it once it is reserved")
+            _refuse(draft, ask, texts.nothing_reserved(target))
             return
         _drop_queued(draft, group, target, texts.dropped(_verb(ask)))
     elif ask.kind is AskKind.COMMIT:
         if not action.ask.hold or action.stage not in (Stage.RESERVING, Stage.HELD):
-            _refuse(draft, ask, f"request {target} is {action.stage}, it waits for no commit")
+            _refuse(draft, ask, texts.no_commit(target, action.stage, hold=action.ask.hold))
             return
         actions.committed(draft, group.group_id, action)
         responses.write(draft, ask, texts.SUCCEEDED, texts.committed(target))
         return
     elif action.stage not in ownership.REVOCABLE:
-        _refuse(draft, ask, f"request {target} is {action.stage}: too late, a container is down")
+        _refuse(draft, ask, texts.too_late(target, action.stage, *_begun(group, action)))
         return
     else:
         _give_up(draft, group.group_id, action, _message(group, action, ask))
@@ -66,6 +67,32 @@ def _message(group: Group, action: Action, ask: PlacementAsk) -> str:
     if action.standby_id and action.target_host and action.stage is not Stage.RESERVING_STANDBY:
         return texts.given_up_after_standby(word, action.standby_id)
     return _word(ask)
+
+
+def _begun(group: Group, action: Action) -> tuple[str, str]:
+    """What is so of the container that the action has begun with, and how that is undone."""
+    subject = ownership.subject(action)
+    if action.stage in ownership.FALLBACK:
+        return f"it has FAILED and {subject} is led back", f"wait until {subject} runs"
+    touched = action.standby_id if action.stage is Stage.STOPPING_STANDBY else subject
+    processor = group.processors.get(touched)
+    if processor is None or processor.incarnation is None:
+        seen = f"{touched} has no process that is known of"
+    elif processor.phase is Phase.STOPPING:
+        seen = f"{touched} was told to stop"
+    else:
+        seen = f"{touched} starts on {processor.incarnation.host}"
+    return seen, _way_back(action, subject)
+
+
+def _way_back(action: Action, subject: str) -> str:
+    if action.ask.kind is AskKind.START_STANDBY:
+        return f"ask to stop {subject} once it runs"
+    if action.ask.kind is AskKind.STOP_STANDBY:
+        return "ask for another standby once it has ended"
+    if action.ask.destination_host in (naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN):
+        return f"wait until {subject} runs again where it was"
+    return f"ask to move {subject} back once it has ended"
 
 
 def _verb(ask: PlacementAsk) -> str:

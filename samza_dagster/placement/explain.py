@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
 from samza_dagster.placement import places, rules, texts
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import (
@@ -24,6 +25,7 @@ DESTINATION_KNOWN = "destination-known"
 ACTIVE_WITH_STANDBY = "active-with-standby"
 
 _NOT_RESERVED = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
+_A_HOST = "name a host, or use ANY_HOST"
 _NOT_FOR_NEW = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
 
 
@@ -90,14 +92,17 @@ def refusal_of_ask(
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         return texts.UNKNOWN_PROCESSOR
-    return _refusal_of_kind(limits, group, processor.role, ask) or _refusal_of_destination(
-        hosts, ask
+    return (
+        _refusal_of_expiry(ask)
+        or _refusal_of_kind(limits, group, processor.role, ask)
+        or _refusal_of_destination(hosts, ask)
     )
 
 
 def too_many_standbys(processor_id: str, standbys: int) -> str:
     """Why no further standby is started."""
-    return f"{processor_id} has {standbys} standbys, the most that it may; stop one first"
+    seen = f"{processor_id} has {standbys} standbys, the most that it may"
+    return texts.refusal("most-standbys", seen, "stop one first")
 
 
 def unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violation | None:
@@ -113,21 +118,32 @@ def unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violatio
     )
 
 
+def _refusal_of_expiry(ask: PlacementAsk) -> str | None:
+    """Samza's wire has room for 292 million years, and no other request of the group would begin."""
+    if ask.expiry_ms is None or ask.expiry_ms <= LONGEST_EXPIRY_MS:
+        return None
+    seen, change = f"requestExpiry is {ask.expiry_ms} ms", f"ask for {LONGEST_EXPIRY_MS} ms at most"
+    return texts.refusal("longest-expiry", seen, f"{change}, a day")
+
+
 def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk) -> str | None:
     pid = ask.processor_id
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
     takes_place = ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
     if ask.kind is AskKind.STOP_STANDBY:
-        return None if role is Role.STANDBY else f"{pid} is an active; name one of its standbys"
+        if role is Role.STANDBY:
+            return None
+        return texts.refusal("standby-to-stop", f"{pid} is an active", "name one of its standbys")
     if ask.kind is AskKind.START_STANDBY and role is not Role.ACTIVE:
-        return f"{pid} is a standby; name its active, {group.group_id}"
+        return _told(_is_a_standby(group, pid))
     if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
         return too_many_standbys(pid, len(standbys))
     refusal = refusal_of_place(group, group.processors[pid]) if takes_place else None
     if refusal is not None:
-        return f"{refusal.seen}; {refusal.change}"
+        return _told(refusal)
     if ask.hold and ask.destination_host in _NOT_RESERVED:
-        return f"{ask.destination_host} reserves nothing to hold; name a host, or use ANY_HOST"
+        seen = f"{ask.destination_host} reserves nothing to hold"
+        return texts.refusal("reserves-first", seen, _A_HOST)
     return None
 
 
@@ -135,9 +151,10 @@ def _refusal_of_destination(hosts: Mapping[str, Host], ask: PlacementAsk) -> str
     if ask.kind in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER):
         return None
     if ask.kind is AskKind.START_STANDBY and ask.destination_host in _NOT_FOR_NEW:
-        return f"a new standby can't go to {ask.destination_host}; name a host, or use ANY_HOST"
+        seen = f"a new standby can't go to {ask.destination_host}"
+        return texts.refusal("place-for-new", seen, _A_HOST)
     unknown = unknown_destination(hosts, ask.destination_host)
-    return None if unknown is None else f"{unknown.seen}; {unknown.change}"
+    return None if unknown is None else _told(unknown)
 
 
 def _unknown_processor(state: JobState, processor_id: str) -> Violation:
@@ -173,12 +190,20 @@ def refusal_of_place(group: Group, processor: Processor) -> Violation | None:
     """Why a processor can't take a standby's place, whichever: it is one, or there is none."""
     pid = processor.processor_id
     if processor.role is not Role.ACTIVE:
-        seen, change = f"{pid} is a standby", f"name its active, {group.group_id}"
-        return Violation(ACTIVE_WITH_STANDBY, "", seen, change)
+        return _is_a_standby(group, pid)
     if not any(p.role is Role.STANDBY and p.wanted for p in group.processors.values()):
         seen, change = f"{pid} has no standby", "start one first, or name a host"
         return Violation(ACTIVE_WITH_STANDBY, "", seen, change)
     return None
+
+
+def _is_a_standby(group: Group, processor_id: str) -> Violation:
+    change = f"name its active, {group.group_id}"
+    return Violation(ACTIVE_WITH_STANDBY, "", f"{processor_id} is a standby", change)
+
+
+def _told(broken: Violation) -> str:
+    return texts.refusal(broken.rule, broken.seen, broken.change)
 
 
 def _candidate_hosts(

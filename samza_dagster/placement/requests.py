@@ -157,7 +157,7 @@ def _begin(draft: Draft, group: Group, ask: PlacementAsk, *, accepted: bool) -> 
 def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
     """What forbids the request now. A lost host is left to the request's expiry."""
     if ask.processor_id not in group.processors:
-        return texts.UNKNOWN_PROCESSOR
+        return texts.unknown_processor(ask.processor_id, _known(draft))
     superseded = _another_incarnation(group, ask)
     if superseded is not None:
         return superseded

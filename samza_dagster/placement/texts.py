@@ -32,6 +32,11 @@ def bad_request(reason: str) -> str:
     return f"BAD_REQUEST reason: {reason}"
 
 
+def refusal(rule: str, seen: str, change: str) -> str:
+    """Which rule forbids it, what was seen, and the smallest change that makes it legal."""
+    return f"{rule}: {seen}; {change}"
+
+
 def started(host: str) -> str:
     """The container has checked in on `host`."""
     return f"Successfully completed the container placement action started container on host {host}"
@@ -143,7 +148,8 @@ def unknown_processor(processor_id: str, known: Sequence[str]) -> str:
     """There is no such processor; Samza's words, and those that there are."""
     told = ", ".join(known[:_TOLD]) + (f" or {len(known) - _TOLD} more" if known[_TOLD:] else "")
     change = f"name one of {told}" if known else "deploy the job first"
-    return f"{UNKNOWN_PROCESSOR}; no processor {processor_id} in this job; {change}"
+    seen = f"no processor {processor_id} in this job"
+    return f"{UNKNOWN_PROCESSOR}; {refusal('processor-known', seen, change)}"
 
 
 def no_standby(active_id: str, broken: Sequence[str]) -> str:
@@ -218,3 +224,27 @@ def committed(uuid: str) -> str:
 def ended_for(uuid: str, *, released: bool) -> str:
     """The request that a cancel or release was about has ended."""
     return f"Request {uuid} is {'released' if released else 'cancelled'}"
+
+
+def not_under_way(uuid: str) -> str:
+    """What a commit, release or cancel is about has ended, or never was."""
+    seen = f"request {uuid} is neither queued nor in flight"
+    return refusal("request-under-way", seen, "name one that is, or ask anew")
+
+
+def nothing_reserved(uuid: str) -> str:
+    """It is queued: nobody knows yet whether there will be anything to commit."""
+    return refusal(
+        "reserved-before-commit", f"request {uuid} is queued", "commit it once it is reserved"
+    )
+
+
+def no_commit(uuid: str, stage: str, *, hold: bool) -> str:
+    """It was asked without a hold, or its reservation isn't held any more."""
+    change = "wait for its end" if hold else "ask with hold for one that waits"
+    return refusal("held-for-commit", f"request {uuid} is {stage}, it waits for no commit", change)
+
+
+def too_late(uuid: str, stage: str, seen: str, change: str) -> str:
+    """Something was begun with a container: `seen` says what, `change` how it is undone."""
+    return refusal("not-yet-touched", f"request {uuid} is {stage}: too late, {seen}", change)

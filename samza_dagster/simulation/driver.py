@@ -22,6 +22,7 @@ from samza_dagster.simulation.setup import Setup, draw
 from samza_dagster.simulation.tempers import (
     ABOUT,
     ACTS,
+    AGAIN,
     DEPLOYS,
     DESTINATIONS,
     EAGER,
@@ -30,6 +31,7 @@ from samza_dagster.simulation.tempers import (
     HOLDS,
     KINDS,
     KINDS_OF,
+    REFUSALS,
     TEMPERS,
 )
 from samza_dagster.simulation.wishes import label
@@ -120,6 +122,7 @@ class _Driver:
         self.setup = setup
         self.temper = tuple(TEMPERS)[seed % len(TEMPERS)]
         self.asked = 0
+        self.refused: list[str] = []
         self.runs = 1
 
     def choose(self, world: World) -> Move:
@@ -242,11 +245,28 @@ class _Driver:
         groups = world.committed.groups.values()
         return sorted(pid for group in groups for pid in group.processors)
 
+    def _refusal(self, world: World) -> Move:
+        """Mostly of one that comes again in a form that can be read."""
+        asked = world.brokers.asked
+        if asked and self.lots.random() < 0.3:
+            return Move("refuse", (self.lots.choice(list(asked)),))
+        self.asked += 1
+        self.refused.append(f"u{self.asked}")
+        return Move("refuse", (self.refused[-1],))
+
+    def _uuid(self) -> str:
+        if self.refused and self.lots.random() < AGAIN:
+            return self.refused.pop(self.lots.randrange(len(self.refused)))
+        self.asked += 1
+        return f"u{self.asked}"
+
     def _ask(self, world: World) -> Move:
         lots, asked = self.lots, world.brokers.asked
         if asked and lots.random() < 0.03:
             return label(asked[lots.choice(list(asked))])
-        self.asked += 1
+        if lots.random() < REFUSALS:
+            return self._refusal(world)
+        uuid = self._uuid()
         kind = lots.choice(KINDS_OF.get(self.temper, KINDS))
         holds = 0.8 if self.temper == "holds" else 0.3
         refers = ""
@@ -281,7 +301,7 @@ class _Driver:
         of = self._seen(world, pid) if kind is AskKind.FAIL_OVER and self.asked % 2 else ""
         return label(
             PlacementAsk(
-                f"u{self.asked}",
+                uuid,
                 run,
                 pid,
                 destination,

@@ -58,7 +58,11 @@ KINDS_OF = {
     "stops": (*SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
 }
 AN_HOUR_MS = 3_600_000
-EXPIRIES = (*((None,) * 5), AN_HOUR_MS, 20_000, AN_HOUR_MS, 1, 1)
+EXPIRIES = (*((None, None, None, None, None, AN_HOUR_MS, 20_000, AN_HOUR_MS, 1, 1) * 4), 2**63 - 1)
 HOLDS = (60_000, AN_HOUR_MS, None, None)
 """How long requests give their reservation; holds are rich in those that last."""
+REFUSALS = 0.06
+"""How many of the requests come in a form that their reader refuses, at first or ever."""
+AGAIN = 0.5
+"""How many requests have the uuid of such a one, while one is there that hasn't come again."""
 ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)

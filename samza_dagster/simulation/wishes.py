@@ -73,6 +73,18 @@ def ask(
     return True
 
 
+def refuse(world: World, uuid: str) -> bool:
+    """The leader answers what it can't read, or has no room for, and deletes it.
+
+    It came under this uuid; what the leader has read of it already is delivered still.
+    """
+    if world.leader.standing is not Standing.LEADING:
+        return False
+    world.brokers.topic.pop(uuid, None)
+    world.handle(ev.RequestRefused(world.now_ms, uuid))
+    return True
+
+
 def lag(world: World, processor_id: str, records: int, ready_in_ms: int) -> bool:
     """A sample of a standby's lag reaches the leader; a negative forecast is none."""
     if world.leader.standing is not Standing.LEADING:
@@ -115,6 +127,7 @@ def deploy(world: World, deployment_id: str, layout: str, grouping: str = "") ->
 
 HANDLERS: dict[str, Callable[..., bool]] = {
     "ask": ask,
+    "refuse": refuse,
     "lag": lag,
     "stall": stall,
     "deploy": deploy,

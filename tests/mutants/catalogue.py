@@ -22,6 +22,7 @@ from tests.mutants.patches import Mutant
 
 _OTHERS_ALIVE = "        if other.incarnation is not None and other.incarnation.host == host:\n"
 _STALE_OR_KNOWN = "    if ask.deployment_id != draft.deployment_id or draft.knows(ask.uuid):\n"
+_KNOWN_UNREAD = "        if self.knows(uuid):\n            return\n        self._refused = "
 _TAKEN = _STALE_OR_KNOWN + "        return\n    draft.remember(ask.uuid)\n"
 
 CATALOGUE: tuple[Mutant, ...] = (
@@ -430,5 +431,26 @@ CATALOGUE: tuple[Mutant, ...] = (
         "    if incarnation.host == action.target_host:\n        checked_in(",
         "    if True:\n        checked_in(",
         TRUE_WORDS,
+    ),
+    Mutant(
+        "what was answered unread is forgotten at once",
+        "draft.py",
+        _KNOWN_UNREAD,
+        "        if True:\n            return\n        self._refused = ",
+        ACTED_ONCE,
+    ),
+    Mutant(
+        "a cancel that is too late says that a container is down",
+        "controls.py",
+        'seen = f"{touched} was told to stop"',
+        'seen = "a container is down"',
+        TRUE_WORDS,
+    ),
+    Mutant(
+        "an active that has failed over by itself is failed over again",
+        "requests.py",
+        "    if not over:\n        return\n",
+        "    if True:\n        return\n",
+        ACTED_ONCE,
     ),
 )

@@ -9,8 +9,9 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk
+from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Asked, Chronicle
+from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.truth import Truth
 from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
@@ -30,10 +31,7 @@ def judge_arrival(
     """A request is taken off the stream; a stale or known one changes nothing else."""
     ask = event.ask
     stale = ask.deployment_id != before.deployment_id
-    known = chronicle.remembers(ask.uuid) or any(
-        group.action is not None and group.action.ask.uuid == ask.uuid
-        for group in before.groups.values()
-    )
+    known = _is_known(chronicle, before, ask.uuid)
     if cmd.DeleteRequest(ask.uuid, ask.own) not in commands:
         name = OTHER_DEPLOYMENT if stale else ACTED_ONCE
         raise InvariantViolated(name, f"request {ask.uuid} was read and isn't removed")
@@ -48,6 +46,19 @@ def judge_arrival(
             raise InvariantViolated(name, f"request {ask.uuid} {why} led to {command}")
     if stale and ask.uuid in after.uuids and ask.uuid not in before.uuids:
         raise InvariantViolated(name, f"request {ask.uuid} {why} is remembered")
+
+
+def take_refusal(chronicle: Chronicle, before: JobState, event: ev.RequestRefused) -> None:
+    """It was answered without the heart: whatever comes under its uuid is a duplicate."""
+    if not _is_known(chronicle, before, event.uuid):
+        chronicle.was_refused(event.uuid)
+
+
+def _is_known(chronicle: Chronicle, before: JobState, uuid: str) -> bool:
+    return chronicle.remembers(uuid) or any(
+        group.action is not None and group.action.ask.uuid == uuid
+        for group in before.groups.values()
+    )
 
 
 def _by_time_alone(before: JobState, event: ev.RequestArrived) -> Sequence[cmd.Command]:
@@ -137,6 +148,10 @@ def judge_begin(
     asked = chronicle.begun(uuid, group)
     limits = after.limits
     _judge_incarnation(before, asked.ask)
+    if uuid in chronicle.overtaken:
+        raise InvariantViolated(
+            ACTED_ONCE, f"{uuid} begins, and {asked.ask.processor_id} had failed over by itself"
+        )
     rivals = [
         other
         for other in chronicle.asked.values()
@@ -169,6 +184,32 @@ def judge_begin(
             raise InvariantViolated(
                 ONE_ACTION, f"{uuid} is one more than {limits.max_actions_per_host} on {host}"
             )
+
+
+def take_check_in(chronicle: Chronicle, before: JobState, event: ev.ContainerCheckedIn) -> None:
+    """An active that has failed over by itself overtakes each fail-over of it that waits."""
+    group = next((g for g in before.groups.values() if _fails_over(g, event.execution_id)), None)
+    if group is None or group.failover is None:
+        return
+    active_id, action = group.failover.active_id, group.action
+    if action is not None and action.stage is Stage.STARTING and subject_of(action) == active_id:
+        return  # it was asked for
+    waiting = {
+        uuid
+        for uuid, asked in chronicle.asked.items()
+        if asked.ask.kind is AskKind.FAIL_OVER
+        and asked.ask.processor_id == active_id
+        and not (asked.begun or asked.terminal)
+    }
+    chronicle.premises[ACTED_ONCE] += len(waiting)
+    chronicle.overtaken |= waiting
+
+
+def _fails_over(group: Group, execution_id: str) -> bool:
+    active = None if group.failover is None else group.processors.get(group.failover.active_id)
+    if active is None or active.phase is not Phase.STARTING or active.incarnation is None:
+        return False
+    return active.incarnation.execution_id == execution_id
 
 
 def _judge_incarnation(before: Group | None, ask: PlacementAsk) -> None:

@@ -235,8 +235,7 @@ def _is_left_alone(taken: Taken, processor: Processor) -> bool:
 def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
     """Requests are remembered in order of arrival; beyond the limit the oldest are forgotten."""
     before, after = taken.before, taken.after
-    if after.refused is not before.refused and not isinstance(taken.event, ev.RequestRefused):
-        raise taken.broken(WELL_FORMED, f"refused are {dict(after.refused)}, by nobody")
+    _judge_refused(chronicle, taken)
     if after.uuids is before.uuids and after.next_uuid == before.next_uuid:
         return
     event, limit = taken.event, max(0, after.limits.remembered_uuids)
@@ -247,6 +246,22 @@ def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
         kept[event.ask.uuid] = before.next_uuid
     if after.next_uuid != before.next_uuid + 1 or dict(after.uuids) != kept:
         raise taken.broken(WELL_FORMED, f"remembered are {dict(after.uuids)}, by count {kept}")
+
+
+def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
+    """What was answered without the heart is remembered apart, and displaces no outcome."""
+    before, after, event = taken.before, taken.after, taken.event
+    limit, kept, added = max(0, after.limits.remembered_uuids), dict(before.refused), 0
+    if isinstance(event, ev.RequestRefused):
+        # A uuid that was known keeps the place, or the outcome, that it had.
+        added = int(chronicle.refused.get(event.uuid) == before.next_refused)
+        if added:
+            kept[event.uuid] = before.next_refused
+            kept = {u: p for u, p in kept.items() if p > before.next_refused - limit}
+    elif after.refused is before.refused:
+        return
+    if after.next_refused != before.next_refused + added or dict(after.refused) != kept:
+        raise taken.broken(WELL_FORMED, f"refused are {dict(after.refused)}, by count {kept}")
 
 
 def _judge_places(taken: Taken) -> None:

@@ -74,6 +74,8 @@ class Chronicle:
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
+    `overtaken` are fail-overs that waited while their active failed over by itself.
+    `refused` are the uuids of what was answered without the heart, by their order.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
     """
 
@@ -111,7 +113,10 @@ class Chronicle:
     kept_down: dict[tuple[str, str, str], int] = field(
         default_factory=dict[tuple[str, str, str], int]
     )
+    overtaken: set[str] = field(default_factory=set[str])
+    refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
+    refusals: int = 0
     steps: int = 0
     digest: str = FIRST_HASH
     limits: Limits = field(default_factory=Limits)
@@ -147,6 +152,8 @@ class Chronicle:
             layouts=dict(self.layouts),
             host_dues=set(self.host_dues),
             kept_down=dict(self.kept_down),
+            overtaken=set(self.overtaken),
+            refused=dict(self.refused),
         )
 
     def lease_over_ms(self, execution_id: str) -> int:
@@ -229,10 +236,18 @@ class Chronicle:
         """A request of this deployment was taken for the first time, or after it was forgotten."""
         self.asked[ask.uuid] = Asked(ask, self.arrivals, group_id, ask.processor_id)
         self.arrivals += 1
+        self.overtaken.discard(ask.uuid)
+
+    def was_refused(self, uuid: str) -> None:
+        """A request was answered without the heart; nobody knew its uuid."""
+        self.refused[uuid] = self.refusals
+        self.refusals += 1
 
     def remembers(self, uuid: str) -> bool:
-        """Whether the job's memory must still hold this request."""
-        known = self.asked.get(uuid)
+        """Whether the job's memory must still hold this request, or that it was refused unread."""
+        known, place = self.asked.get(uuid), self.refused.get(uuid)
+        if place is not None and self.refusals - place <= self.limits.remembered_uuids:
+            return True
         return known is not None and (
             not known.terminal or self.arrivals - known.place <= self.limits.remembered_uuids
         )

@@ -57,6 +57,10 @@ class Judge:
         again = isinstance(event, ev.CoordinatorRestarted)
         if isinstance(event, ev.RequestArrived):
             answers.judge_arrival(chronicle, before, event, after, commands)
+        elif isinstance(event, ev.ContainerCheckedIn):
+            answers.take_check_in(chronicle, before, event)
+        elif isinstance(event, ev.RequestRefused):
+            answers.take_refusal(chronicle, before, event)
         elif isinstance(event, ev.CoordinatorRestarted):
             judge_restart(chronicle, before, event, result)
         if commands:

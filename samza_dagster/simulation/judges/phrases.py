@@ -276,7 +276,8 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
         return _is_given_up(taken, event.ask, action, message)
     if action is None:
         # It was refused when its turn came, or ended in the step in which it began.
-        return bool(message)
+        there = group is not None and ask.processor_id in group.processors
+        return bool(message) and (there or _names_who_is_left(taken, ask, message))
     subject = subject_of(action)
     standby, source, target = action.standby_id, action.source_host or "", action.target_host or ""
     held = action.reservation.allocated_host if action.reservation is not None else None
@@ -339,6 +340,24 @@ def _is_true_failure(taken: Taken, ask: PlacementAsk, message: str) -> bool:
             f"{_FAILED}host {event.host} came back with the container running; it runs on there"
         )
     return message in fine
+
+
+def _names_who_is_left(taken: Taken, ask: PlacementAsk, message: str) -> bool:
+    """Its processor was removed while it waited: Samza's words, the rule, and whom it may name."""
+    # One that this very step takes away, or adds, may be named or not.
+    known = sorted(_wanted(taken.before) & _wanted(taken.after))
+    rule = f"; processor-known: no processor {ask.processor_id} in this job; "
+    return (
+        message.startswith("invalid processor id")
+        and rule in message
+        and all(pid in message for pid in known[:40])
+    )
+
+
+def _wanted(state: JobState) -> set[str]:
+    return {
+        pid for group in state.groups.values() for pid, p in group.processors.items() if p.wanted
+    }
 
 
 def _is_given_up(taken: Taken, control: PlacementAsk, action: Action | None, message: str) -> bool:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from samza_dagster.model import naming
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk, Role, Stage
-from samza_dagster.simulation.judges.legality import reasons
+from samza_dagster.placement.state import (
+    Action,
+    AskKind,
+    Group,
+    JobState,
+    Phase,
+    PlacementAsk,
+    Role,
+    Stage,
+)
+from samza_dagster.simulation.judges.legality import reasons, subject_of
 from samza_dagster.simulation.judges.standby_places import may_give_way
 from samza_dagster.simulation.judges.taken import Taken
 
 _RESERVES_NOTHING = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
 _NEEDS_A_PAST = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
+_A_DAY_MS = 86_400_000
 Words = tuple[str, ...]
 
 
@@ -23,8 +33,9 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         known = [pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted]
-        return ("invalid processor id", ask.processor_id, *known)
-    words = _of_kind(state, group, processor.role, ask) or _of_destination(state, ask)
+        return ("invalid processor id", "; processor-known: ", ask.processor_id, *known)
+    words = _of_expiry(ask) or _of_kind(state, group, processor.role, ask)
+    words = words or _of_destination(state, ask)
     if words is not None:
         return words
     runs = processor.incarnation
@@ -42,12 +53,48 @@ def _of_control(state: JobState, ask: PlacementAsk) -> Words | None:
         if action is not None and action.ask.uuid == target:
             if ask.kind is AskKind.COMMIT:
                 waits = action.stage in (Stage.RESERVING, Stage.HELD) and action.ask.hold
-                return None if waits else (target, action.stage.value, "no commit")
+                return None if waits else _waits_for_none(action)
             stopped = action.stage not in (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
-            return (target, action.stage.value, "too late") if stopped else None
+            return _too_late(group, action) if stopped else None
         if any(queued.uuid == target for queued in group.queue):
-            return (target, "queued") if ask.kind is AskKind.COMMIT else None
-    return (target, "neither queued nor in flight")
+            early = ("reserved-before-commit: ", target, "queued", "; commit it once")
+            return early if ask.kind is AskKind.COMMIT else None
+    return ("request-under-way: ", target, "neither queued nor in flight", "; name one that is")
+
+
+def _waits_for_none(action: Action) -> Words:
+    change = "; wait for its end" if action.ask.hold else "; ask with hold"
+    return ("held-for-commit: ", action.ask.uuid, action.stage.value, "no commit", change)
+
+
+def _too_late(group: Group, action: Action) -> Words:
+    """What was begun with which container, and what undoes it."""
+    words = ("not-yet-touched: ", action.ask.uuid, action.stage.value, "too late, ")
+    mover = subject_of(action)
+    if action.stage in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY):
+        return (*words, "it has FAILED", f"; wait until {mover} runs")
+    touched = action.standby_id if action.stage is Stage.STOPPING_STANDBY else mover
+    runs = group.processors[touched]
+    if runs.incarnation is None:
+        seen = f"{touched} has no process that is known of"
+    elif runs.phase is Phase.STOPPING:
+        seen = f"{touched} was told to stop"
+    else:
+        seen = f"{touched} starts on {runs.incarnation.host}"
+    stays = action.ask.destination_host in (naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
+    back = f"; ask to move {mover} back once it has ended"
+    change = {
+        AskKind.START_STANDBY: f"; ask to stop {mover} once it runs",
+        AskKind.STOP_STANDBY: "; ask for another standby",
+    }.get(action.ask.kind, f"; wait until {mover} runs again" if stays else back)
+    return (*words, seen, change)
+
+
+def _of_expiry(ask: PlacementAsk) -> Words | None:
+    """A day at most: docs/placement.md."""
+    if (ask.expiry_ms or 0) <= _A_DAY_MS:
+        return None
+    return ("longest-expiry", "requestExpiry", str(ask.expiry_ms), str(_A_DAY_MS))
 
 
 def _of_kind(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Words | None:
@@ -55,15 +102,15 @@ def _of_kind(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Wo
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
     swaps = ask.destination_host == naming.STANDBY or ask.kind is AskKind.FAIL_OVER
     if ask.kind is AskKind.STOP_STANDBY:
-        return (pid, "active") if role is Role.ACTIVE else None
+        return ("standby-to-stop: ", pid, "active; ") if role is Role.ACTIVE else None
     if role is Role.STANDBY and (swaps or ask.kind is AskKind.START_STANDBY):
-        return (pid, "is a standby", group.group_id)
+        return ("active-with-standby: ", pid, "is a standby; ", group.group_id)
     if ask.kind is AskKind.START_STANDBY and len(standbys) >= state.limits.max_standbys:
-        return (pid, f"has {len(standbys)} standbys")
+        return ("most-standbys: ", pid, f"has {len(standbys)} standbys", "; stop one")
     if swaps and not standbys:
-        return (pid, "no standby")
+        return ("active-with-standby: ", pid, "no standby; ")
     if ask.hold and ask.destination_host in _RESERVES_NOTHING:
-        return (ask.destination_host, "reserves nothing")
+        return ("reserves-first: ", ask.destination_host, "reserves nothing", "; name a host")
     return None
 
 
@@ -72,9 +119,9 @@ def _of_destination(state: JobState, ask: PlacementAsk) -> Words | None:
     if ask.kind in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER):
         return None
     if ask.kind is AskKind.START_STANDBY and host in _NEEDS_A_PAST:
-        return ("new standby", host)
+        return ("place-for-new: ", "new standby", host, "; name a host")
     if host not in naming.DESTINATION_WORDS and host not in state.hosts:
-        return ("unknown destination host", host, *state.hosts)
+        return ("destination-known: ", "unknown destination host", host, *state.hosts, "; name one")
     return None
 
 

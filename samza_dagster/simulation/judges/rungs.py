@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
     Group,
     JobState,
@@ -146,11 +147,19 @@ def _before_given_back(
     since = taken.since_asked(request)
     later = {c.request_id for c in since if isinstance(c, cmd.ReleaseResource)}
     kept = {
-        pid: replace(group.processors[pid], request=held)
+        pid: replace(group.processors[pid], request=_as_held(taken, held))
         for pid, held in (requests_of(old) if old is not None and later else ())
         if held.request_id in later and pid in group.processors
     }
     return replace(group, processors={**group.processors, **kept}) if kept else group
+
+
+def _as_held(taken: Taken, request: ResourceRequest) -> ResourceRequest:
+    """A request as it was in the step that gave it back: it may have been held in this very step."""
+    event = taken.event
+    if isinstance(event, ev.ResourceAllocated) and event.request_id == request.request_id:
+        return replace(request, allocated_host=event.host)
+    return request
 
 
 def _held_elsewhere(state: JobState, group: Group, processor_id: str) -> set[str]:

@@ -7,6 +7,7 @@ import pytest
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import AskKind, Phase, Stage
+from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
 from tests.unit.placement.scenes import ask, held, own, running
 
@@ -126,9 +127,60 @@ def test_once_the_container_is_stopped_it_is_too_late(stage: Stage, kind: AskKin
     world.until_stage(stage)
     status, message = world.control(kind)
     assert status == "BAD_REQUEST"
-    assert f"request u1 is {stage}: too late" in message
+    seen = "0 was told to stop" if stage is Stage.STOPPING else "0 starts on host-3"
+    assert message == texts.bad_request(
+        f"not-yet-touched: request u1 is {stage}: too late, {seen}; "
+        "ask to move 0 back once it has ended"
+    )
     world.until_all_run()
     assert world.outcome()[0] == "SUCCEEDED"
+
+
+def test_a_cancel_while_a_standby_gives_way_says_that_the_standby_was_told_to_stop() -> None:
+    """No container is down yet, and the active isn't touched at all."""
+    world = running()
+    world.submit(ask("0", "STANDBY"))
+    world.until_stage(Stage.STOPPING_STANDBY)
+    assert world.control(CANCEL) == (
+        "BAD_REQUEST",
+        texts.bad_request(
+            "not-yet-touched: request u1 is stopping-standby: too late, 0-0 was told to stop; "
+            "ask to move 0 back once it has ended"
+        ),
+    )
+
+
+START, STOP, PLACE = AskKind.START_STANDBY, AskKind.STOP_STANDBY, AskKind.PLACE
+TOLD = "was told to stop"
+LATE = [
+    (START, "0", "host-3", Stage.STARTING, "0-1 starts on host-3", "ask to stop 0-1 once it runs"),
+    (STOP, "0-0", "", Stage.STOPPING, f"0-0 {TOLD}", "ask for another standby once it has ended"),
+    (PLACE, "0", "LAST_SEEN", Stage.STOPPING, f"0 {TOLD}", "wait until 0 runs again where it was"),
+]
+
+
+@pytest.mark.parametrize(("kind", "pid", "destination", "stage", "seen", "change"), LATE)
+def test_a_cancel_that_is_too_late_names_the_change_that_undoes_it(
+    kind: AskKind, pid: str, destination: str, stage: Stage, seen: str, change: str
+) -> None:
+    """Each kind of request has its own way back."""
+    world = running()
+    world.submit(own(kind, pid, destination))
+    world.until_stage(stage)
+    assert world.control(CANCEL)[1] == texts.bad_request(
+        f"not-yet-touched: request u1 is {stage}: too late, {seen}; {change}"
+    )
+
+
+def test_a_cancel_of_what_is_on_its_way_back_says_that_it_has_failed() -> None:
+    """Its outcome stands; nobody is left to cancel."""
+    world = running()
+    world.trouble("host-3", Trouble.NO_START)
+    world.submit(ask("0", "host-3"))
+    world.until_stage(Stage.FALLBACK_SOURCE)
+    message = world.control(CANCEL)[1]
+    assert "request u1 is fallback-source: too late, it has FAILED and 0 is led back" in message
+    assert message.endswith("; wait until 0 runs")
 
 
 @pytest.mark.parametrize("kind", [COMMIT, RELEASE, CANCEL])
@@ -137,8 +189,11 @@ def test_what_has_ended_or_never_was_is_refused(kind: AskKind) -> None:
     world = running()
     world.submit(ask("0", "host-3"))
     world.until_all_run()
-    assert "neither queued nor in flight" in world.control(kind)[1]
-    assert "neither queued nor in flight" in world.control(kind, uuid="c2", of="u9")[1]
+    for uuid, of in (("c1", "u1"), ("c2", "u9")):
+        assert world.control(kind, uuid=uuid, of=of)[1] == texts.bad_request(
+            f"request-under-way: request {of} is neither queued nor in flight; "
+            "name one that is, or ask anew"
+        )
     assert world.outcome() == ("SUCCEEDED", texts.started("host-3"))
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement import texts
+from samza_dagster.placement import requests, texts
+from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import AskKind, Phase, PlacementAsk, Stage
 from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.judges.violation import ACTED_ONCE, InvariantViolated
 from tests.unit.placement.scenes import QUICK, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
@@ -119,7 +121,7 @@ def test_a_standby_can_not_be_failed_over() -> None:
     """Its active is named."""
     world = running()
     world.submit(own(AskKind.FAIL_OVER, "0-0"))
-    assert "0-0 is a standby; name its active, 0" in world.outcome()[1]
+    assert "active-with-standby: 0-0 is a standby; name its active, 0" in world.outcome()[1]
 
 
 def test_it_is_answered_on_our_own_topic() -> None:
@@ -246,6 +248,27 @@ def test_of_any_incarnation_it_is_over_too_once_the_active_has_failed_over() -> 
     for uuid in ("u1", "u2"):
         assert world.outcome(uuid) == ("FAILED", texts.failed_over_already("0", "host-2"))
     assert world.outcome("u3") == ("SUCCEEDED", texts.started("host-4"))
+
+
+def test_a_heart_that_fails_an_active_over_that_has_just_done_so_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No fail-over that waited for it begins after its check-in; one asked for since may."""
+
+    def forgets(_draft: Draft, _group_id: str, _active_id: str) -> None:
+        return None
+
+    monkeypatch.setattr(requests, "failed_over_already", forgets)
+    world, _ = failed_over_by_itself()
+    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u1"))
+    with pytest.raises(InvariantViolated, match=f"{ACTED_ONCE}.*0 had failed over by itself"):
+        world.until_all_run()
+    monkeypatch.undo()
+    world, _ = failed_over_by_itself()
+    world.until_all_run()
+    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u2"))
+    world.until_all_run()
+    assert world.outcome("u2")[0] == "SUCCEEDED"
 
 
 def test_an_active_that_didnt_fail_over_after_all_is_failed_over_on_request() -> None:

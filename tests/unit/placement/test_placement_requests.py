@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.coordinator.durable import changed
+from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import texts
 from samza_dagster.placement.events import JobDeployed, RequestArrived, RequestRefused
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import JobState, Limits, Phase
-from tests.unit.placement.scenes import ask, running, stored_and_read
+from samza_dagster.placement.state import AskKind, JobState, Limits, Phase
+from tests.unit.placement.scenes import ask, own, running, stored_and_read
 
 pytestmark = pytest.mark.unit
 
@@ -36,10 +37,51 @@ def test_an_unknown_processor_is_refused(processor_id: str) -> None:
     )
 
 
+def test_a_request_whose_processor_was_removed_while_it_waited_names_who_is_left() -> None:
+    """FAILED in Samza's words, with the rule and the change of one that is refused at once."""
+    world = running()
+    world.submit(ask("0", "LAST_SEEN", uuid="u8"))
+    world.submit(own(AskKind.STOP_STANDBY, "0-0", uuid="u9", at_ms=1))
+    world.submit(ask("0-0", "host-4"))
+    assert world.told("u1")[-1][0] == "ACCEPTED"
+    world.settle()
+    known = ["0", "1", "1-0"]
+    assert world.told("u1")[-1] == ("FAILED", texts.unknown_processor("0-0", known))
+    assert (
+        "; processor-known: no processor 0-0 in this job; name one of 0, 1, 1-0"
+        in (world.told("u1")[-1][1])
+    )
+
+
 def test_an_unknown_host_is_refused_with_the_known_ones() -> None:
     """Samza would wait for the expiry."""
-    assert "unknown destination host nm9" in refusal("0", "nm9")
+    assert "reason: destination-known: unknown destination host nm9" in refusal("0", "nm9")
     assert "host-1, host-2, host-3, host-4" in refusal("0", "nm9")
+
+
+@pytest.mark.parametrize("expiry_ms", [86_400_001, 2**63 - 1])
+def test_an_expiry_that_would_lock_its_group_for_days_is_refused(expiry_ms: int) -> None:
+    """By the field's name and the most that it may be; whoever asks next begins."""
+    world = running()
+    world.fill("host-3")
+    world.submit(ask("0", "host-3", expiry_ms=expiry_ms))
+    assert world.told("u1") == [
+        (
+            "BAD_REQUEST",
+            f"BAD_REQUEST reason: longest-expiry: requestExpiry is {expiry_ms} ms; "
+            "ask for 86400000 ms at most, a day",
+        )
+    ]
+    world.submit(ask("0", "LAST_SEEN", uuid="u2"))
+    world.settle()
+    assert world.told("u2")[-1][0] == "SUCCEEDED"
+
+
+def test_the_longest_expiry_is_taken() -> None:
+    """The one that our own requests may have."""
+    world = running()
+    world.submit(ask("0", "host-3", expiry_ms=LONGEST_EXPIRY_MS))
+    assert world.told("u1")[0][0] == "IN_PROGRESS"
 
 
 def test_the_host_of_another_member_is_refused_with_rule_sight_and_change() -> None:

@@ -75,7 +75,7 @@ def test_what_reserves_nothing_first_can_not_be_held(word: str) -> None:
     world = running()
     world.submit(ask("0", word, hold=True))
     assert world.outcome()[0] == "BAD_REQUEST"
-    assert f"{word} reserves nothing to hold" in world.outcome()[1]
+    assert f"reserves-first: {word} reserves nothing to hold" in world.outcome()[1]
 
 
 def test_an_active_that_needs_the_standby_that_is_held_for_takes_it() -> None:
@@ -119,7 +119,9 @@ def test_a_commit_of_what_waits_in_the_queue_is_refused() -> None:
     world.submit(ask("0", "host-3", hold=True))
     status, message = world.control(COMMIT)
     assert status == "BAD_REQUEST"
-    assert "request u1 is queued; commit it once it is reserved" in message
+    assert message == texts.bad_request(
+        "reserved-before-commit: request u1 is queued; commit it once it is reserved"
+    )
 
 
 @pytest.mark.parametrize("hold", [False, True])
@@ -133,4 +135,8 @@ def test_a_commit_of_what_waits_for_none_is_refused(hold: bool) -> None:
         world.submit(ask("0", "host-3"))
         status, message = world.control(COMMIT)
     assert status == "BAD_REQUEST"
-    assert "it waits for no commit" in message
+    change = "wait for its end" if hold else "ask with hold for one that waits"
+    stage = "stopping" if hold else "reserving"
+    assert message == texts.bad_request(
+        f"held-for-commit: request u1 is {stage}, it waits for no commit; {change}"
+    )

@@ -87,7 +87,7 @@ def test_a_host_of_its_group_is_refused(host: str, member: str) -> None:
 @pytest.mark.parametrize("word", ["STANDBY", "LAST_SEEN", "FORCE_RESTART_LAST_SEEN"])
 def test_words_that_name_no_place_for_a_new_one_are_refused(word: str) -> None:
     """It was never anywhere."""
-    assert f"a new standby can't go to {word}" in starting(word).outcome()[1]
+    assert f"place-for-new: a new standby can't go to {word}; " in starting(word).outcome()[1]
 
 
 def test_there_is_a_most_that_an_active_may_have() -> None:
@@ -96,7 +96,7 @@ def test_there_is_a_most_that_an_active_may_have() -> None:
     starting("host-3", world)
     assert world.outcome() == (
         "BAD_REQUEST",
-        texts.bad_request("0 has 1 standbys, the most that it may; stop one first"),
+        texts.bad_request("most-standbys: 0 has 1 standbys, the most that it may; stop one first"),
     )
 
 
@@ -104,7 +104,7 @@ def test_a_standby_has_no_standby() -> None:
     """Its active is named."""
     world = running()
     world.submit(own(START, "0-0", "host-3"))
-    assert "0-0 is a standby; name its active, 0" in world.outcome()[1]
+    assert "active-with-standby: 0-0 is a standby; name its active, 0" in world.outcome()[1]
 
 
 def test_a_start_that_fails_gives_the_standby_up() -> None:
@@ -315,7 +315,7 @@ def test_an_active_can_not_be_stopped_as_a_standby() -> None:
     world = stopping("0")
     assert world.outcome() == (
         "BAD_REQUEST",
-        texts.bad_request("0 is an active; name one of its standbys"),
+        texts.bad_request("standby-to-stop: 0 is an active; name one of its standbys"),
     )
 
 

@@ -96,14 +96,14 @@ def test_an_active_without_standby_is_refused() -> None:
     world.submit(ask("0", "STANDBY"))
     [(status, message)] = world.told("u1")
     assert status == "BAD_REQUEST"
-    assert "0 has no standby; start one first, or name a host" in message
+    assert "active-with-standby: 0 has no standby; start one first, or name a host" in message
 
 
 def test_a_standby_can_not_take_a_standbys_place() -> None:
     """Its active is named."""
     world = running()
     world.submit(ask("0-0", "STANDBY"))
-    assert "0-0 is a standby; name its active, 0" in world.outcome()[1]
+    assert "active-with-standby: 0-0 is a standby; name its active, 0" in world.outcome()[1]
 
 
 def test_a_standby_that_does_not_run_is_no_destination() -> None:

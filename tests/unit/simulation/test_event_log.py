@@ -77,8 +77,11 @@ def test_a_malformed_event_is_refused(value: dict[str, object]) -> None:
         decode_event(value)
 
 
-def recorded(seed: int) -> tuple[JobState, list[str]]:
-    history = simulate(seed, 80)  # one leader's: a log is of one term
+def recorded() -> tuple[JobState, list[str]]:
+    """A history of one leader, as a log is of one term."""
+    drawn = (simulate(seed, 80, by_law=False) for seed in range(1, 100))
+    others = {"take-over", "deploy"}
+    history = next(h for h in drawn if not others & {move.kind for move in h.script.moves})
     lines: list[str] = []
     world = history.script.setup.build()
     start = world.committed
@@ -90,7 +93,7 @@ def recorded(seed: int) -> tuple[JobState, list[str]]:
 
 def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
     """Each state is the recorded one."""
-    start, lines = recorded(12)
+    start, lines = recorded()
     assert len(lines) > 50
     path = tmp_path / "events.jsonl"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -101,7 +104,7 @@ def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
 
 def test_the_first_line_that_differs_is_named() -> None:
     """A heart that decides otherwise is found out."""
-    start, lines = recorded(12)
+    start, lines = recorded()
     line = json.loads(lines[20])
     line["state"] = "0" * 64
     lines[20] = json.dumps(line)

@@ -1,0 +1,123 @@
+"""A request that is answered without the heart: histories have them, and a heart that forgets is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.reducer import Step, step
+from samza_dagster.placement.state import JobState, Limits, PlacementAsk
+from samza_dagster.simulation.driver import simulate
+from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.violation import ACTED_ONCE, WELL_FORMED, InvariantViolated
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.wishes import label
+from samza_dagster.simulation.world import Reducer, World
+
+pytestmark = pytest.mark.unit
+
+HOSTS = ("host-1", "host-2", "host-3")
+
+
+def running(heart: Reducer = step, *, remembered: int = 20_000) -> World:
+    world = World.of(HOSTS, judge=Judge(), heart=heart)
+    limits = Limits(remembered_uuids=remembered)
+    world.committed = replace(world.committed, limits=limits)
+    world.deploy({"0": ("0",)}, limits=limits)
+    for host in HOSTS:
+        world.register(host)
+    world.settle()
+    return world
+
+
+def refused(world: World, uuid: str) -> None:
+    assert world.do(Move("refuse", (uuid,))), f"{uuid} can't be refused"
+
+
+def arrives(world: World, uuid: str) -> None:
+    """The request comes well-formed, and the leader reads it."""
+    assert world.do(label(PlacementAsk(uuid, "run-1", "0", "ANY_HOST", 1)))
+    assert world.do(Move("read", (0,)))
+
+
+def test_what_was_refused_unread_and_then_arrives_well_formed_is_not_answered() -> None:
+    """It had its outcome: the container stays where it is."""
+    world = running()
+    where = world.where("0")
+    refused(world, "u1")
+    arrives(world, "u1")
+    world.settle()
+    assert (world.told("u1"), world.where("0")) == ([], where)
+    assert world.brokers.topic == {}
+
+
+def test_a_leader_that_takes_over_remembers_what_was_refused() -> None:
+    """Its predecessor was killed between the answer and the same uuid's arrival."""
+    world = running()
+    refused(world, "u1")
+    assert world.do(Move("kill-leader"))
+    assert world.do(Move("take-over"))
+    arrives(world, "u1")
+    world.settle()
+    assert world.told("u1") == []
+
+
+def test_what_waits_to_be_read_is_over_once_its_uuid_is_refused() -> None:
+    """Two records under one uuid: the first that is read has the outcome."""
+    world = running()
+    assert world.do(label(PlacementAsk("u1", "run-1", "0", "ANY_HOST", 1)))
+    refused(world, "u1")
+    assert world.do(Move("read", (0,)))
+    world.settle()
+    assert world.told("u1") == []
+
+
+def test_a_refusal_that_age_has_forgotten_is_a_new_request() -> None:
+    """Beyond the limit the oldest is forgotten, and the judges count along."""
+    world = running(remembered=2)
+    for uuid in ("u1", "u2", "u3"):
+        refused(world, uuid)
+    arrives(world, "u2")
+    assert world.told("u2") == []
+    arrives(world, "u1")
+    assert world.told("u1")
+
+
+def test_a_heart_that_remembers_no_refusal_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a few histories, by a response that follows."""
+
+    def forgets(_draft: Draft, _uuid: str) -> None:
+        return None
+
+    monkeypatch.setattr(Draft, "remember_refused", forgets)
+    found = (simulate(seed, 250, by_law=False).violation for seed in range(1, 40))
+    assert next((v.invariant for v in found if v is not None), "") == ACTED_ONCE
+
+
+def test_a_heart_that_remembers_another_is_found() -> None:
+    """The memory is counted from the events alone."""
+
+    def heart(state: JobState, event: ev.Event) -> Step:
+        if isinstance(event, ev.RequestRefused):
+            event = replace(event, uuid=f"{event.uuid}-not")
+        return step(state, event)
+
+    world = running(heart)
+    with pytest.raises(InvariantViolated, match=WELL_FORMED):
+        refused(world, "u1")
+
+
+def test_histories_have_requests_that_are_refused_unread() -> None:
+    """And some of these arrive well-formed later, with another leader too."""
+    refusals, again = 0, 0
+    for seed in range(1, 30):
+        uuids = set[str]()
+        for move in simulate(seed, 250, by_law=False).script.moves:
+            if move.kind == "refuse":
+                uuids.add(str(move.ids[0]))
+                refusals += 1
+            again += move.kind == "ask" and move.ids[0] in uuids
+    assert min(refusals, again) > 3
