@@ -28,6 +28,7 @@ class Rule(StrEnum):
     EXECUTION = "execution"  # every incarnation starts once
     PREDECESSOR = "predecessor"  # the processor's incarnation before, as its end was recorded
     ONE_OWNER = "one-owner"  # none starts before the one before has ended
+    REGROUPED = "regrouped"  # where tasks changed groups, none starts before the earlier have ended
     SAME_HOST = "same-host"  # no member of a group where another isn't known dead, or left behind
     TIME = "time"  # dated after what it follows, but for how far leaders' clocks may differ
     OTHERS = "others"  # the group's other members, as the history has them
@@ -61,6 +62,7 @@ def check_form(record: AuditRecord) -> None:
         "fencing": record.fencing in _FENCINGS,
         "predecessor": record.kind == START or record.predecessor is None,
         "left_behind": record.kind == START or not record.left_behind,
+        "grouping": record.kind == START or not record.grouping,
         "epoch": record.epoch > 0,
         "execution_id": bool(record.execution_id),
         "host": bool(record.host),

@@ -39,6 +39,8 @@ class History:
     _lives: dict[str, _Life] = field(default_factory=dict[str, _Life])
     _newest: dict[str, _Life] = field(default_factory=dict[str, _Life])
     _undead: dict[str, list[_Life]] = field(default_factory=dict[str, list[_Life]])
+    # By the grouping that it was started under: those that own tasks, as far as is known.
+    _owners: dict[str, dict[str, _Life]] = field(default_factory=dict[str, dict[str, _Life]])
     _older_ends: dict[str, str] = field(default_factory=dict[str, str])
     _highest_epoch: int = 0
     _first_epoch: int | None = None
@@ -65,11 +67,14 @@ class History:
             _check_predecessor(record, before)
             for end in before.ends:
                 _check_time(record, end.at_ms, f"the end of {before}")
+        self._check_regrouped(record)
         self._check_same_host(record)
         self._check_others(record)
         life = _Life(record)
         self._lives[record.execution_id] = self._newest[record.processor_id] = life
         self._undead.setdefault(record.group_id, []).append(life)
+        if record.grouping:
+            self._owners.setdefault(record.grouping, {})[record.execution_id] = life
         self._highest_epoch = record.epoch
         if self._first_epoch is None:
             self._first_epoch = record.epoch
@@ -96,6 +101,20 @@ class History:
                 f"{named.execution_id} is said to have ended {_named_end(named)}",
             )
         _check_time(record, named.at_ms, f"the end of {named.execution_id}")
+
+    def _check_regrouped(self, record: AuditRecord) -> None:
+        """Its tasks may have been those of any processor that was started under other groups.
+
+        Of what an older release started it isn't known which tasks it has.
+        """
+        for grouping, owners in self._owners.items():
+            if owners and record.grouping not in ("", grouping):
+                raise Broken(
+                    Rule.REGROUPED,
+                    f"{record.execution_id} starts on {record.host}, its tasks grouped as "
+                    f"{record.grouping:.12}, while {next(iter(owners.values()))} hasn't ended, "
+                    f"whose tasks were grouped as {grouping:.12}",
+                )
 
     def _check_same_host(self, record: AuditRecord) -> None:
         left = set(record.left_behind)
@@ -165,6 +184,7 @@ class History:
         if record.how == Ended.LEASE:
             self._check_renewed(record)
         life.ends.append(record)
+        self._owners.get(start.grouping, {}).pop(record.execution_id, None)
         if life.seen_dead:
             self._undead[record.group_id].remove(life)
 

@@ -55,7 +55,7 @@ def forged_records(value: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     for name, kept in value.items():
         if name == "version":
             continue
-        if name not in ("left_behind", "previous_at_ms"):  # without it there is none
+        if name not in ("left_behind", "previous_at_ms", "grouping"):  # without it there is none
             yield {k: v for k, v in value.items() if k != name}, name
         odd_ones = _ODD.get(name) or (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
         for odd in odd_ones:

@@ -38,6 +38,7 @@ def forgeries(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
     starts = [n for n, record in enumerate(records) if record.kind == "start"]
     for place in _some(starts):
         yield from _false_start(records, place)
+        yield from _regrouped_beside(records, place)
     for place in [n for n in starts if _after_a_lease(records[n])][:1]:
         yield from _renewed_beside(records, place)
     ends = [n for n, record in enumerate(records) if record.kind == "end"]
@@ -58,6 +59,8 @@ def hash_of(record: AuditRecord) -> str:
         del content["left_behind"]
     if record.previous_at_ms is None:
         del content["previous_at_ms"]
+    if not record.grouping:
+        del content["grouping"]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -155,6 +158,8 @@ def _misshapen(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
         named = Predecessor(record.execution_id, record.epoch, record.host, "dead", 1, "")
         forged = _with(records, place, predecessor=named)
         yield Forgery("an end with a predecessor", forged, at, _rules("form"), ("predecessor",))
+        forged = _with(records, place, grouping="theirs")
+        yield Forgery("an end with a grouping", forged, at, _rules("form"), ("'theirs'",))
 
 
 def _other_role(record: AuditRecord) -> str:
@@ -244,6 +249,29 @@ def _false_start(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery
     forged = _chained([*records[: place + 1], alike], at)
     names = ("demo-x-1000000", record.execution_id)
     yield Forgery("while it runs", forged, at + 1, _rules("one-owner"), names)
+
+
+def _regrouped_beside(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    """A start of a new group that has tasks of one which hasn't ended, as its deployment says."""
+    record = records[place]
+    before = list(records[: place + 1])
+    if not record.grouping:
+        before = [replace(r, grouping="theirs") if r.kind == "start" else r for r in before]
+    alien = replace(
+        record,
+        epoch=10**6,
+        execution_id="demo-999-1000000",
+        processor_id="999",
+        group_id="999",
+        role="Active",
+        host="host-97",
+        grouping="regrouped",
+        predecessor=None,
+        others=(),
+        left_behind=(),
+    )
+    forged = _chained([*before, alien], 0)
+    yield Forgery("regrouped", forged, place + 2, _rules("regrouped"), (alien.execution_id,))
 
 
 def _after_a_lease(record: AuditRecord) -> bool:
@@ -350,6 +378,7 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
             predecessor=None,
             others=(),
             left_behind=(),
+            grouping="",
         )
         for epoch in (record.epoch, record.epoch + 1):
             forged = _chained([*left[: place + 1], replace(unknown, epoch=epoch)], place + 1)
