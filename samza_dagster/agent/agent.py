@@ -98,7 +98,7 @@ def run(settings: Settings) -> None:
         wardens=wardens,
     )
     supervisor.adopt()
-    server.supervisor = supervisor
+    server.gate = supervisor.gate
     link = CoordinatorLink(
         supervisor,
         url_file=settings.coordinator_url_file,
@@ -110,7 +110,7 @@ def run(settings: Settings) -> None:
 
     def stop(*_: object) -> None:
         stopping.set()
-        supervisor.wake()
+        supervisor.watch.wake()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -143,7 +143,7 @@ def run(settings: Settings) -> None:
         "agent %s of %s, pid %s, containers ask port %s",
         *(__version__, settings.host, os.getpid(), bound),
     )
-    supervisor.watch(stopping.is_set)
+    supervisor.watch.run(stopping.is_set)
     if threads.died is not None:
         raise ThreadDied(threads.died)
     LOG.info("agent of %s ends, its containers run on", settings.host)

@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Dict, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
+from samza_dagster.agent.gate import Gate
 from samza_dagster.agent.incarnation import Incarnation
-from samza_dagster.agent.supervisor import Supervisor
 
 HOLD_NEWLINE_S = 10.0
 # Below the range from which kernels pick the ports of outgoing connections, so that the
@@ -31,9 +31,9 @@ class ContainerServer(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, port: int, supervisor: Optional[Supervisor] = None) -> None:
+    def __init__(self, port: int, gate: Optional[Gate] = None) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.supervisor = supervisor
+        self.gate = gate
 
     def server_bind(self) -> None:
         """Without the look-up of our own name that http.server makes, which can take seconds."""
@@ -65,8 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: ContainerServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
-        supervisor = self.server.supervisor
-        assert supervisor is not None  # set before the server is started
+        gate = self.server.gate
+        assert gate is not None  # set before the server is started
         url = urlsplit(self.path)
         parts = url.path.split("/")
         if len(parts) < 4 or parts[1] != "c" or len(self.path) > 2000:
@@ -75,18 +75,18 @@ class _Handler(BaseHTTPRequestHandler):
         execution_id, page = parts[2], "/".join(parts[3:])
         query = parse_qs(url.query)
         if page == "":
-            self._job_model(supervisor, execution_id)
+            self._job_model(gate, execution_id)
         elif page == "containerHeartbeat":
             asked = query.get("executionContainerId", [execution_id])[0]
-            alive = asked == execution_id and supervisor.heartbeat(execution_id)
+            alive = asked == execution_id and gate.heartbeat(execution_id)
             self._answer(200, {"alive": alive})
         elif page == "locality":
-            self._locality(supervisor, query.get("processorId", [None])[0])
+            self._locality(gate, query.get("processorId", [None])[0])
         else:
             self._answer(404, {"error": "no such page"})
 
-    def _job_model(self, supervisor: Supervisor, execution_id: str) -> None:
-        found = supervisor.find(execution_id)
+    def _job_model(self, gate: Gate, execution_id: str) -> None:
+        found = gate.find(execution_id)
         if found is None or not found.is_live:
             self._answer(404, {"error": "no live incarnation {}".format(execution_id)})
             return
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         try:
             while True:
-                model, ended = self._wait(supervisor, found)
+                model, ended = self._wait(gate, found)
                 if model is not None:
                     self._chunk(model.encode("utf-8"))
                     self._chunk(b"")
@@ -108,25 +108,25 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             return  # the container went away
 
-    def _wait(self, supervisor: Supervisor, found: Incarnation) -> Tuple[Optional[str], bool]:
-        with supervisor.changed:
+    def _wait(self, gate: Gate, found: Incarnation) -> Tuple[Optional[str], bool]:
+        with gate.changed:
             deadline = time.monotonic() + HOLD_NEWLINE_S
             while True:
                 if not found.is_live or found.stop_asked:
                     return None, True
-                if supervisor.waits_for(found) is None:
-                    return supervisor.release_job_model(found), False
+                if gate.waits_for(found) is None:
+                    return gate.release_job_model(found), False
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return None, False
-                supervisor.changed.wait(left)
+                gate.changed.wait(left)
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write("{:x}\r\n".format(len(data)).encode("ascii") + data + b"\r\n")
         self.wfile.flush()
 
-    def _locality(self, supervisor: Supervisor, processor_id: Optional[str]) -> None:
-        hosts = supervisor.processor_hosts()
+    def _locality(self, gate: Gate, processor_id: Optional[str]) -> None:
+        hosts = gate.processor_hosts()
         if processor_id is not None:
             self._answer(200, _locality(processor_id, hosts.get(processor_id, "")))
         else:

@@ -54,6 +54,7 @@ class CoordinatorLink:
         clocks: Callable[[], Now] = read_clocks,
     ) -> None:
         self._supervisor = supervisor
+        self._roster = supervisor.roster
         self._url_file = url_file
         self._token_file = token_file
         self._wait_s = wait_s
@@ -77,8 +78,8 @@ class CoordinatorLink:
     def close(self) -> None:
         """Ends both exchanges after the replies that they wait for."""
         self._closing.set()
-        with self._supervisor.changed:
-            self._supervisor.changed.notify_all()
+        with self._roster.changed:
+            self._roster.changed.notify_all()
 
     def poll(self) -> None:
         """The long poll, for the life of the agent."""
@@ -88,9 +89,9 @@ class CoordinatorLink:
         """The short exchange, whenever a report would differ from the last one sent."""
 
         def once(connection: _Connection) -> None:
-            with self._supervisor.changed:
-                while self._pushed == self._supervisor.revision and not self._closing.is_set():
-                    self._supervisor.changed.wait(1.0)
+            with self._roster.changed:
+                while self._pushed == self._roster.revision and not self._closing.is_set():
+                    self._roster.changed.wait(1.0)
             if not self._closing.is_set():
                 self._exchange(connection, 0.0)
 
@@ -115,9 +116,9 @@ class CoordinatorLink:
                 failures = 0
             except LinkError as error:
                 connection.close()
-                with self._supervisor.changed:
+                with self._roster.changed:
                     self._pushed = -1  # what was reported may not have arrived
-                    self._supervisor.changed.notify_all()
+                    self._roster.changed.notify_all()
                 if failures in (0, 5) or failures % 50 == 0:
                     LOG.warning("no word with the coordinator: %s", error)
                 failures += 1
@@ -128,9 +129,9 @@ class CoordinatorLink:
         connection.close()
 
     def _exchange(self, connection: _Connection, wait_s: float) -> None:
-        with self._supervisor.changed:
+        with self._roster.changed:
             self._sequence += 1
-            self._pushed = self._supervisor.revision
+            self._pushed = self._roster.revision
             sent, leader = dict(self._acks), (self.highest_epoch, self._losses)
             body: Dict[str, Any] = {
                 "version": VERSION,
@@ -156,7 +157,7 @@ class CoordinatorLink:
             reply = parse_reply(value)
         except ProtocolError as error:
             raise LinkError("its reply can't be used: {}".format(error)) from error
-        with self._supervisor.changed:
+        with self._roster.changed:
             try:
                 self._take(reply, asked)
             except OSError as error:  # before any command of it was begun: all of it comes again
@@ -165,7 +166,7 @@ class CoordinatorLink:
                 ) from error
             if (reply.epoch, reply.losses) != leader:  # it wasn't booked: said again at once
                 self._pushed = -1
-                self._supervisor.changed.notify_all()
+                self._roster.changed.notify_all()
                 return
             for key in sent:
                 self._acks.pop(key, None)
@@ -184,7 +185,7 @@ class CoordinatorLink:
             write_json(self._epoch_file, {"version": 1, "epoch": reply.epoch}, durable=True)
             self.highest_epoch = reply.epoch
         self._losses = reply.losses
-        self._supervisor.locality = reply.locality
+        self._supervisor.gate.locality = reply.locality
         lease_s = min(reply.lease_s, self._longest_lease_s)
         self._supervisor.hold_lease(Grant(reply.epoch, lease_s, asked, self._supervisor.boot_id))
         for command in reply.commands:
@@ -194,8 +195,8 @@ class CoordinatorLink:
             if len(self._seen) > _REMEMBERED_COMMANDS:
                 del self._seen[next(iter(self._seen))]
             self._acks[command.id] = self._carry_out(command)
-            self._supervisor.revision += 1
-        self._supervisor.changed.notify_all()
+            self._roster.revision += 1
+        self._roster.changed.notify_all()
 
     def _carry_out(self, command: Command) -> Outcome:
         supervisor = self._supervisor

@@ -28,7 +28,6 @@ from samza_dagster.coordinator.candidacy import (
 )
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
-from samza_dagster.coordinator.extra_standbys import extra_standbys
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
@@ -49,6 +48,7 @@ from samza_dagster.coordinator.limits import (
 )
 from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
+from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
@@ -243,10 +243,8 @@ class Leadership:
             leases.committed(began_ms)
             if fence is not None:
                 fence.clean_up()
-            term = Term(
+            steps = Steps(
                 log=kafka_log,
-                requests=KafkaRequests(store, health),
-                own_requests=KafkaOwnRequests(reader, snapshot),
                 cluster=cluster,
                 deployment=deployment,
                 launcher=Launcher(
@@ -262,13 +260,18 @@ class Leadership:
                 leader=leader,
                 leases=leases,
                 clock=clock,
+                recorder=self._recorder,
+                fence=None if fence is None else fence.fence,
+                counters=self._counters,
+            )
+            term = Term(
+                steps,
+                requests=KafkaRequests(store, health),
+                own_requests=KafkaOwnRequests(reader, snapshot),
                 cleaner=FinishedMessages(
                     store, reader, older_than_ms=CLEAN_AFTER.of(settings.config)
                 ),
                 heed_fault_domains=knows_fault_domains(settings.config),
-                recorder=self._recorder,
-                fence=None if fence is None else fence.fence,
-                counters=self._counters,
             )
             cluster.add_route("/status", term.status)
             cluster.add_route("/hosts", cluster.silences)
@@ -284,10 +287,8 @@ class Leadership:
             observer = LagObserver.over_kafka(
                 connection,
                 deployment.config,
-                state=lambda: term.state,
-                job_model=lambda: (
-                    term.launcher.with_extras(extra_standbys(term.state.groups.values())).job_model
-                ),
+                state=lambda: steps.state,
+                job_model=lambda: steps.launcher_with_extras().job_model,
                 tell=term.observe,
                 now_ms=clock.now_ms,
                 wall_ms=wall_clock_ms,
@@ -298,7 +299,7 @@ class Leadership:
             spare_what_lasts()
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
             if self._recorder is not None:
-                self._recorder.begin(leader.epoch, records, term.state)
+                self._recorder.begin(leader.epoch, records, steps.state)
             term.lead(last_seen_hosts(metadata))
 
     def _note_fenced(self, execution_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +14,28 @@ from tests.rig.waiting import until
 pytestmark = pytest.mark.browser
 
 
-def test_a_bounce_terminated_half_way_leaves_the_job_clean(stage: Stage, cockpit: Cockpit) -> None:
+def _terminated(cockpit: Cockpit, run_id: str) -> None:
+    """Dagster's own way, on the run's page."""
+    cockpit.terminate()
+    cockpit.status_is("Canceled", seconds=60)
+
+
+def _aborted(cockpit: Cockpit, run_id: str) -> None:
+    """The job for it, from the Launchpad; its page says what happens now."""
+    cockpit.open_launchpad("control_bounce")
+    cockpit.scaffold()
+    cockpit.fill(action="abort", run_id=run_id, reason="seen enough")
+    cockpit.screenshot("launchpad-control_bounce")
+    cockpit.launch()
+    cockpit.status_is("Success", seconds=STARTS_S)
+    cockpit.open_run(run_id)
+    cockpit.status_is("Failure", seconds=60)
+
+
+@pytest.mark.parametrize("end", [_terminated, _aborted], ids=["terminated", "aborted"])
+def test_a_bounce_ended_half_way_leaves_the_job_clean(
+    stage: Stage, cockpit: Cockpit, end: Callable[[Cockpit, str], None]
+) -> None:
     """Nothing held, everybody runs, nobody else is asked, and the run says who was bounced."""
     before, locality = stage.all_run(), stage.locality()
     asked = stage.requests()
@@ -28,14 +50,13 @@ def test_a_bounce_terminated_half_way_leaves_the_job_clean(stage: Stage, cockpit
         every=0.1,
     )
     cockpit.screenshot("run-rolling_bounce-half-way")
-    cockpit.terminate()
-    cockpit.status_is("Canceled", seconds=60)
+    end(cockpit, run_id)
     requests = stage.requests()
     after = stage.all_run()
     bounced = {p for p in before if before[p].execution != after[p].execution}
     cockpit.filter_events("aborted")
     cockpit.reads("aborted")
-    cockpit.screenshot("run-rolling_bounce-terminated")
+    cockpit.screenshot(f"run-rolling_bounce-{end.__name__.strip('_')}")
     told = next(text for text in stage.logged(run_id) if text.startswith("**aborted**"))
     back, flying = _listed(told, "bounced"), _listed(told, "in flight")
     assert first in back

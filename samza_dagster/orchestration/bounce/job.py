@@ -137,8 +137,10 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
         # Before anything that may fail. The order stays: an abort may come until the run is over.
         instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: result.end.value})
         after = host_map(samza.client.view())
-    metadata = summary_metadata(plan, result, after, _orders(context))
+    orders = _orders(context)
+    metadata = summary_metadata(plan, result, after, orders)
     if result.end in (End.ABORTED, End.STOPPED):
+        context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
         raise dg.Failure(
             description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
         )

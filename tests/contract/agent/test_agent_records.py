@@ -91,9 +91,9 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Su
     both = {"warden": name.to_json(), "container": name.to_json()}
     write_json(found.directory / "warden.json", {"version": 1, **both})
     assert found.read_processes()
-    supervisor.incarnations["e1"] = found
+    supervisor.roster.incarnations["e1"] = found
     server = container_server.bind(None)
-    server.supervisor = supervisor
+    server.gate = supervisor.gate
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield supervisor, server.server_address[1]
     server.shutdown()
@@ -116,12 +116,12 @@ def test_a_held_job_model_is_answered_at_once_and_kept_warm(
         for _ in range(3):
             assert [stream.readline() for _ in range(2)] == [b"1\r\n", b"\n"]
             assert stream.readline() == b"\r\n"
-        assert not supervisor.incarnations["e1"].released
+        assert not supervisor.roster.incarnations["e1"].released
         supervisor.hold_lease(Grant(1, 100.0, read_clocks(), supervisor.boot_id))
         rest = stream.read()
     assert b'{"containers":{}}' in rest
     assert rest.endswith(b"0\r\n\r\n")
-    assert json.loads((supervisor.incarnations["e1"].directory / "marks.json").read_text())[
+    assert json.loads((supervisor.roster.incarnations["e1"].directory / "marks.json").read_text())[
         "released"
     ]
 
@@ -137,4 +137,4 @@ def test_a_held_job_model_of_one_that_is_stopped_breaks_off(
         assert stream.readline() == b"HTTP/1.1 200 OK\r\n"
         supervisor.stop("e1")
         assert not stream.read().endswith(b"0\r\n\r\n")
-    assert not supervisor.incarnations["e1"].released
+    assert not supervisor.roster.incarnations["e1"].released

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.agent import ending, incarnation, parking, procfs, supervisor
+from samza_dagster.agent import ending, holdings, incarnation, parking, procfs
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
@@ -45,7 +45,7 @@ class Disk:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.is_full = False
-        for module in (ending, incarnation, supervisor):
+        for module in (ending, holdings, incarnation):
             patch.setattr(module, "write_json", self._unless_full(module.write_json))
 
     def _unless_full(self, write: Callable[..., None]) -> Callable[..., None]:
@@ -76,7 +76,7 @@ def recorded(host: Supervisor, parked: dict[str, str] | None = None) -> Incarnat
         LAUNCH,
         command=("true",),
         environment={},
-        grant_file=host.grant_file,
+        grant_file=host.lease.file,
         sequence=1,
         parked=parked,
     )
@@ -87,15 +87,15 @@ def recorded(host: Supervisor, parked: dict[str, str] | None = None) -> Incarnat
 def running(host: Supervisor) -> Incarnation:
     found = recorded(host)
     found.state = incarnation.RUNNING
-    host.incarnations["e1"] = found
-    host.ledger = host.ledger.use("r1", "e1")
+    host.roster.incarnations["e1"] = found
+    host.holdings.ledger = host.holdings.ledger.use("r1", "e1")
     return found
 
 
 def parked(host: Supervisor) -> Incarnation:
     about = {"request_id": "r1", "launch_digest": parking.digest(LAUNCH)}
-    host.lot.parked["e1"] = recorded(host, about)
-    return host.lot.parked["e1"]
+    host.roster.lot.parked["e1"] = recorded(host, about)
+    return host.roster.lot.parked["e1"]
 
 
 def marks(found: Incarnation) -> Incarnation:
@@ -134,8 +134,8 @@ def test_a_start_that_cant_be_recorded_never_opens_the_gate_of_what_is_parked(
     monkeypatch.setattr(incarnation, "write_text", full_now)  # of its JobModel
     with pytest.raises(OSError, match="No space"):
         host.start("r1", LAUNCH)
-    assert host.incarnations == {}
-    assert host.waits_for(found) == "its start hasn't come"
+    assert host.roster.incarnations == {}
+    assert host.gate.waits_for(found) == "its start hasn't come"
     assert found.container is not None
     assert killed == [found.container.name]
     assert marks(found).parked
@@ -163,8 +163,8 @@ def test_a_job_model_whose_release_cant_be_recorded_isnt_released(
     found = running(host)
     disk.is_full = True
     for _ in range(2):
-        with pytest.raises(OSError, match="No space"), host.changed:
-            host.release_job_model(found)
+        with pytest.raises(OSError, match="No space"), host.roster.changed:
+            host.gate.release_job_model(found)
     assert not found.released
 
 
@@ -173,13 +173,13 @@ def test_a_container_is_told_to_go_on_although_its_check_in_cant_be_recorded(
 ) -> None:
     """It is checked in by the first heartbeat that can be."""
     found = running(host)
-    with host.changed:
-        host.release_job_model(found)
+    with host.roster.changed:
+        host.gate.release_job_model(found)
     disk.is_full = True
-    assert host.heartbeat("e1")
+    assert host.gate.heartbeat("e1")
     assert not found.checked_in
     disk.is_full = False
-    assert host.heartbeat("e1")
+    assert host.gate.heartbeat("e1")
     assert marks(found).checked_in
 
 
@@ -188,16 +188,16 @@ def test_a_reservation_that_cant_be_recorded_isnt_held(host: Supervisor, disk: D
     disk.is_full = True
     with pytest.raises(OSError, match="No space"):
         host.reserve("r2", 100, 1)
-    assert host.ledger.find("r2") is None
+    assert host.holdings.ledger.find("r2") is None
     disk.is_full = False
     assert host.reserve("r2", 100, 1).ok
 
 
 def look(host: Supervisor) -> None:
     """One round of the watch."""
-    host.wake()
+    host.watch.wake()
     rounds = iter((False, True))
-    host.watch(lambda: next(rounds))
+    host.watch.run(lambda: next(rounds))
 
 
 def test_a_death_is_told_on_a_full_disk_and_its_resource_is_freed_once_there_is_room(
@@ -211,10 +211,10 @@ def test_a_death_is_told_on_a_full_disk_and_its_resource_is_freed_once_there_is_
     look(host)
     (told,) = host.report()["containers"]
     assert (told["state"], told["why"]) == ("dead", "its warden was killed")
-    assert host.ledger.free_memory_mb == 900
+    assert host.holdings.ledger.free_memory_mb == 900
     disk.is_full = False
     look(host)
-    assert host.ledger.free_memory_mb == 1000
+    assert host.holdings.ledger.free_memory_mb == 1000
 
 
 def test_a_start_whose_warden_failed_is_told_on_a_full_disk(host: Supervisor, disk: Disk) -> None:
@@ -241,6 +241,6 @@ def test_one_that_cant_be_barred_is_looked_at_again(host: Supervisor, disk: Disk
 
 def test_a_start_that_cant_be_recorded_holds_no_resource(host: Supervisor, disk: Disk) -> None:
     """It was told as failed."""
-    host.ledger = host.ledger.use("r1", "e1")
+    host.holdings.ledger = host.holdings.ledger.use("r1", "e1")
     look(host)
-    assert host.ledger.free_memory_mb == 1000
+    assert host.holdings.ledger.free_memory_mb == 1000

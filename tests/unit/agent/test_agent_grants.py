@@ -120,4 +120,4 @@ def test_the_next_agent_holds_what_was_passed_on_in_place(path: Path) -> None:
         path.parent, path.parent / "state", "h", Ledger(1000, 4), url_of=lambda _: ""
     )
     found.adopt()
-    assert found.grant == given
+    assert found.lease.grant == given

@@ -55,8 +55,8 @@ def test_a_full_disk_ends_no_exchange_and_the_reply_counts_once_there_is_room(
     def answer(body: dict[str, Any]) -> dict[str, Any]:
         bodies.append(body)
         if len(bodies) == 2:
-            assert watched.grant is None
-            assert watched.ledger.held == ()
+            assert watched.lease.grant is None
+            assert watched.holdings.ledger.held == ()
         monkeypatch.setattr(module, "write_json", full_disk if len(bodies) == 1 else write_json)
         if len(bodies) == 3:
             asks.close()
@@ -66,8 +66,8 @@ def test_a_full_disk_ends_no_exchange_and_the_reply_counts_once_there_is_room(
     asks.poll()
     assert bodies[1]["acknowledged"] == []
     assert bodies[2]["acknowledged"] == [{"id": "c1", "ok": True, "why": ""}]
-    assert watched.grant is not None
-    assert [held.request_id for held in watched.ledger.held] == ["r1"]
+    assert watched.lease.grant is not None
+    assert [held.request_id for held in watched.holdings.ledger.held] == ["r1"]
 
 
 def test_an_agent_ends_when_one_of_its_threads_does(caplog: pytest.LogCaptureFixture) -> None:

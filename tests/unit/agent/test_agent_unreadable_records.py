@@ -54,7 +54,7 @@ def recorded(directory: Path) -> None:
         launch,
         command=("true",),
         environment={},
-        grant_file=before.grant_file,
+        grant_file=before.lease.file,
         sequence=1,
     ).mark(released=True)
 

@@ -160,7 +160,7 @@ def test_no_word_of_a_host_ends_a_leader(data: st.DataObject) -> None:
         for notice in book.take(sync):
             notice(bench.cluster.callbacks)
         bench.handle_all()
-    for group in bench.term.state.groups.values():
+    for group in bench.steps.state.groups.values():
         assert group_from_json(group_to_json(group)) == group
     for records, _, _ in bench.log.commits:
         for _, value in records:

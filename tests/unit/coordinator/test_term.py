@@ -21,6 +21,7 @@ from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.recording import JsonLinesRecorder
+from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.placement import commands, events
@@ -157,10 +158,8 @@ class Bench:
         self.cluster = Cluster()
         clock = LeaderClock(lambda: 1_000_000, lambda: self.now_s)
         deployment = plan(CONFIG, {"in": 2}, "run-1")
-        self.term = Term(
+        self.steps = Steps(
             log=self.log,
-            requests=Source(self.mails),
-            own_requests=Source(self.own),
             cluster=self.cluster,  # pyright: ignore[reportArgumentType]
             deployment=deployment,
             launcher=Launcher(LaunchTemplate(command=("c",)), "j", "1", deployment.job_model),
@@ -169,9 +168,14 @@ class Bench:
             leader=Leader(4, "here", lease_ms=30_000, ended=False),
             leases=LeaseTerms.of(Limits(), before_ms=0, began_ms=1_000_000),
             clock=clock,
-            cleaner=self.cleaner,
             recorder=self.recorder,
             fence=self.brokers,
+        )
+        self.term = Term(
+            self.steps,
+            requests=Source(self.mails),
+            own_requests=Source(self.own),
+            cleaner=self.cleaner,
         )
 
     def pass_time(self, seconds: float) -> None:
@@ -184,7 +188,7 @@ class Bench:
 
     def handle_all(self) -> None:
         """The events that have come since."""
-        items = self.term._items
+        items = self.steps.inbox._items
         while not items.empty():
             item = items.get()
             if item is not None:
@@ -240,11 +244,11 @@ def test_an_orderly_end_is_written_down() -> None:
 def test_hosts_are_admitted_after_all_that_their_registration_told() -> None:
     """Each, once the events before have been handled."""
     bench = Bench()
-    bench.term._items.put(None)
+    bench.steps.inbox.end()
     bench.term.lead({})
     bench.handle_all()
     assert [call[1] for call in bench.cluster.named("admit_host")] == list(HOSTS)
-    assert all(host.registered for host in bench.term.state.hosts.values())
+    assert all(host.registered for host in bench.steps.state.hosts.values())
 
 
 def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
@@ -261,10 +265,10 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     assert bench.cluster.named("report_again")
     again = {call[1] for call in bench.cluster.named("request_resource")}
     assert {call[1] for call in requested} <= again
-    assert not any(host.registered for host in bench.term.state.hosts.values())
+    assert not any(host.registered for host in bench.steps.state.hosts.values())
     bench.handle_all()
     bench.term._keep_house()
-    state = bench.term.state
+    state = bench.steps.state
     assert all(host.registered and host.alive for host in state.hosts.values())
     assert {p.phase.value for p in state.groups["0"].processors.values()} == {"requesting"}
 
@@ -293,10 +297,10 @@ def test_a_step_is_recorded_before_its_commit_and_one_that_fails_is_the_last(
 
     bench.log.clock = away
     bench.log.takes_s = [0.0]
-    before = bench.term.state
+    before = bench.steps.state
     with pytest.raises(Unreachable):
         bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "0", "h1", 1)))
-    assert bench.term.state is before
+    assert bench.steps.state is before
     assert UUID in path.read_text().splitlines()[-1]
     assert replay_log(path).differs is None
 
@@ -328,10 +332,10 @@ def test_deadlines_count_anew_after_any_long_commit(what: Callable[[Bench], None
     bench.log.takes_s = [60.0]
     what(bench)
     assert bench.cluster.named("report_again")
-    assert not any(host.registered for host in bench.term.state.hosts.values())
+    assert not any(host.registered for host in bench.steps.state.hosts.values())
     bench.handle_all()
     bench.term._keep_house()
-    assert all(host.registered and host.alive for host in bench.term.state.hosts.values())
+    assert all(host.registered and host.alive for host in bench.steps.state.hosts.values())
 
 
 def test_what_came_during_a_slow_admission_is_heard_before_anything_is_late() -> None:
@@ -344,7 +348,7 @@ def test_what_came_during_a_slow_admission_is_heard_before_anything_is_late() ->
     asked = bench.cluster.named("request_resource")
     for call, host in zip(asked, HOSTS, strict=False):
         events.on_resource_allocated(call[1], host)
-    items = bench.term._items
+    items = bench.steps.inbox._items
     bench.term._handle(items.get())
     ((_, _, host, launch, _),) = bench.cluster.named("start_container")
 
@@ -366,7 +370,7 @@ def test_what_came_during_a_slow_admission_is_heard_before_anything_is_late() ->
 
 
 def processors(bench: Bench) -> list[Any]:
-    return [p for p in bench.term.state.groups["0"].processors.values() if p.incarnation]
+    return [p for p in bench.steps.state.groups["0"].processors.values() if p.incarnation]
 
 
 def test_events_happen_when_they_are_taken() -> None:
@@ -375,7 +379,7 @@ def test_events_happen_when_they_are_taken() -> None:
     bench.run()
     bench.pass_time(50)
     bench.handle_all()
-    assert bench.term.state.now_ms == 1_050_000
+    assert bench.steps.state.now_ms == 1_050_000
 
 
 def test_a_beat_is_written_when_nothing_else_was() -> None:
@@ -399,8 +403,8 @@ def test_leases_shrink_while_nothing_can_be_committed() -> None:
     bench.run()
     bench.handle_all()
     bench.log.takes_s = [20.0]
-    bench.term._commit([("leader", {})])
-    assert bench.term.leases.grant_s(bench.term.clock.now_ms()) == pytest.approx(10, abs=0.1)
+    bench.steps._commit([("leader", {})])
+    assert bench.steps.leases.grant_s(bench.steps.clock.now_ms()) == pytest.approx(10, abs=0.1)
 
 
 def asks(count: int, **named: Any) -> list[Arrived]:
@@ -421,7 +425,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     *taken, beyond = asks(4, own=own, **({"kind": AskKind.PLACE} if own else {}))
     for each in taken:
         bench.term._handle(each)
-    assert len(bench.term.state.groups["0"].queue) == 3
+    assert len(bench.steps.state.groups["0"].queue) == 3
     bench.log.commits.clear()
     bench.term._handle(beyond)
     ((records, _, stream),) = bench.log.commits
@@ -437,7 +441,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
     bench.term._handle(beyond)
     assert bench.log.commits == [([], [commands.DeleteRequest(beyond.ask.uuid, own)], [])]
-    assert len(bench.term.state.groups["0"].queue) == 3
+    assert len(bench.steps.state.groups["0"].queue) == 3
 
 
 def test_a_full_queue_changes_nothing_for_what_isnt_queued(
@@ -459,7 +463,7 @@ def test_a_full_queue_changes_nothing_for_what_isnt_queued(
         second.ask, uuid=UUID, kind=AskKind.CANCEL, refers_to=second.ask.uuid, own=True
     )
     bench.term._handle(Arrived(cancel))
-    assert [ask.uuid for ask in bench.term.state.groups["0"].queue] == [first.ask.uuid]
+    assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
 
 
 def malformed(own: bool, uuid: str = UUID, deployment_id: str = "") -> Malformed:
@@ -486,7 +490,7 @@ def test_what_cant_be_read_is_answered_once_and_deleted(own: bool) -> None:
             ("ContainerPlacementRequestMessage", True),
             ("ContainerPlacementResponseMessage", False),
         ]
-    assert bench.term.counters["malformed-requests"] == 1
+    assert bench.steps.counters["malformed-requests"] == 1
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -500,7 +504,7 @@ def test_a_request_under_a_uuid_that_was_refused_unread_is_only_deleted(
     bench.handle_all()
     bench.term._handle(malformed(own))
     if restarted:
-        bench.term.state = bench.term.stored = stored_and_read(bench.term.state)
+        bench.steps.state = bench.steps.stored = stored_and_read(bench.steps.state)
         bench.term._handle(events.CoordinatorRestarted(0))
     bench.log.commits.clear()
     bench.term._handle(malformed(own))
@@ -508,8 +512,8 @@ def test_a_request_under_a_uuid_that_was_refused_unread_is_only_deleted(
     (records, told, stream), (later, deleted, _) = bench.log.commits
     assert [value for _, value in records] + [r.value for r in stream] == [None]
     assert (told, later, deleted) == ([], [], [commands.DeleteRequest(UUID, own)])
-    assert bench.term.state.groups["0"].queue == ()
-    assert bench.term.state.groups["0"].action is None
+    assert bench.steps.state.groups["0"].queue == ()
+    assert bench.steps.state.groups["0"].action is None
 
 
 def test_a_request_that_found_its_queue_full_is_not_taken_after_a_restart(
@@ -523,10 +527,10 @@ def test_a_request_that_found_its_queue_full_is_not_taken_after_a_restart(
     first, beyond = asks(2)
     bench.term._handle(first)
     bench.term._handle(beyond)
-    bench.term.state = bench.term.stored = stored_and_read(bench.term.state)
+    bench.steps.state = bench.steps.stored = stored_and_read(bench.steps.state)
     monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
     bench.term._handle(beyond)
-    assert [ask.uuid for ask in bench.term.state.groups["0"].queue] == [first.ask.uuid]
+    assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
     assert bench.log.commits[-1][1] == [commands.DeleteRequest(beyond.ask.uuid)]
 
 
@@ -548,7 +552,7 @@ def test_what_nobody_can_be_answered_for_is_counted() -> None:
     bench.run()
     bench.log.commits.clear()
     bench.term._handle(Ignored("a key without a UUID"))
-    assert bench.term.counters["ignored-requests"] == 1
+    assert bench.steps.counters["ignored-requests"] == 1
     assert bench.log.commits == []
 
 
@@ -576,7 +580,7 @@ def test_a_hosts_word_of_a_higher_epoch_ends_no_leader_that_the_brokers_know(
         bench.cluster.told = {"h2": 2**53 - 1, "h3": 5}
         bench.term._heed_higher_epochs()
     assert bench.log.written().count("leader") == before + 1
-    assert bench.term.counters["refused-epochs"] == 6
+    assert bench.steps.counters["refused-epochs"] == 6
     assert "the agent of h2 is refused: its highest_epoch is 9007199254740991" in caplog.text
     assert "the agent of h3" in caplog.text
     bench.pass_time(5.1)

@@ -1,0 +1,70 @@
+"""What a container gets of its agent: its JobModel once it may own its tasks, and leave to go on."""
+
+from __future__ import annotations
+
+import logging
+from typing import Dict, Optional
+
+from samza_dagster.agent.held_lease import HeldLease
+from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.release import blocked_by, processor_hosts
+from samza_dagster.agent.roster import Roster
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+
+class Gate:
+    """Of one host. `changed` is held, and waited for, by whoever waits for a JobModel."""
+
+    def __init__(self, roster: Roster, lease: HeldLease, host: str) -> None:
+        self.changed = roster.changed
+        self.locality: Dict[str, str] = {}
+        self._roster = roster
+        self._lease = lease
+        self._host = host
+
+    def find(self, execution_id: str) -> Optional[Incarnation]:
+        """The incarnation, or what is parked to become it: that one is ready, it asked."""
+        with self.changed:
+            parked = self._roster.lot.find(execution_id)
+            if parked is not None and not parked.ready:
+                parked.ready = True
+                self._roster.tell()
+            return parked or self._roster.incarnations.get(execution_id)
+
+    def waits_for(self, found: Incarnation) -> Optional[str]:
+        """Why its JobModel can't be released yet; None when it can."""
+        if found.parked:
+            return "its start hasn't come"
+        if found.container is None:
+            return "its process isn't known yet"  # nobody but its warden could end it
+        if not self._lease.is_live():
+            return "the host holds no live lease"
+        return blocked_by(found, self._roster.incarnations.values())
+
+    def release_job_model(self, found: Incarnation) -> str:
+        """From here on it owns its tasks: recorded before a byte is sent."""
+        if not found.released:
+            found.mark(released=True)
+            self._roster.tell()
+        return found.job_model_json()
+
+    def heartbeat(self, execution_id: str) -> bool:
+        """Whether this incarnation should go on; the first after the JobModel checks it in."""
+        with self.changed:
+            found = self._roster.incarnations.get(execution_id)
+            if found is None or not found.is_live:
+                return False
+            if found.released and not found.checked_in:
+                try:
+                    found.mark(checked_in=True)
+                except OSError as error:  # it works, and is checked in by its next heartbeat
+                    LOG.warning("%s can't be recorded as checked in: %s", execution_id, error)
+                else:
+                    self._roster.tell()
+            return True
+
+    def processor_hosts(self) -> Dict[str, str]:
+        """Processor → host, as `/locality` tells containers."""
+        with self.changed:
+            return processor_hosts(self.locality, self._host, self._roster.incarnations.values())

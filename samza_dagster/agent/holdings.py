@@ -1,0 +1,72 @@
+"""The ledger in force and its record, `reservations.json`: what can't be written isn't held."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from samza_dagster.agent import boot
+from samza_dagster.agent.files import Unreadable, read_record, write_json
+from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.roster import Roster
+
+LOG = logging.getLogger("samza_dagster.agent")
+
+
+class Holdings:
+    """What of this host is held, by requests and incarnations; changed only under the lock."""
+
+    def __init__(self, directory: Path, boot_id: str, ledger: Ledger, roster: Roster) -> None:
+        self.ledger = ledger
+        self._directory = directory
+        self._boot_id = boot_id
+        self._roster = roster
+
+    def adopt(self) -> None:
+        """Takes up what an earlier agent of this boot held.
+
+        Raises `RecordError` for a record that isn't understood.
+        """
+        listed = self._read()
+        # Those of another boot were for processes that are gone, or never came.
+        if listed is not None and listed.get("boot_id", self._boot_id) == self._boot_id:
+            self.ledger = self.ledger.with_held(listed["held"])
+
+    def put(self, ledger: Ledger) -> None:
+        """This is the ledger from here on. Raises `OSError`, with the one before in force."""
+        if ledger != self.ledger:
+            write_json(
+                self._directory / "reservations.json",
+                {"version": 1, "boot_id": self._boot_id, "held": ledger.to_json()},
+            )
+            self.ledger = ledger
+            self._roster.tell()
+
+    def bury(self, execution_id: str) -> None:
+        """Frees what a dead incarnation used; what can't be recorded is freed by a later look."""
+        self._free(self.ledger.bury(execution_id))
+
+    def free_what_the_dead_used(self) -> None:
+        """And starts that came to nothing; as `bury` does."""
+        ledger = self.ledger
+        for reservation in self.ledger.held:
+            user = reservation.execution_id
+            found = None if user is None else self._roster.incarnations.get(user)
+            if user is not None and (found is None or not found.is_live):
+                ledger = ledger.bury(user)
+        self._free(ledger)
+
+    def _free(self, ledger: Ledger) -> None:
+        try:
+            self.put(ledger)
+        except OSError as error:
+            LOG.warning("what the dead used can't be freed on record, later again: %s", error)
+
+    def _read(self) -> Optional[Dict[str, Any]]:
+        try:
+            return read_record(self._directory / "reservations.json")
+        except Unreadable:
+            if not boot.of_an_earlier_boot(self._directory):
+                raise
+            return None

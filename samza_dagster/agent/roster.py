@@ -1,0 +1,37 @@
+"""Who is on the books of this host, under the one lock of the agent."""
+
+from __future__ import annotations
+
+import threading
+from typing import Dict, List
+
+from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.parking import ParkingLot
+
+
+class Roster:
+    """Every incarnation, and what is parked to become one.
+
+    `changed` is the lock over them and over all that a report tells; it is notified, and
+    `revision` grows, whenever a report would differ.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.revision = 0
+        self.incarnations: Dict[str, Incarnation] = {}
+        self.lot = ParkingLot()
+
+    def live(self) -> List[Incarnation]:
+        """Those of which a process exists or may still come to exist, the parked ones too."""
+        everyone = [*self.incarnations.values(), *self.lot.parked.values()]
+        return [found for found in everyone if found.is_live]
+
+    def next_sequence(self) -> int:
+        """The place of the next start in the order of starts."""
+        return 1 + max((i.sequence for i in self.incarnations.values()), default=0)
+
+    def tell(self) -> None:
+        """A report would differ from here on."""
+        self.revision += 1
+        self.changed.notify_all()

@@ -1,0 +1,75 @@
+"""What a term has been told and hasn't handled yet, in order of arrival."""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from samza_dagster.coordinator.callbacks import HostTold
+from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.mail import Mail
+from samza_dagster.placement import events
+
+LONG_ABSENCE_MS = 5_000
+"""Other work that took longer: what came meanwhile is heard before anything counts as late."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class CaughtUp:
+    """Stands in the queue behind all that came while the loop was away."""
+
+
+Told = events.Event | HostTold | Mail
+
+
+class Inbox:
+    """Filled from any thread and from a signal, emptied by the loop alone."""
+
+    def __init__(self, clock: LeaderClock) -> None:
+        self._clock = clock
+        self._items: queue.SimpleQueue[Told | CaughtUp | None] = (
+            queue.SimpleQueue()  # of the two the one whose `put` a signal may interrupt
+        )
+        self._to_hear: CaughtUp | None = None
+
+    def put(self, item: Told) -> None:
+        """Safe from any thread."""
+        self._items.put(item)
+
+    def end(self) -> None:
+        """The loop ends once it has handled all before this; safe from a signal, too."""
+        self._items.put(None)
+
+    def next(self, within_s: float) -> Told | CaughtUp | None:
+        """What came first, that time passed when nothing came; None at the end."""
+        try:
+            return self._items.get(timeout=within_s)
+        except queue.Empty:
+            return events.TimePassed(0)
+
+    @property
+    def is_behind(self) -> bool:
+        """Something that came during a long absence isn't handled yet."""
+        return self._to_hear is not None
+
+    def caught_up(self, mark: CaughtUp) -> None:
+        """All is handled that came before the end of the absence that left this mark."""
+        if mark is self._to_hear:
+            self._to_hear = None
+
+    @contextmanager
+    def away(self) -> Generator[None]:
+        """Around work that brokers may hold up, while others' words wait in the queue."""
+        began_ms = self._clock.now_ms()
+        try:
+            yield
+        finally:
+            took_ms = self._clock.now_ms() - began_ms
+            if took_ms > LONG_ABSENCE_MS:
+                log.warning("the brokers held this leader up for %.1f s", took_ms / 1000)
+                self._to_hear = CaughtUp()
+                self._items.put(self._to_hear)

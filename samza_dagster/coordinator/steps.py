@@ -1,0 +1,196 @@
+"""The steps of a term: the heart decides, the log commits, the cluster is told.
+
+Each step of the heart that changes anything is one transaction (state, responses,
+localities, tombstones of taken requests); its effects leave only after the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from samza_dagster.cluster.interface import ClusterResourceManager
+from samza_dagster.coordinator import durable
+from samza_dagster.coordinator.broker_fence import Fence
+from samza_dagster.coordinator.candidacy import Leader
+from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.deployment import Deployment
+from samza_dagster.coordinator.effects import EffectRunner, response_of
+from samza_dagster.coordinator.extra_standbys import assignment_records, extra_standbys
+from samza_dagster.coordinator.inbox import Inbox
+from samza_dagster.coordinator.kafka import author
+from samza_dagster.coordinator.launch import Launcher
+from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.ports import CoordinatorLog, EventRecorder
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.coordinator_stream import StreamRecord
+from samza_dagster.placement import commands, events
+from samza_dagster.placement.ownership import is_starting
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import JobState
+
+LONG_COMMIT_MS = 5_000
+"""A commit that took longer: what was waited for meanwhile may have come without being heard."""
+_START_AGAIN_MS = 1_000
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Steps:
+    """What a leader's steps need, and where they have led; made anew for every term.
+
+    What is learnt on the way, as that a start has failed, goes to the `inbox`.
+    `stored` is the state as the topic holds it, `state` the one to go on with: they may
+    differ in the limits, which are the present config's.
+    """
+
+    log: CoordinatorLog
+    cluster: ClusterResourceManager
+    deployment: Deployment
+    launcher: Launcher
+    stored: JobState
+    state: JobState
+    leader: Leader
+    leases: LeaseTerms
+    clock: LeaderClock
+    recorder: EventRecorder | None = None
+    fence: Fence | None = None
+    counters: Counter[str] = field(default_factory=Counter[str])
+
+    def __post_init__(self) -> None:
+        self.inbox = Inbox(self.clock)
+        self.looked_at_ms = 0
+        """When time alone was last a step."""
+        self._hosts = durable.HostRecords()
+        self._start_again_ms = 0
+        self._effects = EffectRunner(
+            self.cluster,
+            self.launcher_with_extras,
+            self.counters,
+            on_start_failed=lambda execution_id, host, why: self.inbox.put(
+                events.StartFailed(self.clock.now_ms(), execution_id, host, why)
+            ),
+            fence=self.fence,
+        )
+
+    def launcher_with_extras(self) -> Launcher:
+        """The deployment's, with the standbys that requests have spun up by now."""
+        return self.launcher.with_extras(extra_standbys(self.state.groups.values()))
+
+    def take(
+        self,
+        event: events.Event,
+        also: tuple[Sequence[durable.Record], Sequence[StreamRecord]] = ((), ()),
+    ) -> None:
+        """One step: decide, commit, then act. The event happens now, by the leader's clock.
+
+        `also` are records for state topic and coordinator stream in the same commit.
+        Raises `Fenced` or `Unreachable`.
+        """
+        now = self.clock.now_ms()
+        if isinstance(event, events.TimePassed):
+            self.looked_at_ms = now
+        event = replace(event, at_ms=now)
+        result = step(self.state, event)
+        touched = durable.touched_groups(self.stored, result.state)
+        records = durable.changed(
+            self.stored, result.state, leader_epoch=self.leader.epoch, touched=touched
+        )
+        records += [*also[0], *self._hosts.changed(result.state, self.cluster.hosts())]
+        projections = [c for c in result.commands if isinstance(c, commands.Projection)]
+        assignments = assignment_records(
+            self.deployment.job_model,
+            extra_standbys(g for n in touched if (g := self.state.groups.get(n)) is not None),
+            extra_standbys(g for n in touched if (g := result.state.groups.get(n)) is not None),
+            author(now),
+        )
+        stream_records = [*assignments, *also[1]]
+        if self.recorder is not None:
+            # Before the commit: no step is in the records that the log lacks, wherever this dies.
+            self.recorder.record(event, result.state)
+        took_ms = 0
+        if records or projections or stream_records:
+            took_ms = self._commit(records, projections, stream_records)
+        self.stored = self.state = result.state
+        for command in result.commands:
+            if isinstance(command, commands.WriteResponse):
+                answer = response_of(command)
+                log.info(
+                    "%s %s %s: %s",
+                    answer.uuid,
+                    answer.processor_id,
+                    answer.status_code,
+                    answer.response_message,
+                )
+        self._act(c for c in result.commands if not isinstance(c, commands.Projection))
+        self._go_on_after(took_ms)
+
+    def commit_alone(
+        self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord] = ()
+    ) -> None:
+        """A commit that is no step of the heart; raises as `take` does."""
+        self._go_on_after(self._commit(records, stream_records=stream_records))
+
+    def beat(self, now_ms: int) -> None:
+        """Shows the brokers, and whoever reads the topic, that this leader still leads."""
+        self.commit_alone([self._leader_record(now_ms)])
+
+    def end_in_order(self) -> None:
+        """Tells whoever waits that nobody leads."""
+        try:
+            self._commit([self._leader_record(self.clock.now_ms(), ended=True)])
+        except Unreachable as error:
+            log.warning("the end of this term isn't written: %s", error)
+
+    @property
+    def start_again_ms(self) -> int | None:
+        """When the starts that brokers held up are tried again; None when there are none."""
+        return self._start_again_ms if self._effects.has_unadmitted else None
+
+    def start_again(self) -> None:
+        """Tries the starts again that brokers held up, where they are still wanted."""
+        with self.inbox.away():
+            self._effects.start_again(lambda eid: is_starting(self.state, eid))
+        self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
+
+    def _act(self, effects: Iterable[commands.Effect]) -> None:
+        waited = self._effects.has_unadmitted
+        with self.inbox.away():
+            for effect in effects:
+                self._effects.run(effect)
+        if self._effects.has_unadmitted and not waited:
+            self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
+
+    def _go_on_after(self, took_ms: int) -> None:
+        """After a long commit: every deadline counts anew, and hosts say again what they have.
+
+        The same as after a restart, since as little was heard meanwhile.
+        """
+        if took_ms <= LONG_COMMIT_MS:
+            return
+        log.warning("a commit took %.1f s: deadlines count anew", took_ms / 1000)
+        self.take(events.CoordinatorRestarted(0))
+        self.cluster.report_again()
+
+    def _commit(
+        self,
+        records: Sequence[durable.Record],
+        projections: Sequence[commands.Projection] = (),
+        stream_records: Sequence[StreamRecord] = (),
+    ) -> int:
+        """Returns how long it took, in ms."""
+        sent_ms = self.clock.now_ms()
+        self.log.commit(records, projections, stream_records)
+        self.leases.committed(sent_ms)
+        return self.clock.now_ms() - sent_ms
+
+    def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
+        leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)
+        told = {
+            "since_ms": self.leases.began_ms,
+            "beat_ms": now_ms,
+            "counters": dict(self.counters),
+        }
+        return (durable.LEADER, {**leader.to_json(), **told})
