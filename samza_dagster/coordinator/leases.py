@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from samza_dagster.placement import leases
 from samza_dagster.placement.state import Limits
 
+COUNTED_MS = 5_000
+"""What was counted shows in the leader's record after so long at the latest."""
+
 
 @dataclass
 class LeaseTerms:
@@ -25,7 +28,7 @@ class LeaseTerms:
     began_ms: int
 
     def __post_init__(self) -> None:
-        self._sent_ms = self.began_ms
+        self._sent_ms = self._told_ms = self.began_ms
         self._own = replace(self.limits, lease_ms=self.lease_ms)
 
     @classmethod
@@ -34,9 +37,11 @@ class LeaseTerms:
         longest = max(limits.lease_ms, before_ms)
         return cls(limits.lease_ms, replace(limits, lease_ms=longest), began_ms)
 
-    def committed(self, sent_ms: int) -> None:
-        """A commit that was sent at this time succeeded."""
+    def committed(self, sent_ms: int, *, told: bool = False) -> None:
+        """A commit that was sent at this time succeeded; `told`: the leader's record was in it."""
         self._sent_ms = max(self._sent_ms, sent_ms)
+        if told:
+            self._told_ms = max(self._told_ms, sent_ms)
 
     def grant_s(self, now_ms: int) -> float:
         """Seconds that a lease granted now may last."""
@@ -49,14 +54,15 @@ class LeaseTerms:
 
     @property
     def beat_every_ms(self) -> int:
-        """How often a commit is due although nothing has changed: a third of the lease."""
+        """How often the leader's record is due although nothing has changed: a third of the lease."""
         return leases.beat_every_ms(self._own)
 
     @property
     def next_beat_ms(self) -> int:
-        """When the next such commit is due."""
-        return self._sent_ms + self.beat_every_ms
+        """When it is due next. Steps in between have commits of their own, and don't show it."""
+        return self._told_ms + self.beat_every_ms
 
-    def beat_is_due(self, now_ms: int) -> bool:
-        """Nothing was committed for a third of the lease."""
-        return now_ms >= self.next_beat_ms
+    @property
+    def next_count_ms(self) -> int:
+        """When it is due next if what it counts has changed since."""
+        return self._told_ms + min(COUNTED_MS, self.beat_every_ms)

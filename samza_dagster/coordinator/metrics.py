@@ -126,15 +126,24 @@ class JobMetrics:
     def _lags(self) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily
 
-        metric = GaugeMetricFamily(
+        labels = ["job", "processor"]
+        records = GaugeMetricFamily(
             f"{_PREFIX}standby_lag_records",
             "records that a standby hasn't applied yet, as last seen",
-            labels=["job", "processor"],
+            labels=labels,
+        )
+        age = GaugeMetricFamily(
+            f"{_PREFIX}standby_lag_age_seconds",
+            "how long ago that was seen: it grows while a standby reports nothing",
+            labels=labels,
         )
         for processor_id, lag in sorted(self._state.lags.items()):
             if lag.records is not None:
-                metric.add_metric([self._state.job, processor_id], lag.records)
-        yield metric
+                of = [self._state.job, processor_id]
+                records.add_metric(of, lag.records)
+                age.add_metric(of, max(0, self._now_ms - lag.at_ms) / 1000)
+        yield records
+        yield age
 
 
 def render(metrics: JobMetrics) -> bytes:

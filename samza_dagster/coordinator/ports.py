@@ -62,12 +62,16 @@ class EventRecorder(Protocol):
     """Keeps what happened, so that it can be played again."""
 
     def begin(self, term: int, records: Values, state: JobState) -> None:
-        """A term (its leader's epoch) begins: the records that it read, and what it goes on with."""
+        """A term (its leader's epoch) begins: the records that it read, and what it goes on with.
+
+        Raises `InvalidInput` when it can't keep the first one.
+        """
         ...
 
     def record(self, event: Event, state: JobState) -> None:
         """An event, and the state after it; its step is about to be committed.
 
-        Of a term's steps only the last may then fail to be.
+        Of a term's steps only the last may then fail to be. A step that can't be kept ends the
+        keeping, not the term.
         """
         ...

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from samza_dagster.errors import InvalidInput
@@ -13,6 +15,7 @@ from samza_dagster.placement.state import JobState
 
 StartLine = Callable[[int, Values, JobState], str]
 EventLine = Callable[[Event, JobState, int], str]
+log = logging.getLogger(__name__)
 
 
 class JsonLinesRecorder:
@@ -22,20 +25,21 @@ class JsonLinesRecorder:
     append to one file, or each have its own: a term's first line says what it goes on with.
     A step's line is with the kernel before its commit, so that a killed coordinator's log
     lacks nothing that its records hold; only the last line may be of a step that they lack.
+    Where a line can't be written (a full disk) the log ends before it, for the process's life:
+    one that lacks a step tells nothing of those after it. The leader goes on.
     """
 
     def __init__(self, path: Path, *, start_line_of: StartLine, line_of: EventLine) -> None:
         self._path = path
         self._start_line_of = start_line_of
         self._line_of = line_of
-        self._term = 0
+        self._term: int | None = None
+        self._stopped = False
         try:
             # Unbuffered: each line is one write, also where two processes append.
             self._out = path.open("ab", buffering=0)
         except OSError as error:
-            raise InvalidInput(
-                f"record events to {path}", seen=str(error), fix="a file that can be written"
-            ) from error
+            raise self._refused(error) from error
 
     @classmethod
     def open(cls, path: Path) -> JsonLinesRecorder:
@@ -46,14 +50,26 @@ class JsonLinesRecorder:
         return cls(path, start_line_of=start_line_of, line_of=line_of)
 
     def begin(self, term: int, records: Values, state: JobState) -> None:
-        """Sees `EventRecorder`."""
-        self._term = term
+        """Sees `EventRecorder`. Raises `InvalidInput` if the first term can't be recorded."""
+        if self._stopped:
+            return
+        is_first, self._term = self._term is None, term
         line = self._start_line_of(term, records, state)
-        self._write(f"\n{line}" if self._ends_within_a_line() else line)
+        try:
+            self._write(f"\n{line}" if self._ends_within_a_line() else line)
+        except OSError as error:
+            if is_first:
+                raise self._refused(error) from error
+            self._stop(error)
 
     def record(self, event: Event, state: JobState) -> None:
         """Sees `EventRecorder`."""
-        self._write(self._line_of(event, state, self._term))
+        if self._stopped:
+            return
+        try:
+            self._write(self._line_of(event, state, self._term or 0))
+        except OSError as error:
+            self._stop(error)
 
     def close(self) -> None:
         """Closes the file."""
@@ -70,6 +86,32 @@ class JsonLinesRecorder:
             return log.read(1) != b"\n"
 
     def _write(self, line: str) -> None:
-        left = memoryview(line.encode() + b"\n")
-        while left:
-            left = left[self._out.write(left) or 0 :]
+        whole = memoryview(line.encode() + b"\n")
+        left = whole
+        try:
+            while left:
+                left = left[self._out.write(left) or 0 :]
+        except OSError:
+            self._take_back(len(whole) - len(left))
+            raise
+
+    def _take_back(self, size: int) -> None:
+        """Cuts off the part of a line that was written, unless another has appended since."""
+        with suppress(OSError):
+            end = self._out.tell()
+            if size and os.fstat(self._out.fileno()).st_size == end:
+                self._out.truncate(end - size)
+
+    def _stop(self, error: OSError) -> None:
+        self._stopped = True
+        log.error(
+            "events are no longer recorded to %s: %s; this coordinator goes on without. What "
+            "comes later is recorded by a new one, to another file",
+            self._path,
+            error,
+        )
+
+    def _refused(self, error: OSError) -> InvalidInput:
+        return InvalidInput(
+            f"record events to {self._path}", seen=str(error), fix="a file that can be written"
+        )

@@ -64,6 +64,7 @@ class Steps:
         self.looked_at_ms = 0
         """When time alone was last a step."""
         self._hosts = durable.HostRecords()
+        self._told_counters = Counter[str]()
         self._start_again_ms = 0
         self._effects = EffectRunner(
             self.cluster,
@@ -107,6 +108,8 @@ class Steps:
             author(now),
         )
         stream_records = [*assignments, *also[1]]
+        if (records or projections or stream_records) and now >= self.next_beat_ms:
+            records.append(self._leader_record(now))
         if self.recorder is not None:
             # Before the commit: no step is in the records that the log lacks, wherever this dies.
             self.recorder.record(event, result.state)
@@ -143,6 +146,15 @@ class Steps:
             self._commit([self._leader_record(self.clock.now_ms(), ended=True)])
         except Unreachable as error:
             log.warning("the end of this term isn't written: %s", error)
+
+    @property
+    def next_beat_ms(self) -> int:
+        """When the leader's record is due: by its age, sooner if something was counted since.
+
+        It is all that clients see of the counters, and of whether this leader lives.
+        """
+        counted = self.counters != self._told_counters
+        return self.leases.next_count_ms if counted else self.leases.next_beat_ms
 
     @property
     def start_again_ms(self) -> int | None:
@@ -183,7 +195,10 @@ class Steps:
         """Returns how long it took, in ms."""
         sent_ms = self.clock.now_ms()
         self.log.commit(records, projections, stream_records)
-        self.leases.committed(sent_ms)
+        told = [value for key, value in records if key == durable.LEADER and value is not None]
+        self.leases.committed(sent_ms, told=bool(told))
+        if told:
+            self._told_counters = Counter(told[-1].get("counters"))
         return self.clock.now_ms() - sent_ms
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:

@@ -153,7 +153,7 @@ class Term:
         if due is not None and due <= now and not looked and not self._inbox.is_behind:
             self.steps.take(events.TimePassed(0))
         now = self._clock.now_ms()
-        if self._leases.beat_is_due(now):
+        if now >= self.steps.next_beat_ms:
             self.steps.beat(now)
         again = self.steps.start_again_ms
         if again is not None and now >= again:
@@ -163,7 +163,7 @@ class Term:
             self._clean(now)
 
     def _seconds_to_next(self) -> float:
-        due = min(self._leases.next_beat_ms, self._clean_at_ms)
+        due = min(self.steps.next_beat_ms, self._clean_at_ms)
         deadline = next_deadline_ms(self.steps.state)
         if deadline is not None:
             due = min(due, deadline)

@@ -16,10 +16,10 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord
 from samza_dagster.metadata.topics import topic_config
+from samza_dagster.placement.audit_rules import CLOCKS_DIFFER_MS
 
 DAY_MS = 86_400_000
 DEFAULT_RETENTION_MS = 365 * DAY_MS
-_CLOCKS_DIFFER_MS = 3_600_000
 _ANSWER_S = 7.0
 _PATIENCE_S = 1.0
 
@@ -66,7 +66,7 @@ def kept_since_ms(config: Mapping[str, str], now_ms: int) -> int | None:
         return None
     if retention_ms < 0:
         return 0
-    return max(0, now_ms - retention_ms + min(_CLOCKS_DIFFER_MS, retention_ms // 10))
+    return max(0, now_ms - retention_ms + min(CLOCKS_DIFFER_MS, retention_ms // 10))
 
 
 class AuditLog:

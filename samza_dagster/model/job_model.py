@@ -8,6 +8,7 @@ left absent. Readers accept what older releases wrote: no `task-mode` (Active), 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Self, cast
 
@@ -24,10 +25,15 @@ class TaskMode(StrEnum):
     STANDBY = "Standby"
 
 
-def malformed(kind: str, error: ValidationError) -> MalformedRecord:
-    """What pydantic refused, as `MalformedRecord` that names the first field."""
+def malformed(
+    kind: str, error: ValidationError, named: Callable[[str], str] = str
+) -> MalformedRecord:
+    """What pydantic refused, as `MalformedRecord` that names the first field.
+
+    `named` gives a field's name on the wire: pydantic tells our own of one that is missing.
+    """
     first = error.errors(include_input=False, include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "(whole document)"
+    field = ".".join(named(str(part)) for part in first["loc"]) or "(whole document)"
     return MalformedRecord(
         f"read a {kind}", seen=f"field {field}: {first['msg']}", fix=f"a {kind} as Samza writes it"
     )

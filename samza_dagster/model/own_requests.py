@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import uuid as uuid_module
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
@@ -68,25 +68,46 @@ class OwnRequest(WireModel):
     timestamp: int = Field(ge=0, le=JAVA_LONG_MAX)
     request_expiry: int | None = Field(default=None, ge=0, le=LONGEST_EXPIRY_MS)
     hold: bool = False
-    refers_to: str | None = None
+    refers_to: str | None = Field(default=None, validate_default=True)
     execution_id: str | None = Field(default=None, min_length=1, max_length=NAME_LENGTH_MAX)
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _a_number(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("a number")
+        return value
+
+    @field_validator("hold")
+    @classmethod
+    def _of_a_place(cls, value: bool, info: ValidationInfo) -> bool:
+        kind = _kind_of(info)
+        if value and kind not in (None, RequestKind.PLACE):
+            raise ValueError(f"a {kind} can't be held, only a place")
+        return value
 
     @field_validator("refers_to")
     @classmethod
-    def _parsable(cls, value: str | None) -> str | None:
-        return None if value is None else str(uuid_module.UUID(value))
+    def _about_another(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None:
+            return str(uuid_module.UUID(value))
+        kind = _kind_of(info)
+        if kind is not None and kind.is_about_another:
+            raise ValueError(f"a {kind} names the request that it is about")
+        return None
 
-    @model_validator(mode="after")
-    def _about_what(self) -> Self:
-        if self.kind.is_about_another and self.refers_to is None:
-            raise ValueError(f"refersTo: a {self.kind.value} names the request that it is about")
-        if self.hold and self.kind is not RequestKind.PLACE:
-            raise ValueError(f"hold: a {self.kind.value} can't be held, only a place")
-        if self.execution_id is not None and self.kind is not RequestKind.FAIL_OVER:
-            raise ValueError(
-                f"executionId: a {self.kind.value} names no incarnation, only a fail-over"
-            )
-        return self
+    @field_validator("execution_id")
+    @classmethod
+    def _of_a_fail_over(cls, value: str | None, info: ValidationInfo) -> str | None:
+        kind = _kind_of(info)
+        if value is not None and kind not in (None, RequestKind.FAIL_OVER):
+            raise ValueError(f"a {kind} names no incarnation, only a fail-over")
+        return value
+
+
+def _kind_of(info: ValidationInfo) -> RequestKind | None:
+    """The request's kind; None where that was refused itself."""
+    return info.data.get("kind")
 
 
 def parse_own_request(payload: str | bytes) -> OwnRequest:
@@ -94,7 +115,7 @@ def parse_own_request(payload: str | bytes) -> OwnRequest:
     try:
         request = OwnRequest.model_validate_json(payload, strict=True)
     except ValidationError as error:
-        seen = malformed(_KIND, error).seen
+        seen = malformed(_KIND, error, to_camel).seen
         raise MalformedRecord(f"read a {_KIND}", seen=seen, fix=_FIX) from error
     if "version" not in request.model_fields_set:
         raise MalformedRecord(f"read a {_KIND}", seen="field version: it is missing", fix=_FIX)

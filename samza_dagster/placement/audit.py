@@ -34,6 +34,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
             predecessor=None if end is None else _predecessor(end),
             others=_others(group, processor_id),
             left_behind=_left_behind(group, incarnation.host),
+            grouping=draft.grouping,
             lag_records=None if lag is None else lag.records,
             ready_in_ms=None if lag is None else lag.ready_in_ms,
         )

@@ -27,6 +27,8 @@ def audit_to_json(record: AuditRecord) -> dict[str, Any]:
         del given["left_behind"]
     if record.previous_at_ms is None:
         del given["previous_at_ms"]
+    if not record.grouping:
+        del given["grouping"]
     return given
 
 
@@ -44,6 +46,7 @@ def audit_from_json(value: object, where: str) -> AuditRecord:
         raise _malformed(where, "version", f"{version!r:.40} instead of {VERSION}")
     given.setdefault("left_behind", ())
     given.setdefault("previous_at_ms", None)
+    given.setdefault("grouping", "")
     _require_names(given, _KINDS, where, "")
     for name, field in given.items():
         if name == "predecessor":

@@ -4,43 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from samza_dagster.placement.certificates import RULES_VERSION, AuditRecord, Predecessor
+from samza_dagster.placement.audit_form import END, WAYS, Broken, Rule, check_form, is_evidence
+from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.state import Ended, Role
 
-START, END = "start", "end"
 NO_PREDECESSOR = "first"
-_WAYS = frozenset(way.value for way in Ended)
-_ROLES = frozenset(role.value for role in Role)
-
-
-class Rule(StrEnum):
-    """What a record may break."""
-
-    NUMBER = "number"  # counted by one, in order
-    CHAIN = "chain"  # names the digest of the record before it
-    DIGEST = "digest"  # is the hash of what the record says
-    RULES_VERSION = "rules-version"  # written by rules that this release knows
-    FORM = "form"  # a start or an end, of a known role, in a known way
-    EPOCH = "epoch"  # grows with every start of the job
-    EXECUTION = "execution"  # every incarnation starts once
-    PREDECESSOR = "predecessor"  # the processor's incarnation before, as its end was recorded
-    ONE_OWNER = "one-owner"  # none starts before the one before has ended
-    SAME_HOST = "same-host"  # no member of a group where another isn't known dead, or left behind
-    OTHERS = "others"  # the group's other members, as the history has them
-    ENDS = "ends"  # of a known start, and once dead
-    HEAD = "head"  # the last record is the one that the coordinator's state names
-    RETENTION = "retention"  # nothing is gone that is younger than what the topic keeps
-
-
-class Broken(Exception):
-    """A record breaks a rule."""
-
-    def __init__(self, rule: Rule, seen: str) -> None:
-        super().__init__(rule, seen)
-        self.rule = rule
-        self.seen = seen
+CLOCKS_DIFFER_MS = 3_600_000
+"""How far the clocks of a job's leaders, its brokers and a reader are taken to differ at most."""
 
 
 @dataclass(slots=True)
@@ -68,13 +39,15 @@ class History:
     _lives: dict[str, _Life] = field(default_factory=dict[str, _Life])
     _newest: dict[str, _Life] = field(default_factory=dict[str, _Life])
     _undead: dict[str, list[_Life]] = field(default_factory=dict[str, list[_Life]])
+    # By the grouping that it was started under: those that own tasks, as far as is known.
+    _owners: dict[str, dict[str, _Life]] = field(default_factory=dict[str, dict[str, _Life]])
     _older_ends: dict[str, str] = field(default_factory=dict[str, str])
     _highest_epoch: int = 0
     _first_epoch: int | None = None
 
     def take(self, record: AuditRecord) -> None:
         """Raises `Broken` at the first rule that the record breaks."""
-        _check_form(record)
+        check_form(record)
         if record.kind == END:
             self._end(record)
         else:
@@ -92,11 +65,16 @@ class History:
             self._check_unknown_predecessor(record)
         else:
             _check_predecessor(record, before)
+            for end in before.ends:
+                _check_time(record, end.at_ms, f"the end of {before}")
+        self._check_regrouped(record)
         self._check_same_host(record)
         self._check_others(record)
         life = _Life(record)
         self._lives[record.execution_id] = self._newest[record.processor_id] = life
         self._undead.setdefault(record.group_id, []).append(life)
+        if record.grouping:
+            self._owners.setdefault(record.grouping, {})[record.execution_id] = life
         self._highest_epoch = record.epoch
         if self._first_epoch is None:
             self._first_epoch = record.epoch
@@ -112,11 +90,31 @@ class History:
                 Rule.PREDECESSOR,
                 f"{named.execution_id} is named, but {record.processor_id} never started before",
             )
-        if named.how not in _WAYS or named.epoch >= record.epoch:
+        if named.how not in WAYS or named.epoch >= record.epoch:
             raise Broken(
                 Rule.PREDECESSOR,
                 f"{named.execution_id} of epoch {named.epoch}, ended by {named.how!r}",
             )
+        if not is_evidence(named.how, named.at_ms, named.evidence):
+            raise Broken(
+                Rule.PREDECESSOR,
+                f"{named.execution_id} is said to have ended {_named_end(named)}",
+            )
+        _check_time(record, named.at_ms, f"the end of {named.execution_id}")
+
+    def _check_regrouped(self, record: AuditRecord) -> None:
+        """Its tasks may have been those of any processor that was started under other groups.
+
+        Of what an older release started it isn't known which tasks it has.
+        """
+        for grouping, owners in self._owners.items():
+            if owners and record.grouping not in ("", grouping):
+                raise Broken(
+                    Rule.REGROUPED,
+                    f"{record.execution_id} starts on {record.host}, its tasks grouped as "
+                    f"{record.grouping:.12}, while {next(iter(owners.values()))} hasn't ended, "
+                    f"whose tasks were grouped as {grouping:.12}",
+                )
 
     def _check_same_host(self, record: AuditRecord) -> None:
         left = set(record.left_behind)
@@ -182,9 +180,23 @@ class History:
                 f"{record.execution_id} ends as {_told(now)}, it started as {_told(was)}",
             )
         _check_once(record, life.ends[-1].how if life.ends else None)
+        _check_time(record, start.at_ms, f"the start of {life}")
+        if record.how == Ended.LEASE:
+            self._check_renewed(record)
         life.ends.append(record)
+        self._owners.get(start.grouping, {}).pop(record.execution_id, None)
         if life.seen_dead:
             self._undead[record.group_id].remove(life)
+
+    def _check_renewed(self, record: AuditRecord) -> None:
+        """A lease that ends again ran anew, which none does beside a successor."""
+        newest = self._newest[record.processor_id]
+        if newest.start.epoch > record.epoch and not newest.ends:
+            raise Broken(
+                Rule.ONE_OWNER,
+                f"the lease of {record.execution_id} on {record.host} ends again, it ran anew "
+                f"while {newest} hadn't ended",
+            )
 
     def _end_of_older(self, record: AuditRecord) -> None:
         """Of an incarnation whose start was before this history's first record."""
@@ -194,30 +206,6 @@ class History:
         _check_once(record, self._older_ends.get(record.execution_id))
         self._older_ends[record.execution_id] = record.how
         self._highest_epoch = max(self._highest_epoch, record.epoch)
-
-
-def _check_form(record: AuditRecord) -> None:
-    if record.rules_version != RULES_VERSION:
-        raise Broken(
-            Rule.RULES_VERSION, f"{record.rules_version}; this release knows {RULES_VERSION}"
-        )
-    ways = _WAYS if record.kind == END else frozenset({""})
-    fine = {
-        "kind": record.kind in (START, END),
-        "role": record.role in _ROLES,
-        "how": record.how in ways,
-        "predecessor": record.kind == START or record.predecessor is None,
-        "left_behind": record.kind == START or not record.left_behind,
-        "epoch": record.epoch > 0,
-        "execution_id": bool(record.execution_id),
-        "host": bool(record.host),
-        "processor_id": bool(record.processor_id),
-        "group_id": bool(record.group_id),
-    }
-    for name in (name for name, is_fine in fine.items() if not is_fine):
-        raise Broken(
-            Rule.FORM, f"{name} {getattr(record, name)!r} in a record of kind {record.kind!r}"
-        )
 
 
 def _check_predecessor(record: AuditRecord, before: _Life) -> None:
@@ -243,7 +231,10 @@ def _check_predecessor(record: AuditRecord, before: _Life) -> None:
             f"{named.execution_id} on {named.host} of epoch {named.epoch} is named, it was "
             f"{before} of epoch {start.epoch}",
         )
-    recorded = [_end_told(end.how, end.at_ms, end.evidence) for end in before.ends]
+    # Seen dead later it may be named by either end; of a lease that ran anew the last one counts.
+    leased = [end for end in before.ends if end.how != Ended.DEAD][-1:]
+    ends = [*leased, *(end for end in before.ends if end.how == Ended.DEAD)]
+    recorded = [_end_told(end.how, end.at_ms, end.evidence) for end in ends]
     if _named_end(named) not in recorded:
         raise Broken(
             Rule.PREDECESSOR,
@@ -264,6 +255,15 @@ def _check_once(record: AuditRecord, known: str | None) -> None:
 
 def _named_end(named: Predecessor) -> str:
     return _end_told(named.how, named.at_ms, named.evidence)
+
+
+def _check_time(record: AuditRecord, after_ms: int, what: str) -> None:
+    if record.at_ms < after_ms - CLOCKS_DIFFER_MS:
+        raise Broken(
+            Rule.TIME,
+            f"the {record.kind} of {record.execution_id} is dated {record.at_ms}, "
+            f"{what} {after_ms}",
+        )
 
 
 def _end_told(how: str, at_ms: int, evidence: str) -> str:

@@ -35,7 +35,9 @@ class AuditRecord(Evolving):
     processor's first), `others` the group's other members as processor → host (processes
     not known dead, ghosts included), and the lag known of the standby whose place it takes;
     `left_behind` those of the group that were started on this host, have ended, and are on
-    another machine than the one that bears its name now, as processor → execution id.
+    another machine than the one that bears its name now, as processor → execution id;
+    `grouping` is equal for starts under which each group has the same tasks ("" of a start that
+    an older release recorded).
     Of an end: `how` is a value of `state.Ended`, `evidence` what was seen.
     `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them;
     `previous_at_ms` is when the record before was written, which stays known when that one is
@@ -65,13 +67,14 @@ class AuditRecord(Evolving):
     rules_version: int = RULES_VERSION
     left_behind: tuple[tuple[str, str], ...] = ()
     previous_at_ms: int | None = None
+    grouping: str = ""
 
 
 def digest_of(record: AuditRecord) -> str:
     """SHA-256 of the record in canonical JSON, `digest` itself left out.
 
     Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII;
-    `left_behind` only if there are any, `previous_at_ms` only if it is known.
+    `left_behind` only if there are any, `previous_at_ms` and `grouping` only if they are known.
     """
     return hashlib.sha256(_canonical(record).encode()).hexdigest()
 
@@ -90,6 +93,7 @@ def _canonical(record: AuditRecord) -> str:
             f'"how":{_text(before.how)}}}'
         )
     left = f'"left_behind":[{_pairs(record.left_behind)}],' if record.left_behind else ""
+    grouping = f'"grouping":{_text(record.grouping)},' if record.grouping else ""
     previous = ""
     if record.previous_at_ms is not None:
         previous = f'"previous_at_ms":{record.previous_at_ms},'
@@ -97,7 +101,7 @@ def _canonical(record: AuditRecord) -> str:
         f'{{"at_ms":{record.at_ms},"deployment_id":{_text(record.deployment_id)},'
         f'"epoch":{record.epoch},"evidence":{_text(record.evidence)},'
         f'"execution_id":{_text(record.execution_id)},"fencing":{_text(record.fencing)},'
-        f'"group_id":{_text(record.group_id)},"host":{_text(record.host)},'
+        f'"group_id":{_text(record.group_id)},{grouping}"host":{_text(record.host)},'
         f'"how":{_text(record.how)},"kind":{_text(record.kind)},'
         f'"lag_records":{_number(record.lag_records)},{left}"number":{record.number},'
         f'"others":[{_pairs(record.others)}],"predecessor":{predecessor},'

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from immutables import Map
 
+from samza_dagster.model import naming
 from samza_dagster.placement import books, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
@@ -98,6 +99,16 @@ class Draft:
         group_id = self.index.by_id.get(identifier)
         return None if group_id is None else self.group(group_id)
 
+    def note_lags(self, lags: Iterable[Lag]) -> None:
+        """Newer samples; of a processor that was removed meanwhile there is none."""
+        fresh: dict[str, Lag] = {}
+        for lag in lags:
+            group = self.find_group(naming.group_of(lag.processor_id))
+            if group is not None and lag.processor_id in group.processors:
+                fresh[lag.processor_id] = lag
+        if fresh:
+            self.lags = self.lags.update(fresh)
+
     def processor(self, group_id: str, processor_id: str) -> Processor:
         """One processor as it is now."""
         return self.group(group_id).processors[processor_id]
@@ -118,7 +129,8 @@ class Draft:
     def remove_processor(self, group_id: str, processor_id: str) -> None:
         """Drops a processor, and its group when nothing is left of it.
 
-        Its ghosts keep how it ended last, should a later deployment have it again.
+        Its ghosts keep how it ended last, should a later deployment have it again. Its lag is
+        nobody's.
         """
         group = self.group(group_id)
         last_end = group.processors[processor_id].last_end
@@ -128,6 +140,7 @@ class Draft:
             else ghost
             for ghost in group.ghosts
         )
+        self.lags = self.lags.delete(processor_id) if processor_id in self.lags else self.lags
         left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
         self._put_or_drop(group.evolve(processors=left, ghosts=ghosts))
 

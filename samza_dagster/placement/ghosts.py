@@ -220,10 +220,14 @@ def fence_command(ghost: Ghost) -> FencePrincipal:
 
 
 def _is_waited_for_again(group: Group, ghost: Ghost) -> bool:
-    """Its lease was over, its host renews it now, and no successor has begun meanwhile."""
+    """Its lease was over, its host renews it now, and no successor may own its tasks meanwhile."""
     processor = group.processors.get(ghost.processor_id)
     begun = processor is not None and processor.incarnation is not None
-    return ghost.ended is Ended.LEASE and not begun
+    return (
+        ghost.ended is Ended.LEASE
+        and not begun
+        and ownership.owning_ghost(group, ghost.processor_id) is None
+    )
 
 
 def _ended_once(ghost: Ghost) -> bool:

@@ -87,7 +87,7 @@ def _handle(draft: Draft, event: Event) -> None:
         case TimePassed():
             time_passed(draft, expired=_expired)
         case LagObserved():
-            draft.lags = draft.lags.update({lag.processor_id: lag for lag in event.lags})
+            draft.note_lags(event.lags)
         case ContainerLaunched() | ContainerCheckedIn():
             _alive(draft, event)
         case ContainerStopped():

@@ -2,8 +2,8 @@
 
 STANDBY (SEP-22's phase 2, which takes two client calls there): reserve a new place for
 the standby, stop it, reserve its host for the active, stop the active, start it there.
-A fail-over doesn't wait for a new place of the standby. In both the active runs on until
-its destination is held.
+A fail-over (its phase 1, which stops the active first) doesn't wait for a new place of the
+standby. In both the active runs on until its destination is held.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from samza_dagster.placement.audit_rules import Broken, History, Rule
+from samza_dagster.placement.audit_form import Broken, Rule
+from samza_dagster.placement.audit_rules import History
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, digest_of
 
 

@@ -45,7 +45,7 @@ EAGER = {"deploys": 2.0, "moves": 2.0, "stops": 2.0}
 DEPLOYS = {"deploys": 0.4, "moves": 0.132, "stops": 0.132}
 """Below which of the lots for a wish it is a deployment."""
 
-GROUPINGS = ("", "", "", "other tasks in each group")
+GROUPINGS = ("", "", "", "", "other tasks in each group", "yet other tasks in each group")
 """Which tasks the groups of a deployment have, as a lot: mostly the same ones."""
 
 ACTS = frozenset(row for row in ROWS if row.startswith("action") and "fallback" not in row)

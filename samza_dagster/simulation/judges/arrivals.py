@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index import Heap
@@ -184,7 +185,7 @@ def _judge_ghost(taken: Taken, event: ev.HostRegistered, ghost: Ghost, stopped: 
 
 
 def _judge_lags(taken: Taken) -> None:
-    """The newest sample of each, none of one that starts anew; nothing else changes them."""
+    """The newest sample of each that is there, none of one that starts anew or was removed."""
     expected = taken.before.lags
     if isinstance(taken.event, ev.LagObserved):
         for lag in taken.event.lags:
@@ -192,6 +193,10 @@ def _judge_lags(taken: Taken) -> None:
     for start in taken.every(cmd.RecordCertificate):
         if start.record.kind == "start" and start.record.processor_id in expected:
             expected = expected.delete(start.record.processor_id)
+    for processor_id in tuple(expected):
+        group = taken.after.groups.get(naming.group_of(processor_id))
+        if group is None or processor_id not in group.processors:
+            expected = expected.delete(processor_id)
     if taken.after.lags is not taken.before.lags and taken.after.lags != expected:
         raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}")
     if expected is not taken.before.lags and taken.after.lags != expected:

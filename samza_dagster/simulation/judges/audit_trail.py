@@ -17,7 +17,8 @@ from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import JobState
 from samza_dagster.placement.verification import Head, Verdict, verify
-from samza_dagster.simulation.judges.forgeries import Forgery, forged_records, forgeries
+from samza_dagster.simulation.judges.forged_json import forged_records
+from samza_dagster.simulation.judges.forgeries import Forgery, forgeries
 from samza_dagster.simulation.judges.violation import AUDIT_VERIFIES, InvariantViolated
 
 _ODD: tuple[Any, ...] = (None, 1, True, "text", 2.5, {"no": 1}, [["one"]], [[1, "two"]], "ab")

@@ -14,6 +14,9 @@ from typing import Any
 
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 
+_HOUR_MS = 3_600_000
+"""How far clocks may differ, as docs/audit.md has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Forgery:
@@ -35,6 +38,9 @@ def forgeries(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
     starts = [n for n, record in enumerate(records) if record.kind == "start"]
     for place in _some(starts):
         yield from _false_start(records, place)
+        yield from _regrouped_beside(records, place)
+    for place in [n for n in starts if _after_a_lease(records[n])][:1]:
+        yield from _renewed_beside(records, place)
     ends = [n for n, record in enumerate(records) if record.kind == "end"]
     for place in _some(ends):
         yield from _false_end(records, place)
@@ -53,6 +59,8 @@ def hash_of(record: AuditRecord) -> str:
         del content["left_behind"]
     if record.previous_at_ms is None:
         del content["previous_at_ms"]
+    if not record.grouping:
+        del content["grouping"]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -134,6 +142,10 @@ def _misshapen(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
         ("processor_id", ""),
         ("group_id", ""),
         ("how", "first" if record.kind == "end" else "dead"),
+        ("group_id", f"{record.group_id}7"),
+        ("role", _other_role(record)),
+        ("fencing", ""),
+        ("fencing", "nonsense"),
     ):
         forged = _with(records, place, **{name: value})
         names = (name, repr(value))
@@ -142,9 +154,35 @@ def _misshapen(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
         forged = _with(records, place, rules_version=version)
         yield Forgery(f"rules {version}", forged, at, _rules("rules-version"), (str(version), "1"))
     if record.kind == "end":
+        yield from _without_evidence(records, place)
         named = Predecessor(record.execution_id, record.epoch, record.host, "dead", 1, "")
         forged = _with(records, place, predecessor=named)
         yield Forgery("an end with a predecessor", forged, at, _rules("form"), ("predecessor",))
+        forged = _with(records, place, grouping="theirs")
+        yield Forgery("an end with a grouping", forged, at, _rules("form"), ("'theirs'",))
+
+
+def _other_role(record: AuditRecord) -> str:
+    return "Active" if record.role != "Active" else "Standby"
+
+
+def _without_evidence(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    now_ms = records[place].at_ms
+    for how, evidence in (
+        ("dead", ""),
+        ("fenced", ""),
+        ("lease", ""),
+        ("lease", "somebody said so"),
+        ("lease", f"its lease ended at {now_ms + 1}, it is {now_ms}"),
+        ("lease", f"its lease ended at {now_ms}, it is {now_ms - 1}"),
+        ("lease", f"its lease ended at {now_ms}, it is {now_ms + 1}"),
+    ):
+        forged = _with(records, place, how=how, evidence=evidence, fencing="broker")
+        names = ("evidence", repr(evidence))
+        yield Forgery(f"{how} by {evidence!r}", forged, place + 1, _rules("form"), names)
+    forged = _with(records, place, how="fenced", evidence="it is refused", fencing="lease")
+    names = ("'fenced'", "'lease'")
+    yield Forgery("fenced without a fence", forged, place + 1, _rules("form"), names)
 
 
 def _false_start(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
@@ -213,27 +251,99 @@ def _false_start(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery
     yield Forgery("while it runs", forged, at + 1, _rules("one-owner"), names)
 
 
+def _regrouped_beside(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    """A start of a new group that has tasks of one which hasn't ended, as its deployment says."""
+    record = records[place]
+    before = list(records[: place + 1])
+    if not record.grouping:
+        before = [replace(r, grouping="theirs") if r.kind == "start" else r for r in before]
+    alien = replace(
+        record,
+        epoch=10**6,
+        execution_id="demo-999-1000000",
+        processor_id="999",
+        group_id="999",
+        role="Active",
+        host="host-97",
+        grouping="regrouped",
+        predecessor=None,
+        others=(),
+        left_behind=(),
+    )
+    forged = _chained([*before, alien], 0)
+    yield Forgery("regrouped", forged, place + 2, _rules("regrouped"), (alien.execution_id,))
+
+
+def _after_a_lease(record: AuditRecord) -> bool:
+    return record.predecessor is not None and record.predecessor.how == "lease"
+
+
+def _is_end_of(record: AuditRecord, named: Predecessor) -> bool:
+    return record.kind == "end" and record.execution_id == named.execution_id
+
+
+def _renewed_beside(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    """A lease that ends once more after its successor has started."""
+    record, named = records[place], records[place].predecessor
+    before = [r for r in records[:place] if named is not None and _is_end_of(r, named)]
+    if not before or before[-1].how != "lease":
+        return
+    ended = before[-1]
+    forged = _chained([*records[: place + 1], ended], place + 1)
+    names = (ended.execution_id, record.execution_id)
+    yield Forgery("renewed beside", forged, place + 2, _rules("one-owner"), names)
+
+
 def _false_end(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
     record, at = records[place], place + 1
-    for name, value in (
-        ("processor_id", "9-9"),
-        ("group_id", "9"),
-        ("role", "Active" if record.role != "Active" else "Standby"),
-        ("epoch", record.epoch + 1),
-        ("host", "host-0"),
-    ):
-        forged = _with(records, place, **{name: value})
-        names = (record.execution_id, str(value), str(getattr(record, name)))
-        yield Forgery(f"an end's {name}", forged, at, _rules("ends"), names)
+    group_id = record.group_id
+    other_id = f"{group_id}-99" if record.role == "Active" else group_id
+    changes: tuple[dict[str, Any], ...] = (
+        {"processor_id": "9-9", "group_id": "9", "role": "Standby"},
+        {"processor_id": other_id, "role": _other_role(record)},
+        {"epoch": record.epoch + 1},
+        {"host": "host-0"},
+    )
+    for changed in changes:
+        forged = _with(records, place, **changed)
+        names = (record.execution_id, *(str(value) for value in changed.values()))
+        yield Forgery(f"an end as {changed}", forged, at, _rules("ends"), names)
+    yield from _early(records, place)
     forged = _with(records, place, execution_id="demo-x-000000")
     yield Forgery("an end of nobody", forged, at, _rules("ends"), ("demo-x-000000",))
     for how in ("dead", "lease", "fenced"):
         if record.how != "dead" and how in ("dead", record.how if record.how == "lease" else ""):
             continue  # seen dead later, or leased anew while its host was back
-        again = replace(record, how=how)
+        again = replace(record, how=how, fencing="broker", evidence=_evidence(how, record))
         forged = _chained([*records[:at], again, *records[at:]], at)
         names = (record.execution_id, how, record.how)
         yield Forgery(f"{record.how}, then {how}", forged, at + 1, _rules("ends"), names)
+
+
+def _evidence(how: str, record: AuditRecord) -> str:
+    at_ms = record.at_ms
+    return f"its lease ended at {at_ms}, it is {at_ms}" if how == "lease" else f"seen {how}"
+
+
+def _early(records: Sequence[AuditRecord], place: int) -> Iterator[Forgery]:
+    """An end dated before its start, and a successor before that end."""
+    record, at = records[place], place + 1
+    started = next((r for r in records[:place] if r.execution_id == record.execution_id), None)
+    if started is not None:
+        early_ms = started.at_ms - _HOUR_MS - 1
+        early = replace(record, at_ms=early_ms)
+        early = replace(early, evidence=_evidence(record.how, early))
+        forged = _chained([*records[:place], early, *records[at:]], place)
+        names = (str(early_ms), str(started.at_ms))
+        yield Forgery("ended before it began", forged, at, _rules("time"), names)
+    for n, later in enumerate(records[at:], at):
+        named = later.predecessor
+        if named is not None and named.execution_id == record.execution_id:
+            early_ms = record.at_ms - _HOUR_MS - 1
+            forged = _with(records, n, at_ms=early_ms)
+            names = (str(early_ms), str(record.at_ms))
+            yield Forgery("begun before that ended", forged, n + 1, _rules("time"), names)
+            break
 
 
 def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
@@ -246,18 +356,29 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
         place = starts[0]
         record = left[place]
         for name, value in (("how", "asleep"), ("epoch", record.epoch)):
-            named = Predecessor("demo-0-000000", 1, record.host, "dead", 1, "")
+            named = Predecessor("demo-0-000000", 1, record.host, "dead", 1, "seen dead")
             forged = _with(left, place, predecessor=replace(named, **{name: value}))
             names = ("demo-0-000000", str(value))
             yield Forgery(f"older {name}", forged, place + 1, _rules("predecessor"), names)
+        for how, evidence in (("dead", ""), ("lease", "its lease ended at 2, it is 1")):
+            named = Predecessor("demo-0-000000", 0, record.host, how, 1, evidence)
+            forged = _with(left, place, predecessor=named)
+            names = ("demo-0-000000", repr(evidence))
+            yield Forgery("older evidence", forged, place + 1, _rules("predecessor"), names)
+        named = Predecessor("demo-0-000000", 0, record.host, "dead", 1, "seen dead")
+        late = replace(named, at_ms=record.at_ms + _HOUR_MS + 1)
+        forged = _with(left, place, predecessor=late)
+        yield Forgery("older, later", forged, place + 1, _rules("time"), (str(late.at_ms),))
         unknown = replace(
             record,
             kind="end",
             how="dead",
+            evidence="seen dead",
             execution_id="demo-x-9",
             predecessor=None,
             others=(),
             left_behind=(),
+            grouping="",
         )
         for epoch in (record.epoch, record.epoch + 1):
             forged = _chained([*left[: place + 1], replace(unknown, epoch=epoch)], place + 1)
@@ -274,60 +395,3 @@ def _cut(records: Sequence[AuditRecord]) -> Iterator[Forgery]:
             twice = [*left[: place + 1], older, replace(older, evidence="again")]
             forged = _chained(twice, place + 1)
             yield Forgery("ends again", forged, place + 3, _rules("ends"), ("demo-x-9",))
-
-
-_ODD_PAIRS: tuple[Any, ...] = (
-    None,
-    "ab",
-    7,
-    {},
-    [["one"]],
-    [["a", "b", "c"]],
-    [[1, "b"]],
-    [["a", 2]],
-    [7],
-    ["ab"],
-)
-_ODD: dict[str, tuple[Any, ...]] = {
-    "others": _ODD_PAIRS,
-    "left_behind": _ODD_PAIRS,
-    "predecessor": (7, "none", [], True, {}),
-    "lag_records": ("1", True, 2.5, []),
-    "ready_in_ms": ("1", True, 2.5, []),
-    "previous_at_ms": ("1", True, 2.5, []),
-}
-
-
-def forged_records(value: dict[str, Any]) -> Iterator[tuple[Any, str]]:
-    """JSON that is no record of this release, and the field that a refusal must name."""
-    nothing: tuple[Any, ...] = (None, [], "text", 7)
-    for odd in nothing:
-        yield odd, "no JSON object"
-    for version in (0, 2, "1", None, True, 1.0):
-        yield {**value, "version": version}, "version"
-    yield {k: v for k, v in value.items() if k != "version"}, "version"
-    yield {**value, "later": 1}, "later"
-    named = {
-        "execution_id": "e",
-        "epoch": 1,
-        "host": "h",
-        "how": "dead",
-        "at_ms": 1,
-        "evidence": "",
-    }
-    yield {**value, "predecessor": {**named, "later": 1}}, "predecessor.later"
-    for name, kept in named.items():
-        left = {k: v for k, v in named.items() if k != name}
-        yield {**value, "predecessor": left}, f"predecessor.{name}"
-        others: tuple[Any, ...] = (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
-        for odd in others:
-            wrong = {**named, name: odd}
-            yield {**value, "predecessor": wrong}, f"predecessor.{name}"
-    for name, kept in value.items():
-        if name == "version":
-            continue
-        if name not in ("left_behind", "previous_at_ms"):  # without it there is none
-            yield {k: v for k, v in value.items() if k != name}, name
-        odd_ones = _ODD.get(name) or (None, True, 2.5, [], "1" if isinstance(kept, int) else 1)
-        for odd in odd_ones:
-            yield {**value, name: odd}, name

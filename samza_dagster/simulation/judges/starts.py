@@ -97,6 +97,8 @@ def _judge_start(taken: Taken, record: AuditRecord, both: Both | None) -> None:
         return
     if record.how or record.evidence or not record.why:
         raise taken.broken(TRUE_CERTIFICATES, f"a start says why, and not how: {record}")
+    if record.grouping != taken.after.grouping:
+        raise taken.broken(TRUE_CERTIFICATES, f"{record}, tasks are {taken.after.grouping!r}")
     last, named = both.now.last_end, record.predecessor
     if (last is None) != (named is None):
         raise taken.broken(TRUE_CERTIFICATES, f"{record}, it had ended as {last}")

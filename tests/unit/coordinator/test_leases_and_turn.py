@@ -67,13 +67,22 @@ def test_a_shorter_lease_counts_only_once_the_longer_ones_are_over() -> None:
     assert leases.next_beat_ms == 10_000
 
 
-def test_a_beat_is_due_a_third_of_the_lease_after_the_last_commit() -> None:
-    """Any commit is one."""
+def test_a_beat_is_due_a_third_of_the_lease_after_the_leaders_last_record() -> None:
+    """Other commits prove as much to agents, and show nothing to whoever reads that record."""
     leases = LeaseTerms.of(LIMITS, before_ms=0, began_ms=0)
-    assert not leases.beat_is_due(9_999)
     leases.committed(9_999)
-    assert not leases.beat_is_due(10_001)
-    assert leases.beat_is_due(19_999)
+    assert leases.next_beat_ms == 10_000
+    leases.committed(9_999, told=True)
+    assert leases.next_beat_ms == 19_999
+
+
+def test_what_was_counted_is_due_sooner() -> None:
+    """After five seconds, and never later than a beat."""
+    leases = LeaseTerms.of(LIMITS, before_ms=0, began_ms=0)
+    leases.committed(1_000, told=True)
+    assert leases.next_count_ms == 6_000
+    short = LeaseTerms.of(replace(LIMITS, lease_ms=3_000), before_ms=0, began_ms=0)
+    assert short.next_count_ms == short.next_beat_ms == 1_000
 
 
 @dataclass

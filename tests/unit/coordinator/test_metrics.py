@@ -76,4 +76,14 @@ def test_counters_count_and_gauges_are_the_states() -> None:
     assert seen["samza_dagster_hosts_alive",] == seen["samza_dagster_hosts_lost",] == 1
     assert seen["samza_dagster_unaccounted_containers",] == 1
     assert seen["samza_dagster_standby_lag_records", "0-0"] == 12
+    assert seen["samza_dagster_standby_lag_age_seconds", "0-0"] == 10
     assert seen["samza_dagster_leader_epoch",] == 7
+
+
+def test_the_age_of_a_lag_tells_one_that_is_no_more_reported() -> None:
+    """In seconds, of each whose lag is told; never negative."""
+    lags = (Lag("0-0", 12, None, 8_500), Lag("0-1", 0, 0, 10_001), Lag("0-2", None, None, 0))
+    state = JobState("j-1", lags=Map({lag.processor_id: lag for lag in lags}))
+    seen = samples(state, {})
+    aged = {key[1]: value for key, value in seen.items() if key[0].endswith("lag_age_seconds")}
+    assert aged == {"0-0": 1.5, "0-1": 0}

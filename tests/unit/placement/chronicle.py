@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from samza_dagster.placement.audit_rules import END, START
+from samza_dagster.placement.audit_form import END, START
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, Predecessor, digest_of
+
+TICK_MS = 7
 
 
 def chained(records: list[AuditRecord], number: int = 1) -> list[AuditRecord]:
@@ -76,10 +78,16 @@ class Chronicle:
             "host",
         )
         content: dict[str, Any] = {name: getattr(started, name) for name in names}
-        content |= {"how": how, "evidence": f"seen {how}"}
+        content |= {"how": how, "evidence": f"seen {how}", "fencing": "lease"}
+        if how == "lease":
+            content["evidence"] = f"its lease ended at {self.now_ms}, it is {self.now_ms + TICK_MS}"
+        if how == "fenced":
+            content["fencing"] = "broker"
         record = self._append(kind=END, **(content | fields))
-        if self.not_ended.get(started.processor_id) is started:
-            del self.not_ended[started.processor_id]
+        last = self.predecessor.get(started.processor_id)
+        anew = how == "lease" and last is not None and last.execution_id == started.execution_id
+        if anew or self.not_ended.get(started.processor_id) is started:
+            self.not_ended.pop(started.processor_id, None)
             self.predecessor[started.processor_id] = Predecessor(
                 execution_id=started.execution_id,
                 epoch=started.epoch,
@@ -93,7 +101,7 @@ class Chronicle:
         return record
 
     def _append(self, **content: Any) -> AuditRecord:
-        self.now_ms += 7
+        self.now_ms += TICK_MS
         before = self.records[-1] if self.records else None
         record = AuditRecord(
             number=len(self.records) + 1,

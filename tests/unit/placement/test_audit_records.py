@@ -62,6 +62,7 @@ def test_the_digest_is_of_the_canonical_json(record: AuditRecord) -> None:
     del fields["digest"], fields["version"]
     assert ("left_behind" in fields) == bool(record.left_behind)
     assert ("previous_at_ms" in fields) == (record.previous_at_ms is not None)
+    assert ("grouping" in fields) == bool(record.grouping)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     assert digest_of(record) == hashlib.sha256(text.encode()).hexdigest()
 

@@ -179,6 +179,34 @@ def test_a_ghost_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
     assert taken.state.groups["0"].processors["0"].incarnation == older
 
 
+def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_end() -> None:
+    """The successor's host fell silent, too: it may own the tasks, and the older one mustn't."""
+    older = Incarnation(9, "j-0-000009", "host-1", "j-request-000009")
+    newer = Incarnation(11, "j-0-000011", "host-2", "j-request-000011")
+    over = End("j-0-000009", 9, "host-1", Ended.LEASE, 50, "its lease ended at 50, it is 50")
+    before = Ghost("0", older, 10, 50, ran=True, ended=Ended.LEASE, end=over)
+    successor = Ghost("0", newer, 60, 10_000, ran=True)
+    waiting = Processor("0", Role.ACTIVE, Phase.WAITING, last_end=over, not_before_ms=10_000)
+    state = rebuilt(
+        JobState(
+            "j",
+            "run-1",
+            groups=Map({"0": Group("0", {"0": waiting}, ghosts=(before, successor))}),
+            hosts=Map({h: Host(h, alive=False) for h in ("host-1", "host-2")}),
+            next_epoch=12,
+            now_ms=70,
+        )
+    )
+    back = ev.HostRegistered(100, "host-1", frozenset({older.execution_id}))
+    taken = step(state, back)
+    assert taken.commands == (cmd.StopContainer("0", older.execution_id, "host-1"),)
+    ghosts = {ghost.incarnation.epoch: ghost for ghost in taken.state.groups["0"].ghosts}
+    assert ghosts[9].ended is Ended.LEASE
+    alone = state.evolve(groups=state.groups.set("0", Group("0", {"0": waiting}, ghosts=(before,))))
+    (again,) = step(alone, back).state.groups["0"].ghosts
+    assert again.ended is None
+
+
 def test_a_ghost_that_never_checked_in_is_stopped_not_taken_back() -> None:
     """It has restored nothing worth keeping."""
     world = running(LONE_PLACES, groups=LONE, limits=QUICK)

@@ -9,7 +9,7 @@ import pytest
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import rules
-from samza_dagster.placement.audit_rules import Rule
+from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import digest_of
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import step

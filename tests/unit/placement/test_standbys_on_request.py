@@ -6,9 +6,14 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import containers, texts
-from samza_dagster.placement.events import ContainerCheckedIn, CoordinatorRestarted, StopFailed
+from samza_dagster.placement.events import (
+    ContainerCheckedIn,
+    CoordinatorRestarted,
+    LagObserved,
+    StopFailed,
+)
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, Limits, Phase, Role, Stage
+from samza_dagster.placement.state import AskKind, Lag, Limits, Phase, Role, Stage
 from samza_dagster.simulation.hosts import Trouble
 from tests.unit.placement.scenes import GROUPS, QUICK, Scene, ask, own, running
 
@@ -348,3 +353,19 @@ def test_an_active_that_dies_while_a_standby_is_started_goes_its_own_way(stage: 
     world.until_all_run()
     assert world.placed("0") == "host-1"
     assert world.outcome()[0] == "SUCCEEDED"
+
+
+def test_of_a_standby_that_was_removed_no_lag_is_kept() -> None:
+    """Nor is one of it that was read before and told after."""
+    world = stopping(world=measured())
+    world.until(lambda: "0-0" not in world.phases())
+    assert "0-0" not in world.state.lags
+    late = LagObserved(world.now_ms, (Lag("0-0", 5, None, world.now_ms), Lag("9-9", 1, None, 0)))
+    assert step(world.state, late).state.lags == world.state.lags
+
+
+def measured() -> Scene:
+    world = running(limits=QUICK)
+    world.lag("0-0", 5, 100)
+    assert world.state.lags["0-0"].records == 5
+    return world

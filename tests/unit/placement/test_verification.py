@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.placement.audit_rules import Rule
+from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import AuditRecord, Predecessor, digest_of
 from samza_dagster.placement.verification import Head, Verdict, verify
 from tests.rig.pace import PACE
@@ -396,11 +396,20 @@ def test_an_end_is_of_a_known_start_and_comes_once() -> None:
     assert broken(job.records) == (5, Rule.ENDS)
 
 
-@pytest.mark.parametrize("name", ["processor_id", "group_id", "host", "role"])
-def test_an_end_speaks_of_what_started(name: str) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"processor_id": "0-1"},
+        {"processor_id": "7-0", "group_id": "7"},
+        {"processor_id": "0", "role": "Active"},
+        {"host": "7"},
+        {"epoch": 7},
+    ],
+)
+def test_an_end_speaks_of_what_started(wrong: dict[str, Any]) -> None:
     """The same processor, group, role, epoch and host."""
     job = moved()
-    job.end(job.not_ended["0-0"], **{name: "Active" if name == "role" else "7"})
+    job.end(job.not_ended["0-0"], **wrong)
     assert broken(job.records) == (5, Rule.ENDS)
 
 

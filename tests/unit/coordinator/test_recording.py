@@ -1,0 +1,95 @@
+"""A recording that can't go on: the leader does, and the log ends where it stood."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.coordinator.recording import JsonLinesRecorder
+from samza_dagster.errors import InvalidInput
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.event_log import replay_log
+
+pytestmark = pytest.mark.unit
+
+FULL = Path("/dev/full")
+
+
+@contextmanager
+def room_for(size: int) -> Generator[None]:
+    """No file of this process may grow beyond it: what is beyond isn't written, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def registered(state: JobState, host: str) -> tuple[ev.Event, JobState]:
+    event = ev.HostRegistered(5, host, frozenset())
+    return event, step(state, event).state
+
+
+def test_a_term_that_can_not_be_recorded_is_refused() -> None:
+    """Before anything was recorded: who asked for it is told what is wrong."""
+    recorder = JsonLinesRecorder.open(FULL)
+    with pytest.raises(InvalidInput, match="record events to /dev/full") as refused:
+        recorder.begin(1, {}, JobState("demo"))
+    assert "No space left" in refused.value.seen
+
+
+def test_a_disk_that_is_full_ends_the_recording_and_not_the_leader(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged once; the log holds whole lines, and replays up to there."""
+    path = tmp_path / "events.jsonl"
+    recorder = JsonLinesRecorder.open(path)
+    state = JobState("demo")
+    recorder.begin(1, {}, state)
+    event, state = registered(state, "host-1")
+    recorder.record(event, state)
+    whole = path.read_bytes()
+    with room_for(len(whole) + 9):
+        for host in ("host-2", "host-3"):
+            event, state = registered(state, host)
+            recorder.record(event, state)
+    assert path.read_bytes() == whole
+    [told] = [record.message for record in caplog.records]
+    assert str(path) in told
+    assert replay_log(path).events == 1
+
+
+def test_what_stopped_stays_so_in_later_terms_of_the_process(tmp_path: Path) -> None:
+    """The log would lack what was in between; no later term ends for it either."""
+    path = tmp_path / "events.jsonl"
+    recorder = JsonLinesRecorder.open(path)
+    state = JobState("demo")
+    recorder.begin(1, {}, state)
+    whole = path.read_bytes()
+    with room_for(len(whole)):
+        event, state = registered(state, "host-1")
+        recorder.record(event, state)
+        recorder.begin(2, {}, state)
+    recorder.begin(3, {}, state)
+    recorder.record(event, state)
+    assert path.read_bytes() == whole
+
+
+def test_a_later_term_goes_on_without_a_recording_where_its_beginning_finds_no_room(
+    tmp_path: Path,
+) -> None:
+    """The job would have no leader for the sake of its log."""
+    path = tmp_path / "events.jsonl"
+    recorder = JsonLinesRecorder.open(path)
+    recorder.begin(1, {}, JobState("demo"))
+    whole = path.read_bytes()
+    with room_for(len(whole) + 9):
+        recorder.begin(2, {}, JobState("demo"))
+    assert path.read_bytes() == whole

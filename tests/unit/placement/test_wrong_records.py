@@ -1,0 +1,204 @@
+"""What `verify` finds in the records of a coordinator that has decided, or written, wrongly."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.placement.audit_form import Rule
+from samza_dagster.placement.certificates import AuditRecord, Predecessor
+from samza_dagster.placement.verification import Violation, verify
+from tests.unit.placement.chronicle import Chronicle, chained
+
+pytestmark = pytest.mark.unit
+
+HOUR_MS = 3_600_000
+
+
+def found(records: list[AuditRecord], number: int = 1) -> Violation:
+    """The violation of records whose chain is right."""
+    violation = verify(chained(records, number)).violation
+    assert violation is not None
+    return violation
+
+
+def replaced_by_lease() -> tuple[Chronicle, AuditRecord, AuditRecord]:
+    """An active whose lease has run out, and its successor on another host."""
+    job = Chronicle()
+    lost = job.start("0", "host-1")
+    job.end(lost, "lease")
+    return job, lost, job.start("0", "host-2")
+
+
+def test_a_lease_that_runs_out_again_beside_a_successor_shows_two_owners() -> None:
+    """It was renewed although the successor had begun: both owned the tasks."""
+    job, lost, successor = replaced_by_lease()
+    job.end(lost, "lease")
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (4, Rule.ONE_OWNER)
+    assert lost.execution_id in violation.seen
+    assert successor.execution_id in violation.seen
+
+
+def test_a_lease_may_run_out_again_while_no_successor_owns_the_tasks() -> None:
+    """Its host came back before there was one, or when that had ended."""
+    job = Chronicle()
+    lost = job.start("0", "host-1")
+    job.end(lost, "lease")
+    job.end(lost, "lease")
+    successor = job.start("0", "host-2")
+    job.end(successor)
+    job.end(lost, "lease")
+    assert verify(job.records).ok
+
+
+@pytest.mark.parametrize(
+    ("processor_id", "wrong"),
+    [
+        ("0", {"group_id": "7"}),
+        ("0-0", {"group_id": "0-0"}),
+        ("0", {"role": "Standby"}),
+        ("0-0", {"role": "Active"}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["start", "end"])
+def test_a_processor_id_says_group_and_role(
+    kind: str, processor_id: str, wrong: dict[str, str]
+) -> None:
+    """Under another group it could start beside its own active."""
+    job = Chronicle()
+    started = job.start(processor_id, "host-1", **(wrong if kind == "start" else {}))
+    job.end(started, **wrong)
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (1 if kind == "start" else 2, Rule.FORM)
+    assert repr(*wrong.values()) in violation.seen
+
+
+def test_a_standby_of_another_group_cannot_hide_beside_its_active() -> None:
+    """`0-0` on the host of `0`: the store directories are one."""
+    job = Chronicle()
+    job.start("0", "host-1")
+    job.start("0-0", "host-1", group_id="7")
+    assert found(job.records).rule is Rule.FORM
+
+
+@pytest.mark.parametrize("fencing", ["nonsense", "", "Lease"])
+def test_only_a_known_setting_takes_tasks_away(fencing: str) -> None:
+    """`lease` or `broker`, in starts and ends alike."""
+    job = Chronicle()
+    started = job.start("0", "host-1", fencing=fencing)
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (1, Rule.FORM)
+    assert f"fencing {fencing!r}" in violation.seen
+    job = Chronicle()
+    started = job.start("0", "host-1")
+    job.end(started, fencing=fencing)
+    assert found(job.records).rule is Rule.FORM
+
+
+def test_nothing_is_fenced_where_there_is_no_fence() -> None:
+    """A deployment or a term without broker fencing gives up the fences of the one before."""
+    job = Chronicle()
+    job.end(job.start("0", "host-1", fencing="broker"), "fenced", fencing="lease")
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (2, Rule.FORM)
+    assert "'fenced'" in violation.seen
+    assert "'lease'" in violation.seen
+
+
+def test_a_lease_may_run_out_where_there_are_fences_too() -> None:
+    """Of an incarnation that was lost before the job had any."""
+    job = Chronicle()
+    job.end(job.start("0", "host-1"), "lease", fencing="broker")
+    assert verify(job.records).ok
+
+
+@pytest.mark.parametrize("how", ["dead", "fenced", "lease"])
+def test_an_end_without_evidence_is_none(how: str) -> None:
+    """Somebody saw something, or the successor wouldn't have been allowed."""
+    job = Chronicle()
+    job.end(job.start("0", "host-1"), how, evidence="")
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (2, Rule.FORM)
+    assert "evidence ''" in violation.seen
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        "its lease ended at 99999, it is 1014",
+        "its lease ended at 1000, it is 1013",
+        "its lease ended at 1000",
+        "its lease ended at soon, it is 1014",
+        "somebody said so",
+    ],
+)
+def test_the_numbers_of_a_lease_agree(evidence: str) -> None:
+    """It had ended by the time of the record, which is the time that it names."""
+    job = Chronicle()
+    ended = job.end(job.start("0", "host-1"), "lease", evidence=evidence)
+    assert ended.at_ms == 1014
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (2, Rule.FORM)
+    assert repr(evidence) in violation.seen
+
+
+@pytest.mark.parametrize(
+    ("how", "evidence"), [("dead", ""), ("lease", "its lease ended at 99, it is 20")]
+)
+def test_an_end_that_has_aged_away_is_judged_by_what_its_successor_says(
+    how: str, evidence: str
+) -> None:
+    """The record of the end itself is gone, its evidence isn't."""
+    job = Chronicle()
+    job.epoch = 5
+    job.start("0", "host-2", predecessor=Predecessor("0_3", 3, "host-1", how, 20, evidence))
+    violation = found(job.records, number=9)
+    assert (violation.position, violation.rule) == (1, Rule.PREDECESSOR)
+    assert repr(evidence) in violation.seen
+
+
+def early(which: str, by_ms: int) -> list[AuditRecord]:
+    """An active is moved; its end, or its successor, is dated so much before what it follows."""
+    job = Chronicle()
+    job.now_ms = 100 * HOUR_MS
+    started = job.start("0", "host-1")
+    if which == "end":
+        job.now_ms = started.at_ms - by_ms - 7
+    ended = job.end(started)
+    if which == "successor":
+        job.now_ms = ended.at_ms - by_ms - 7
+    job.start("0", "host-2")
+    return job.records
+
+
+@pytest.mark.parametrize(("which", "position"), [("end", 2), ("successor", 3)])
+def test_nothing_is_dated_before_what_it_follows(which: str, position: int) -> None:
+    """No two leaders' clocks are taken to differ by more than an hour."""
+    assert verify(early(which, HOUR_MS)).ok
+    records = early(which, HOUR_MS + 1)
+    violation = found(records)
+    assert (violation.position, violation.rule) == (position, Rule.TIME)
+    assert str(records[position - 1].at_ms) in violation.seen
+    assert str(records[position - 2].at_ms) in violation.seen
+
+
+def test_a_processor_that_comes_back_without_a_predecessor_is_dated_after_its_last_end() -> None:
+    """Also a standby that was removed, whose start names nobody."""
+    job = Chronicle()
+    job.now_ms = 100 * HOUR_MS
+    job.end(job.start("0-0", "host-1"))
+    job.now_ms = 5 * HOUR_MS
+    job.start("0-0", "host-2", predecessor=None)
+    assert found(job.records).rule is Rule.TIME
+
+
+def test_a_lease_that_was_renewed_ended_when_it_ran_out_again() -> None:
+    """Its successor rests on the second end; of the first nobody could know any more."""
+    job = Chronicle()
+    lost = job.start("0", "host-1")
+    job.end(lost, "lease")
+    renewed = job.predecessor["0"]
+    job.end(lost, "lease")
+    job.start("0", "host-2", predecessor=renewed)
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (4, Rule.PREDECESSOR)
