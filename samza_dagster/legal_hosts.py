@@ -174,11 +174,6 @@ class Placing:
         return Group(group_id, members, ghosts=self._ghosts.get(group_id, ()))
 
 
-def one_more_of(processor_id: str) -> str:
-    """An id in the group of `processor_id` that no container has."""
-    return f"{group_of(processor_id)}-new"
-
-
 def _without(group: Group, processor_id: str) -> Mapping[str, Processor]:
     return {pid: p for pid, p in group.processors.items() if pid != processor_id}
 

@@ -86,3 +86,8 @@ def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> s
     The same for an active and its standby, which is why they can't share a host.
     """
     return f"{job_name}-{job_id}/{store}/{active_task_of(task_name).replace(' ', '_')}"
+
+
+def one_more_of(processor_id: str) -> str:
+    """An id in the group of `processor_id` that no container has."""
+    return f"{group_of(processor_id)}-new"

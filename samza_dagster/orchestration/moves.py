@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from samza_dagster.errors import Refused, some_of
-from samza_dagster.legal_hosts import Placing
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
     FORCE_RESTART_LAST_SEEN,
@@ -198,6 +197,8 @@ def host_for_standby(
     `allowed`, unless empty, are the only hosts to choose from.
     Raises `Refused` with the rule that each host breaks.
     """
+    from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
     placing = [Placing(view, only=group_of(standby))]
     if makes_room:

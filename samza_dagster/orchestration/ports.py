@@ -6,11 +6,13 @@ The views are read-only protocols, so the client's own frozen types fit, and tes
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from samza_dagster.legal_hosts import SeenGhost
 from samza_dagster.model import PlacementRequest, PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
+
+if TYPE_CHECKING:
+    from samza_dagster.legal_hosts import SeenGhost
 
 
 class ProcessorView(Protocol):

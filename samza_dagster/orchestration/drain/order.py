@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
-from samza_dagster.legal_hosts import Placing, one_more_of
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import group_of, is_standby, one_more_of
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,
     LOST,
@@ -21,6 +21,9 @@ from samza_dagster.orchestration.moves import (
 )
 from samza_dagster.orchestration.ports import JobView, ProcessorView
 from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
+
+if TYPE_CHECKING:
+    from samza_dagster.legal_hosts import Placing
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
 _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
@@ -75,6 +78,8 @@ def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> li
     then those for which a standby is spun up. Raises `Refused` for a host that is
     unknown or lost, and when a container would have no legal host: with what is missing.
     """
+    from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+
     _require_alive(view, host)
     leaving = [p for _, p in sorted(view.processors.items()) if p.host == host]
     unready = [p for p in leaving if p.state not in (RUNNING, LAST_SEEN_STATE)]

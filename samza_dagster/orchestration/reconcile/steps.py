@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
-from samza_dagster.legal_hosts import Placing, one_more_of
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import group_of, is_standby, one_more_of
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
-from samza_dagster.placement.rules import SAME_DOMAIN
+
+if TYPE_CHECKING:
+    from samza_dagster.legal_hosts import Placing
 
 LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", "missing standby"
 
@@ -117,6 +119,8 @@ class _World:
 
     @classmethod
     def of(cls, view: JobView, allowed: tuple[str, ...]) -> _World:
+        from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+
         at = {p.processor_id: p.host for p in view.processors.values() if p.host is not None}
         free = {name: host.free_memory_mb for name, host in view.hosts.items()}
         groups: dict[str, set[str]] = {}
@@ -278,6 +282,8 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
 
 def _together(world: _World, active: str) -> list[Finding]:
     """Standbys in the fault domain of another of the group, as they are after the steps."""
+    from samza_dagster.placement.rules import SAME_DOMAIN  # late: it would delay each run's start
+
     return [
         Finding(standby, broken.seen, f"relocate_standby {standby}: {broken.change}")
         for standby in world.standbys(active)
