@@ -64,7 +64,7 @@ class Steps:
         self.looked_at_ms = 0
         """When time alone was last a step."""
         self._hosts = durable.HostRecords()
-        self._told_counters = Counter[str]()
+        self._told_counters: Counter[str] = Counter()
         self._start_again_ms = 0
         self._effects = EffectRunner(
             self.cluster,
@@ -198,7 +198,7 @@ class Steps:
         told = [value for key, value in records if key == durable.LEADER and value is not None]
         self.leases.committed(sent_ms, told=bool(told))
         if told:
-            self._told_counters = Counter(told[-1].get("counters"))
+            self._told_counters = Counter[str](told[-1].get("counters"))
         return self.clock.now_ms() - sent_ms
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
