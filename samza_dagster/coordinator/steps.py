@@ -64,7 +64,7 @@ class Steps:
         self.looked_at_ms = 0
         """When time alone was last a step."""
         self._hosts = durable.HostRecords()
-        self._told_counters = Counter[str]()
+        self._told_counters: Counter[str] = Counter()
         self._start_again_ms = 0
         self._effects = EffectRunner(
             self.cluster,
