@@ -143,7 +143,7 @@ class Judge:
     ) -> None:
         for command in commands:
             if isinstance(command, cmd.RequestResource):
-                upkeep.judge_way_back(self._chronicle, command, before, after)
+                upkeep.judge_way_back(self._chronicle, command, before, after, commands)
 
     def _judge_begin(self, old: Group | None, group: Group, after: JobState) -> None:
         action = group.action

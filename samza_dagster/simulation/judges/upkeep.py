@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
@@ -108,9 +110,16 @@ def judge_failure(
 
 
 def judge_way_back(
-    chronicle: Chronicle, command: cmd.RequestResource, before: JobState, after: JobState
+    chronicle: Chronicle,
+    command: cmd.RequestResource,
+    before: JobState,
+    after: JobState,
+    commands: tuple[cmd.Command, ...],
 ) -> None:
-    """After a failed action a container goes back to its source host while that is legal."""
+    """After a failed action a container goes back to its source host while that is legal.
+
+    `commands` are all of the step's: what another gave back after this one was still in its way.
+    """
     source = chronicle.falling_back.get(command.processor_id)
     if not source:
         return
@@ -128,6 +137,7 @@ def judge_way_back(
     was = earlier.processors.get(command.processor_id) if earlier is not None else None
     if was is not None and was.incarnation is not None and was.incarnation.host == source:
         failed_there = True
+    group = _before_given_back(group, earlier, commands[commands.index(command) + 1 :])
     if failed_there or source in _taken(group, command.processor_id, after, host):
         return
     raise InvariantViolated(
@@ -247,6 +257,21 @@ def _earlier(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
+
+
+def _before_given_back(
+    group: Group, earlier: Group | None, since: tuple[cmd.Command, ...]
+) -> Group:
+    """The group with the requests that its members gave back by these commands."""
+    released = {c.request_id for c in since if isinstance(c, cmd.ReleaseResource)}
+    kept = {
+        pid: replace(group.processors[pid], request=was.request)
+        for pid, was in (earlier.processors.items() if earlier is not None else ())
+        if was.request is not None
+        and was.request.request_id in released
+        and pid in group.processors
+    }
+    return replace(group, processors={**group.processors, **kept}) if kept else group
 
 
 def _taken(group: Group, processor_id: str, after: JobState, source: Host) -> frozenset[str]:

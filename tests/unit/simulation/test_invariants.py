@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -341,6 +341,36 @@ def test_the_way_back_leads_to_the_source_host(history: History) -> None:
     """Untouched, or at the source, or anywhere, in this order."""
     fails_at_the_destination(history, history.asks("u-1", "host-3"), "host-1")
     assert history.judge.premises["failure-leaves-running"] == 1
+
+
+@pytest.mark.parametrize("gives_back_first", [False, True])
+def test_what_is_given_back_after_the_way_back_was_asked_for_was_in_its_way(
+    history: History, gives_back_first: bool
+) -> None:
+    """A standby's request for the source host; one that is given back before it is none any more."""
+    ask = history.asks("u-1", "host-3")
+    history.begin(ask)
+    stop_for_the_move(history)
+    history.dies("0", 1, "host-1")
+    history.start("0", 3, "host-3")
+    history.dies("0-0", 2, "host-2")
+    standby = requesting("0-0", "host-1")
+    assert standby.request is not None
+    wanted = replace(standby.request, request_id="r-standby")
+    history.take(ev.TimePassed(3_900), processors=(replace(standby, request=wanted),))
+    way_back = cmd.RequestResource("r-back", "0", None, (), 384, 1, 5_000)
+    given_back = cmd.ReleaseResource("r-standby")
+    moves = (given_back, way_back) if gives_back_first else (way_back, given_back)
+
+    with violated("failure-leaves-running", "host-1") if gives_back_first else nullcontext():
+        history.take(
+            ev.StartFailed(4_000, execution("0", 3), "host-3", "no memory"),
+            cmd.RecordCertificate(history.end_record("0", 3, "host-3", "dead")),
+            respond(ask, "FAILED", "start failed"),
+            processors=(requesting("0", "host-1"),),
+            action=acting(ask, Stage.FALLBACK_SOURCE),
+        )
+        history.take(ev.TimePassed(4_100), *moves, processors=(requesting("0"), requesting("0-0")))
 
 
 def test_a_failure_after_which_nothing_leads_on_is_found(history: History) -> None:
