@@ -91,7 +91,7 @@ test-dagster: $(STAMP) java ## Dagster, for which `make test` has no time: the n
 test-dagster-long: $(STAMP) java ## Dagster: kills at every boundary, and sizes (1 minute)
 	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
 
-test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placement job, at every op boundary, on SQLite and beside it on PostgreSQL (Debian's package; 12 minutes by estimate)
+test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placement job, at every op boundary, on SQLite and beside it on PostgreSQL (Debian's package; 17 minutes)
 	@$(BIN)/python -m pytest tests/dagster -q -m deploy -n 2 --dist loadscope --durations=3
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
