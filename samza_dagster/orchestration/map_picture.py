@@ -1,10 +1,10 @@
-"""The map of hosts and containers as a picture, with the same as text above it. Pure.
+"""The map of hosts and containers as a picture, with the same as text below it. Pure.
 
 The UI shows Markdown in a dialog that is as wide as what it holds, up to four fifths of the
-window. A picture without a size of its own is as wide as the dialog: with a text
+window. A picture without a size of its own is as wide as the dialog: with a text below it
 that is longer than a line, the whole map is seen on any screen. A dialog that is higher than
-the window opens at its end, so the picture comes last, however long the text. The text is
-what a search in the page finds: what is written inside a picture isn't.
+the window doesn't open at its beginning: where a table has each container, the text is cut.
+Text is what a search in the page finds: what is written inside a picture isn't.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.pictures import MOST_BYTES, picture, svg_of
@@ -30,6 +30,7 @@ _TOP = 72
 _LEGEND = ("active", "standby", "on its way", "down")
 _LEAST_WIDTH = 640
 _LEAST_CAPTION = 400  # characters: wider than a dialog on any screen
+_MOST_CAPTION = 1_200  # seven lines in a window of 1920 × 1080: more is higher than the window
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,35 @@ def cells_of(rows: Iterable[HostRow]) -> list[HostCell]:
     return cells
 
 
-def shown_map(cells: Sequence[HostCell], title: str = "", moved: Collection[str] = ()) -> str:
-    """Markdown: each host with its containers as text, and below it the picture."""
-    caption = " · ".join(
+def shown_map(
+    cells: Sequence[HostCell],
+    title: str = "",
+    moved: Collection[str] = (),
+    *,
+    has_table: bool = False,
+) -> str:
+    """Markdown: the picture, and below it each host with its containers as text.
+
+    Of many hosts the first alone, when the page has a table of all of them beside it.
+    """
+    hosts = [
         f"{cell.host}: {', '.join(p for p, _, _ in cell.containers) or '-'}"
         for cell in sorted(cells, key=lambda h: natural(h.host))
-    )
+    ]
+    caption = _cut(hosts) if has_table else " · ".join(hosts)
     scales = len(caption) >= _LEAST_CAPTION
     drawn = picture(map_svg(cells, title, moved, scales=scales), title or "hosts and containers")
-    return f"{caption}\n\n{drawn}"
+    return f"{drawn}\n\n{caption}"
+
+
+def _cut(hosts: Sequence[str]) -> str:
+    whole = " · ".join(hosts)
+    if len(whole) <= _MOST_CAPTION:
+        return whole
+    ends = list(accumulate(len(host) + 3 for host in hosts))
+    told = max(1, sum(end <= _MOST_CAPTION for end in ends))
+    rest = f"and {len(hosts) - told} more hosts: the table of hosts on this page has them all"
+    return " · ".join([*hosts[:told], rest])
 
 
 def shown_maps(

@@ -70,14 +70,14 @@ def map_shown(
     most_bytes: int = MOST_OF_MAP,
     most_of_one: int = 0,
 ) -> dg.MarkdownMetadataValue:
-    """The Markdown table, where both have room in `most_bytes`, and pictures of the map below it.
+    """Pictures of the map, and the Markdown table where both have room in `most_bytes`.
 
     One picture alone may have `most_of_one`, if that is more. Where none has room, the
     table alone, with the number of hosts that it leaves out.
     """
     text = map_markdown(before, after)
     drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, most_bytes)
-    rooms = {f"{text}\n\n{drawn}": most_bytes, drawn: max(most_bytes, most_of_one)}
+    rooms = {f"{drawn}\n\n{text}": most_bytes, drawn: max(most_bytes, most_of_one)}
     for shown, room in rooms.items():
         if len(json.dumps(shown)) <= room:
             return dg.MetadataValue.md(shown)

@@ -43,7 +43,7 @@ def map_metadata_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for cell in cells
     ]
     return {
-        "map": dg.MetadataValue.md(shown_map(cells)),
+        "map": dg.MetadataValue.md(shown_map(cells, has_table=True)),
         "hosts": table(listed, ("host", "containers", "actives", "standbys")),
     }
 
