@@ -14,10 +14,11 @@ from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
 from samza_dagster.orchestration.moves import START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.phases import Phases
-from samza_dagster.orchestration.ports import Placement, ProcessorView
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import phase_seconds, timeline_shown, timeline_table
+from samza_dagster.orchestration.views import ProcessorView
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from samza_dagster.orchestration.moves import (
     standbys_of,
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.views import JobView, ProcessorView
 
 
 def move_container(

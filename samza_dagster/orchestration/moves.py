@@ -14,7 +14,7 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.ports import HostView, JobView, ProcessorView
+from samza_dagster.orchestration.views import HostView, JobView, ProcessorView
 
 LOST = "lost"
 RUNNING = "running"

@@ -27,7 +27,6 @@ from samza_dagster.orchestration.follow import (
 )
 from samza_dagster.orchestration.holds import cancel, release, release_uuid
 from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
-from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.requests import (
     ENDED,
     HELD,
@@ -43,6 +42,7 @@ from samza_dagster.orchestration.requests import (
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
+from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.placement import texts
 

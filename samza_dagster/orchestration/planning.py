@@ -40,11 +40,12 @@ from samza_dagster.orchestration.moves import (
 )
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import JobView, Placement
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
+from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:

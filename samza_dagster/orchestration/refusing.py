@@ -10,8 +10,9 @@ from samza_dagster.errors import Refused, SamzaDagsterError
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.moves import OURS, find_processor, standbys_of
-from samza_dagster.orchestration.ports import HostVerdict, Placement
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.tables import table_within
+from samza_dagster.orchestration.views import HostVerdict
 
 COLUMNS = ("container", "host", "legal", "rule", "seen", "fix")
 MOST_BYTES = 200_000

@@ -13,7 +13,7 @@ from samza_dagster.orchestration import decisions
 from samza_dagster.orchestration.config import DAY_S, HOST_PATTERN, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves import MovePlan, find_processor, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.views import JobView
 
 ACTION = "move_via_new_standby"
 

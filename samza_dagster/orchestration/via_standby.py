@@ -24,7 +24,7 @@ from samza_dagster.orchestration.follow import (
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.planning import PLAN, plan_op
-from samza_dagster.orchestration.ports import JobView, Placement
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spinning_up import require_own, spin_up, wait_until_warm
@@ -33,6 +33,7 @@ from samza_dagster.orchestration.via_config import (
     move_via_new_standby,
     renewed,
 )
+from samza_dagster.orchestration.views import JobView
 
 plan_move_via_new_standby = plan_op(
     MoveViaNewStandbyConfig,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from samza_dagster.model import LocalityModel
-from samza_dagster.orchestration import ports
+from samza_dagster.orchestration import ports, views
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samza_dagster.legal_hosts import SeenGhost
 
 
-class ProcessorView(ports.ProcessorView, Protocol):
+class ProcessorView(views.ProcessorView, Protocol):
     """One processor, and whether it fails again and again."""
 
     @property
@@ -24,7 +24,7 @@ class ProcessorView(ports.ProcessorView, Protocol):
         ...
 
 
-class ActionView(ports.ActionView, Protocol):
+class ActionView(views.ActionView, Protocol):
     """An action in flight, or one that waits."""
 
     @property
@@ -43,7 +43,7 @@ class ActionView(ports.ActionView, Protocol):
         ...
 
 
-class FailoverView(ports.FailoverView, Protocol):
+class FailoverView(views.FailoverView, Protocol):
     """A failover, and why."""
 
     @property
@@ -81,7 +81,7 @@ class LeaderView(Protocol):
         ...
 
 
-class JobView(ports.JobView, Protocol):
+class JobView(views.JobView, Protocol):
     """A job as it stands, with what the coordinator is at."""
 
     @property
@@ -115,7 +115,7 @@ class JobView(ports.JobView, Protocol):
         ...
 
 
-class ReplicaLag(ports.ReplicaLag, Protocol):
+class ReplicaLag(views.ReplicaLag, Protocol):
     """How far one replica is behind, and when it said so."""
 
     @property

@@ -14,7 +14,8 @@ from samza_dagster.model.naming import STANDBY, group_of
 from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.views import JobView, ProcessorView
 from samza_dagster.placement import texts
 
 SETTLES_MS = 5_000

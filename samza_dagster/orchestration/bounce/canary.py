@@ -10,7 +10,8 @@ from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.ports import JobView, Placement
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.views import JobView
 
 LOOK_MS = 1_000
 

@@ -9,7 +9,8 @@ from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.orchestration.ports import JobView, Placement
+from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.views import JobView
 
 LOOK_MS = 2_000
 

@@ -29,8 +29,9 @@ from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, Progress
 from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
-from samza_dagster.orchestration.ports import JobView, Placement, ReplicaLag
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.views import JobView, ReplicaLag
 
 POLL_S = 0.25
 LOOK_MS = 1_000

@@ -15,7 +15,7 @@ from enum import StrEnum
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
-from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.views import JobView, ProcessorView
 
 CONTAINERS = "containers"
 HOSTS = "hosts"

@@ -14,7 +14,7 @@ from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.moves import OURS, HostRow, host_map
 from samza_dagster.orchestration.pictures import in_words
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.views import JobView
 
 ACTIVE, STANDBY = "active", "standby"
 NOT_MEASURED = "not measured yet"

@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
-from samza_dagster.orchestration.ports import JobView, Placement, ProcessorView
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import (
     MOST_ATTEMPTS,
     Asked,
@@ -25,6 +25,7 @@ from samza_dagster.orchestration.requests import (
     is_held,
     request_uuid,
 )
+from samza_dagster.orchestration.views import JobView, ProcessorView
 from samza_dagster.placement import texts
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.ports import ReplicaLag
+from samza_dagster.orchestration.views import ReplicaLag
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from samza_dagster.orchestration.moves import (
     RUNNING,
     knows_domains,
 )
-from samza_dagster.orchestration.ports import JobView, ProcessorView
 from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
+from samza_dagster.orchestration.views import JobView, ProcessorView
 
 if TYPE_CHECKING:
     from samza_dagster.legal_hosts import Placing

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
-from samza_dagster.orchestration.ports import JobView, ProcessorView
+from samza_dagster.orchestration.views import JobView, ProcessorView
 
 _WAIT = "the coordinator starts it by itself; reconcile again, or samza-dagster status says why not"
 

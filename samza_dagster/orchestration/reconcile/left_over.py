@@ -13,11 +13,12 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT
-from samza_dagster.orchestration.ports import JobView, Placement
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.submission import is_never_submitted
 from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.waiting import CANCELLED
 
 RUNS_LOOKED_AT = 1_000

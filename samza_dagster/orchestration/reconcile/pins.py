@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LOST
-from samza_dagster.orchestration.ports import JobView
+from samza_dagster.orchestration.views import JobView
 
 
 def check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...]) -> None:

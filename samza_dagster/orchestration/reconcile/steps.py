@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
+from samza_dagster.orchestration.views import JobView
 
 if TYPE_CHECKING:
     from samza_dagster.legal_hosts import Placing

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import dagster as dg
 
 from samza_dagster.orchestration.pictures import picture, timeline_svg
-from samza_dagster.orchestration.ports import JobView
 from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
 from samza_dagster.orchestration.units.order import State
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.units.progress import Progress
+from samza_dagster.orchestration.views import JobView
 
 STEPS = ("container", "step", "at", "seconds", "what", "status", "message", "request")
 MOST_OF_ONE = 30_000

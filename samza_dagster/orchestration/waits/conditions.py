@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from samza_dagster.orchestration.ports import ReplicaLag
+from samza_dagster.orchestration.views import ReplicaLag
 
 STEADY_LAG = "steady-lag"
 VERSION = 1
