@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.placement import commands as cmd
@@ -200,7 +201,7 @@ class Chronicle:
             case ev.HostLost(host=host, last_grant_ms=last_grant_ms):
                 if host in self.registered:
                     self.grants[host] = last_grant_ms
-                self.lost.update(e for e, (_, it) in self.started.items() if it.host == host)
+                self.fell_silent({host})
                 self.held = {r: h for r, h in self.held.items() if h != host}
             case ev.JobDeployed(groups=groups, grouping=grouping):
                 self.layout = frozenset({*groups, f"grouping {grouping}"})
@@ -210,6 +211,10 @@ class Chronicle:
                 self.grants.clear()
             case _:
                 pass
+
+    def fell_silent(self, hosts: Collection[str]) -> None:
+        """They are lost, each with what was started there."""
+        self.lost.update(e for e, (_, it) in self.started.items() if it.host in hosts)
 
     def _is_back(self, execution_id: str) -> None:
         processor_id = self.started[execution_id][0]

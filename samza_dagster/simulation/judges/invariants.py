@@ -63,6 +63,10 @@ class Judge:
             answers.take_refusal(chronicle, before, event)
         elif isinstance(event, ev.CoordinatorRestarted):
             judge_restart(chronicle, before, event, result)
+        elif isinstance(event, ev.TimePassed) and before.hosts is not after.hosts:
+            # Those that never registered with this leader.
+            silent = {host for host, it in before.hosts.items() if it.alive}
+            chronicle.fell_silent({host for host in silent if not after.hosts[host].alive})
         if commands:
             self._judge_records(commands, truth)
             stalled = event.execution_id if isinstance(event, ev.StandbyStalled) else ""

@@ -165,6 +165,8 @@ def judge_failovers(taken: Taken) -> None:
             if pid not in (*failover.tried, failover.standby_id)
             and may_be_taken(taken.after, new, active, other)
             and was_so(old, other)
+            # Where both ran last there is one place, and who asked for it had it.
+            and (other.incarnation is not None or other.last_seen_host != failover.host)
             and chosen is not None
             and rank(taken.after, before, other, kind_of(other)) < chosen
         ]

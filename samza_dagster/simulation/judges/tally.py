@@ -81,6 +81,8 @@ def _overdue(taken: Taken, both: Both) -> bool:
         and now.phase is Phase.STOPPING
         and was.deadline_ms is not None
         and was.deadline_ms <= taken.now_ms  # else a request of somebody's may have come to it
+        # Leases end first: one whose place its active took by then was stopped for that.
+        and not any(f.standby_id == both.processor_id for _, _, f in taken.failovers_begun)
     )
 
 

@@ -39,12 +39,18 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
     limit, now_ms = taken.after.limits.max_concurrent_starts, taken.now_ms
     starting = sum(_starting(group) for group in taken.after.groups.values())
     waiting: list[tuple[Any, ...]] = []
+    displaced: list[tuple[Any, ...]] = []
     for group in taken.after.groups.values():
         for pid, processor in group.processors.items():
             if (processor.phase is Phase.WAITING and processor.not_before_ms <= now_ms) and (
                 not awaits_its_place(group, pid)
             ):
                 waiting.append(_key(group, processor))
+    for old, new, failover in taken.failovers_begun:
+        was = None if old is None else old.processors.get(failover.standby_id)
+        now = new.processors.get(failover.standby_id)
+        if was is not None and now is not None and was.phase is not Phase.WAITING:
+            displaced.append(_key(new, now))  # it waits because of that turn
     if waiting and starting < limit:
         raise taken.broken(FAIR_TURNS, f"{min(waiting)} waits, {starting} of {limit} start")
     if isinstance(taken.event, ev.RequestArrived | ev.HostRegistered | ev.HostLost):
@@ -61,7 +67,7 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
         if starting > limit:
             raise taken.broken(FAIR_TURNS, f"{both.processor_id} is one too many: {starting}")
         mine = _key(both.group, now)
-        late = [key for key in waiting if key < mine]
+        late = [key for key in waiting if key < mine and key not in displaced]
         if late:
             raise taken.broken(FAIR_TURNS, f"{mine} goes before {late}")
 
