@@ -24,6 +24,8 @@ ACTION = "samza/action"
 WHO = "samza/who"
 WHY = "samza/why"
 TICKET = "samza/ticket"
+STEERED = "samza/bounce-steered"
+"""Who steered a bounce, when and why; `bounce/steered.py` has its form."""
 EVENT = "samza/event"
 """Of an asset's observation: what kind of event it is."""
 

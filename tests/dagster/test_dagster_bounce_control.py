@@ -23,6 +23,7 @@ from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.bounce.steered import By, noted, steerings
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.instance import POSTGRES_URL, write_instance
+from samza_dagster.orchestration.tags import STEERED
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -289,9 +290,9 @@ def test_many_orders_have_room_in_a_tag(sign: str) -> None:
     tags: dict[str, str] = {}
     for n in range(40):
         tags = noted(tags, "pause", By(f"{n}", sign * 500, sign * 128), n)
-        assert len(tags[bounce_runs.STEERED].encode()) < 2_600
+        assert len(tags[STEERED].encode()) < 2_600
     assert steerings(tags)[-1].who == "39"
-    assert steerings({bounce_runs.STEERED: "by hand"}) == []
+    assert steerings({STEERED: "by hand"}) == []
 
 
 def test_an_action_that_does_not_fit_is_refused(

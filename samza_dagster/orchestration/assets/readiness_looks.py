@@ -30,7 +30,7 @@ from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.watching_ports import ReplicaLag, open_watch
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.assets.standby_readiness import ReadinessConfig
+    from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
 
 SHOWN_ROWS = 1_000
 DRAWN = 5

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
+from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
 from samza_dagster.orchestration.checks import names
 from samza_dagster.orchestration.checks.settings import LagSlo
-from samza_dagster.orchestration.config import OpConfig
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -22,18 +21,6 @@ from samza_dagster.orchestration.tags import job_tags
 
 READINESS = "standby_readiness"
 JOB = "forecast_readiness"
-
-
-class ReadinessConfig(OpConfig):
-    """How long the standbys are looked at."""
-
-    samples: int = Field(default=4, ge=2, le=60, description="Looks at the lag.")
-    every_s: float = Field(
-        default=5.0,
-        ge=0,
-        le=600,
-        description="Seconds between them; at least the interval of the job's metrics reporter.",
-    )
 
 
 def standby_readiness(

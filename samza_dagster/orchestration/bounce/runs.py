@@ -21,7 +21,6 @@ BOUNCE = "samza/bounce"
 CONTROL = "samza/bounce-control"
 PROGRESS = "samza/progress"
 ROOT = "samza/bounce-root"
-STEERED = "samza/bounce-steered"
 RETRY_NUMBER = "dagster/retry_number"
 
 _WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.runs import STEERED
 from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
-from samza_dagster.orchestration.tags import MOST_TAG_BYTES, TICKET, WHO, WHY
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES, STEERED, TICKET, WHO, WHY
 
 _WHY_KEPT = 300
 

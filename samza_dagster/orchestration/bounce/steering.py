@@ -12,11 +12,11 @@ from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.planning import tag_run
-from samza_dagster.orchestration.tags import FROM_CONFIG, JOB, TICKET, WHO, WHY, job_tags
+from samza_dagster.orchestration.tags import FROM_CONFIG, JOB, STEERED, TICKET, WHO, WHY, job_tags
 from samza_dagster.orchestration.ticks import least_seconds
 
 CONTROL_JOB = "control_bounce"
-_KEPT = (WHO, WHY, TICKET, bounce_runs.STEERED, bounce_runs.PROGRESS)
+_KEPT = (WHO, WHY, TICKET, STEERED, bounce_runs.PROGRESS)
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))

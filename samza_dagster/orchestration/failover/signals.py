@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from samza_dagster.orchestration.failover.mass import lost_since
+from samza_dagster.orchestration.failover.lost_hosts import lost_since
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
     FLAPPING,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from samza_dagster.orchestration.failover.mass import TOGETHER_MS
+from samza_dagster.orchestration.failover.lost_hosts import TOGETHER_MS
 from samza_dagster.orchestration.failover.memory import Memory
 from samza_dagster.orchestration.failover.policy import Decision, Mode, Rules, decide, remembered
 from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight

@@ -1,0 +1,19 @@
+"""The form of `standby_readiness`."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of configs as types.
+
+from pydantic import Field
+
+from samza_dagster.orchestration.config import OpConfig
+
+
+class ReadinessConfig(OpConfig):
+    """How long the standbys are looked at."""
+
+    samples: int = Field(default=4, ge=2, le=60, description="Looks at the lag.")
+    every_s: float = Field(
+        default=5.0,
+        ge=0,
+        le=600,
+        description="Seconds between them; at least the interval of the job's metrics reporter.",
+    )
