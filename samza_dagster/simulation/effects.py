@@ -39,6 +39,8 @@ def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
     match effect:
         case cmd.StartContainer():
             requests.used_by[effect.execution_id] = effect.request_id
+            fencing = world.own_limits(leader).fencing
+            world.brokers.admit(effect.execution_id, fencing=fencing)
             send(effect.host, effect)
         case cmd.StopContainer() | cmd.ForgetContainer():
             send(effect.host, effect)

@@ -151,10 +151,11 @@ def late_grant(world: World, name: str) -> bool:
     if host is None or not host.converses or not leader.answers or not world.talks(host):
         return False
     now = world.now_ms
-    lease_ms = grant_ms(world.committed.limits, now, leader.last_commit_ms)
+    own = world.own_limits(leader)
+    lease_ms = grant_ms(own, now, leader.last_commit_ms)
     leader.books[name].heard_ms = leader.books[name].granted_ms = now
     host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
-    held, beat = host.grant, beat_every_ms(world.committed.limits)
+    held, beat = host.grant, beat_every_ms(own)
     if held is not None:
         host.grant = Grant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
     host.cut_in = host.cut_out = True
@@ -167,7 +168,7 @@ def fence_unanswered(world: World, place: int) -> bool:
     brokers = world.brokers
     if not 0 <= place < len(brokers.calls):
         return False
-    brokers.refused.add(brokers.calls.pop(place)[0])
+    brokers.shut_out(brokers.calls.pop(place)[0])
     world.touched()
     return True
 

@@ -21,6 +21,7 @@ from samza_dagster.simulation.hosts import (
 )
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.passing import grant_now, stir
+from samza_dagster.simulation.settings import is_own
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.world import World
@@ -231,18 +232,22 @@ def fence(world: World, place: int) -> bool:
     if not 0 <= place < len(brokers.calls):
         return False
     execution_id, epoch = brokers.calls.pop(place)
-    brokers.refused.add(execution_id)
+    brokers.shut_out(execution_id)
     world.touched()
     if epoch == world.leader.epoch and world.leader.standing is not Standing.DEAD:
         world.leader.notices.append((Notice.FENCED, execution_id))
     return True
 
 
-def take_over(world: World, wall_jump_ms: int = 0) -> bool:
-    """A coordinator takes over from one that doesn't lead: dead, paused, or cut off."""
-    if world.leader.standing is Standing.LEADING:
+def take_over(world: World, wall_jump_ms: int = 0, changes: str = "") -> bool:
+    """A coordinator takes over from one that doesn't lead: dead, paused, or cut off.
+
+    It was started with `changes` of the settings that are a coordinator's own; with another
+    config than the deployment's it would be refused.
+    """
+    if world.leader.standing is Standing.LEADING or not is_own(changes):
         return False
-    world.take_over(wall_jump_ms)
+    world.take_over(wall_jump_ms, changes)
     return True
 
 

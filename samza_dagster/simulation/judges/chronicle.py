@@ -64,6 +64,9 @@ class Chronicle:
 
     `ended` has every way in which records say that an incarnation ended. `overlapping` are those
     whose lease was over while their host was frozen, so that a successor owned their tasks too.
+    `fenced` are those that the brokers were asked to shut out, `unfenced` those that only a
+    lease could end when it did, whatever the job has had since; up to `leased_epoch` they were
+    started while leases counted, or before.
     `told_to_stop` doesn't have those whose stop failed, nor those that had ended before (their host
     listed them still), `ever_told` does. `lost` were on a
     host that fell silent, and haven't checked in since. `held` is what the cluster said it
@@ -75,7 +78,9 @@ class Chronicle:
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
     `overtaken` are fail-overs that waited while their active failed over by itself.
-    `refused` are the uuids of what was answered without the heart, by their order.
+    `refused` are the uuids of what was answered without the heart, by their order. Of
+    requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
+    the memory had room for when the next one came; a limit that is raised later brings none back.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
     """
 
@@ -85,6 +90,8 @@ class Chronicle:
     started: dict[str, tuple[str, Started]] = field(default_factory=dict[str, tuple[str, Started]])
     ended: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     overlapping: set[str] = field(default_factory=set[str])
+    fenced: set[str] = field(default_factory=set[str])
+    unfenced: set[str] = field(default_factory=set[str])
     told_to_stop: set[str] = field(default_factory=set[str])
     ever_told: set[str] = field(default_factory=set[str])
     lost: set[str] = field(default_factory=set[str])
@@ -102,6 +109,7 @@ class Chronicle:
     grants: dict[str, int] = field(default_factory=dict[str, int])
     term_began_ms: int = 0
     epoch: int = 0
+    leased_epoch: int = 0
     trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
     last_ends: dict[str, tuple[AuditRecord, ...]] = field(
         default_factory=dict[str, tuple[AuditRecord, ...]]
@@ -117,6 +125,8 @@ class Chronicle:
     refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
     refusals: int = 0
+    forgotten: int = 0
+    forgotten_refusals: int = 0
     steps: int = 0
     digest: str = FIRST_HASH
     limits: Limits = field(default_factory=Limits)
@@ -131,6 +141,8 @@ class Chronicle:
             started=dict(self.started),
             ended=dict(self.ended),
             overlapping=set(self.overlapping),
+            fenced=set(self.fenced),
+            unfenced=set(self.unfenced),
             told_to_stop=set(self.told_to_stop),
             ever_told=set(self.ever_told),
             lost=set(self.lost),
@@ -225,6 +237,8 @@ class Chronicle:
                 self.held.pop(request_id, None)
             case cmd.StartContainer(request_id=request_id):
                 self.held.pop(request_id, None)
+            case cmd.FencePrincipal(execution_id=execution_id):
+                self.fenced.add(execution_id)
             case cmd.StopContainer(execution_id=execution_id):
                 if execution_id not in self.ended:
                     self.told_to_stop.add(execution_id)
@@ -236,21 +250,22 @@ class Chronicle:
         """A request of this deployment was taken for the first time, or after it was forgotten."""
         self.asked[ask.uuid] = Asked(ask, self.arrivals, group_id, ask.processor_id)
         self.arrivals += 1
+        self.forgotten = max(self.forgotten, self.arrivals - self.limits.remembered_uuids)
         self.overtaken.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
         """A request was answered without the heart; nobody knew its uuid."""
         self.refused[uuid] = self.refusals
         self.refusals += 1
+        limit = self.limits.remembered_uuids
+        self.forgotten_refusals = max(self.forgotten_refusals, self.refusals - limit)
 
     def remembers(self, uuid: str) -> bool:
         """Whether the job's memory must still hold this request, or that it was refused unread."""
         known, place = self.asked.get(uuid), self.refused.get(uuid)
-        if place is not None and self.refusals - place <= self.limits.remembered_uuids:
+        if place is not None and place >= self.forgotten_refusals:
             return True
-        return known is not None and (
-            not known.terminal or self.arrivals - known.place <= self.limits.remembered_uuids
-        )
+        return known is not None and (not known.terminal or known.place >= self.forgotten)
 
     def begun(self, uuid: str, group: Group) -> Asked:
         """A request's action began; raises when it is not the first time."""

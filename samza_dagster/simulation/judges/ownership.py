@@ -141,7 +141,7 @@ def _refuse_neighbour(
 def _judge_owners(chronicle: Chronicle, older: Process, newer: Process) -> None:
     chronicle.premises[ONE_OWNER] += 1
     how = chronicle.ended.get(older.execution_id, frozenset())
-    if chronicle.limits.fencing is Fencing.LEASE and how == frozenset({Ended.LEASE.value}):
+    if older.execution_id in chronicle.unfenced and how == frozenset({Ended.LEASE.value}):
         # Such an overlap begins with a freeze, and lasts until the thawed host is told.
         if older.frozen:
             chronicle.overlapping.add(older.execution_id)
@@ -161,6 +161,11 @@ def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
     so_far = chronicle.ended.get(record.execution_id, frozenset())
     if record.how == Ended.LEASE:
         _judge_lease(chronicle, record)
+        leased = (
+            record.epoch <= chronicle.leased_epoch and record.execution_id not in chronicle.fenced
+        )
+        if chronicle.limits.fencing is Fencing.LEASE or leased:
+            chronicle.unfenced.add(record.execution_id)
     _judge_how(record.execution_id, record.how, truth)
     chronicle.ended[record.execution_id] = so_far | {record.how}
 
