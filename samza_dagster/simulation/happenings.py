@@ -120,7 +120,8 @@ def register(world: World, name: str) -> bool:
         host.epoch = leader.epoch
     host.commands = [sent for sent in host.commands if sent[0] >= leader.epoch]
     host.restarted = False
-    agent = (f"{world.job}-directory-{host.directory}", f"{world.job}-boot-{host.boot}")
+    books = "" if host.older_release else f"{world.job}-directory-{host.directory}"
+    agent = (books, f"{world.job}-boot-{host.boot}")
     if book.agent not in (None, agent):
         leader.requests.host_replaced(name)
         host.commands = [
@@ -134,6 +135,7 @@ def register(world: World, name: str) -> bool:
     host.tell_all()
     world.touched()
     world.handle(ev.HostRegistered(now, name, frozenset(host.books), host.fault_domain, *agent))
+    host.unnamed = host.older_release
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
     return True

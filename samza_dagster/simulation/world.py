@@ -96,6 +96,7 @@ class World:
                 fault_domain=(domains or {}).get(name, ""),
                 memory_mb=slots * 384,
                 cores=slots,
+                begun_with=((domains or {}).get(name, ""), slots),
             )
             for name in names
         ]

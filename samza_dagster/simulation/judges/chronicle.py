@@ -71,7 +71,7 @@ class Chronicle:
     listed them still), `ever_told` does. `lost` were on a
     host that fell silent, and haven't checked in since. `held` is what the cluster said it
     holds and nothing has used or released. `left` is the group that last lost a process on a
-    host. `grants` is the last grant of each host lost in this
+    host, `left_by` the processor; `beside` are the hosts that shared its host's fault domain when it started. `grants` is the last grant of each host lost in this
     term; `agents` the directory and boot of who registered last as a host, `strayed` until when
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
@@ -100,6 +100,8 @@ class Chronicle:
     held: dict[str, str] = field(default_factory=dict[str, str])
     falling_back: dict[str, str] = field(default_factory=dict[str, str])
     left: dict[str, str] = field(default_factory=dict[str, str])
+    left_by: dict[str, str] = field(default_factory=dict[str, str])
+    beside: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     groups: dict[str, str] = field(default_factory=dict[str, str])
     removed: set[str] = field(default_factory=set[str])
     registered: set[str] = field(default_factory=set[str])
@@ -151,6 +153,8 @@ class Chronicle:
             held=dict(self.held),
             falling_back=dict(self.falling_back),
             left=dict(self.left),
+            left_by=dict(self.left_by),
+            beside=dict(self.beside),
             groups=dict(self.groups),
             removed=set(self.removed),
             registered=set(self.registered),
