@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CONTAINER_MB = 384
 """A container's memory, MiB, before any deployment changes it."""
 FEW = 1
+"""Containers that a host has room for whose agent tells less than it had at first."""
 
 
 def possible(world: World, host: VirtualHost) -> list[Move]:
@@ -42,14 +43,12 @@ def _other_rack(world: World, host: VirtualHost) -> str:
     return beside if beside != first else f"rack-of-{host.name}"
 
 
-def as_at_first(host: VirtualHost) -> bool:
-    """Its agent has the options and the release that it began with; True when it had others."""
+def as_at_first(host: VirtualHost) -> None:
+    """Its agent has the rack and the release that it began with."""
     rack, _ = host.begun_with
-    if host.fault_domain == rack and not host.older_release:
-        return False
-    host.fault_domain, host.older_release = rack, False
-    host.begin_anew()
-    return True
+    if host.fault_domain != rack or host.older_release:
+        host.fault_domain, host.older_release = rack, False
+        host.begin_anew()
 
 
 def _restart(change: Callable[..., bool]) -> Callable[..., bool]:
