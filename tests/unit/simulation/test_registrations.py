@@ -127,3 +127,16 @@ def test_a_mended_world_has_the_racks_and_releases_of_its_beginning() -> None:
     world.settle()
     assert {name: host.fault_domain for name, host in world.state.hosts.items()} == RACKS
     assert all(host.books for host in world.state.hosts.values())
+
+
+def test_a_start_isnt_kept_for_a_host_that_has_yet_to_register() -> None:
+    """By then its agent may go by other books, and something else may run in its stead."""
+    world = running()
+    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
+    world.until(lambda: world.phases()["0"] is Phase.STARTING)
+    world.hosts["host-3"].commands.clear()
+    did(world, "kill-leader")
+    did(world, "take-over")
+    assert not world.hosts["host-3"].commands
+    world.register("host-3")
+    world.until(lambda: world.where("0") == "host-3")
