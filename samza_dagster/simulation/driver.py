@@ -36,6 +36,9 @@ from samza_dagster.simulation.tempers import (
     OTHERS,
     REFUSALS,
     RESTARTS,
+    SCARCE,
+    SCARCE_COLUMNS,
+    SCARCE_ROW,
     TEMPERS,
 )
 from samza_dagster.simulation.wishes import label
@@ -190,6 +193,8 @@ class _Driver:
         wanted = [column for column in TEMPERS[self.temper] if column in by_column]
         if wanted and self.lots.random() < 0.5:
             columns = wanted
+        if SCARCE_ROW in rows_of(world.committed) and self.lots.random() < SCARCE:
+            columns = [column for column in SCARCE_COLUMNS if column in by_column] or columns
         return self.lots.choice(by_column[self.lots.choice(columns)])
 
     def _heal(self, world: World) -> Move | None:

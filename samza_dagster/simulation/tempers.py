@@ -50,6 +50,10 @@ RESTARTS = 0.02
 OTHERS = 0.25
 """How many of those that take over were started with other settings of their own."""
 
+SCARCE_ROW, SCARCE_COLUMNS = "action reserving-standby", ("late grant", "duplicate", "delay")
+SCARCE = 0.06
+"""How many of the faults that meet this row are of these columns, which seldom can meet it."""
+
 GROUPINGS = ("", "", "", "", "other tasks in each group", "yet other tasks in each group")
 """Which tasks the groups of a deployment have, as a lot: mostly the same ones."""
 
