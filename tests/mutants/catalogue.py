@@ -172,13 +172,6 @@ CATALOGUE: tuple[Mutant, ...] = (
         ONE_OWNER,
     ),
     Mutant(
-        "a fence that nobody carries out any more is waited for",
-        "ghosts.py",
-        "    if not ghost.fencing or fencing is Fencing.BROKER:\n",
-        "    if True:\n",
-        RECOVERY_EQUIVALENT,
-    ),
-    Mutant(
         "a reserved place is taken whose rack has a member of the group by now",
         "containers.py",
         "    broken = rules.violation(group, draft.hosts, processor_id, host)\n",
