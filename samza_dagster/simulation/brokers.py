@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import PlacementAsk
+from samza_dagster.placement.state import Fencing, PlacementAsk
 from samza_dagster.simulation.twins import twin
 
 
@@ -15,7 +15,9 @@ class Brokers:
 
     `calls` are fences on their way: execution id and the epoch of the leader that asked.
     `topic` are requests that nobody has deleted yet. `epochs`: of each execution id that was
-    started, as its audit record has it.
+    started, as its audit record has it. `logins` are the incarnations that were let in with a
+    principal of their own, `strangers` those that were started with another. `lease_ms` is the longest lease that may still run, as the last
+    leader's record says; 0 before there was a second leader.
     """
 
     refused: set[str] = field(default_factory=set[str])
@@ -26,6 +28,9 @@ class Brokers:
     locality: dict[str, str] = field(default_factory=dict[str, str])
     audit: list[cmd.RecordCertificate] = field(default_factory=list[cmd.RecordCertificate])
     epochs: dict[str, int] = field(default_factory=dict[str, int])
+    logins: set[str] = field(default_factory=set[str])
+    strangers: set[str] = field(default_factory=set[str])
+    lease_ms: int = 0
 
     def copy(self) -> Brokers:
         """An independent one."""
@@ -39,7 +44,22 @@ class Brokers:
             locality=dict(self.locality),
             audit=list(self.audit),
             epochs=dict(self.epochs),
+            logins=set(self.logins),
+            strangers=set(self.strangers),
         )
+
+    def shut_out(self, execution_id: str) -> None:
+        """Serves its principal no more; one that logs in as somebody else goes on."""
+        if execution_id not in self.strangers:
+            self.refused.add(execution_id)
+
+    def admit(self, execution_id: str, *, fencing: Fencing) -> None:
+        """What is started now logs in as itself where the brokers are to fence, else as all do."""
+        (self.logins if fencing is Fencing.BROKER else self.strangers).add(execution_id)
+
+    def known(self) -> set[str]:
+        """Incarnations of which the brokers have a login or a rule."""
+        return self.logins | self.refused
 
     def commit(self, projection: cmd.Projection) -> None:
         """Writes what a leader's transaction holds."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from samza_dagster.placement.commands import Effect
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import JobState, Limits
 from samza_dagster.simulation.clocks import Clock
 from samza_dagster.simulation.resources import Requests
 from samza_dagster.simulation.twins import twin
@@ -53,11 +53,15 @@ class Coordinator:
     """One term. `unsent` are effects of a committed step that haven't left yet.
 
     `trap` is what befalls it in its next step: after so many effects it crashes or is paused.
+    `own` are the settings that it was started with, by which it grants leases and gives
+    logins; None where they are the job's from the beginning. `began_ms` is its clock at its take-over.
     """
 
     epoch: int
     state: JobState
     clock: Clock
+    own: Limits | None = None
+    began_ms: int = 0
     standing: Standing = Standing.LEADING
     last_commit_ms: int = 0
     books: dict[str, Book] = field(default_factory=dict[str, Book])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from samza_dagster.model import naming
@@ -18,6 +19,7 @@ from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
+from samza_dagster.simulation.settings import DEPLOYED, OWN
 from samza_dagster.simulation.setup import Setup, draw
 from samza_dagster.simulation.tempers import (
     ABOUT,
@@ -31,7 +33,12 @@ from samza_dagster.simulation.tempers import (
     HOLDS,
     KINDS,
     KINDS_OF,
+    OTHERS,
     REFUSALS,
+    RESTARTS,
+    SCARCE,
+    SCARCE_COLUMNS,
+    SCARCE_ROW,
     TEMPERS,
 )
 from samza_dagster.simulation.wishes import label
@@ -159,6 +166,8 @@ class _Driver:
         if draw_ < profile.time:
             return self._time()
         move = moves[0] if lots.random() < profile.tidy else lots.choice(moves)
+        if move.kind == "take-over" and lots.random() < OTHERS:
+            return Move("take-over", (0, self._changes(OWN)))
         if move.kind == "read" and lots.random() < profile.closed:
             return Move("read", (*move.ids, "the coordinator stream can't be read"))
         return move
@@ -184,6 +193,8 @@ class _Driver:
         wanted = [column for column in TEMPERS[self.temper] if column in by_column]
         if wanted and self.lots.random() < 0.5:
             columns = wanted
+        if SCARCE_ROW in rows_of(world.committed) and self.lots.random() < SCARCE:
+            columns = [column for column in SCARCE_COLUMNS if column in by_column] or columns
         return self.lots.choice(by_column[self.lots.choice(columns)])
 
     def _heal(self, world: World) -> Move | None:
@@ -211,8 +222,11 @@ class _Driver:
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
         if kind < 0.13:
             return Move("stall", (self._any_incarnation(world),))
-        if kind < DEPLOYS.get(self.temper, 0.15):
+        deploys = DEPLOYS.get(self.temper, 0.15)
+        if kind < deploys:
             return self._deploy()
+        if kind < deploys + RESTARTS:
+            return Move("restart", (self._changes(OWN),))
         return self._ask(world)
 
     def _any_incarnation(self, world: World) -> str:
@@ -238,7 +252,13 @@ class _Driver:
         self.runs += 1
         layout = draw(self.lots).layout if self.lots.random() < 0.5 else self.setup.layout
         grouping = self.lots.choice(GROUPINGS)
-        return Move("deploy", (f"run-{self.runs}", layout, grouping))
+        changes = self._changes({**OWN, **DEPLOYED}) if self.lots.random() < 0.5 else ""
+        return Move("deploy", (f"run-{self.runs}", layout, grouping, changes))
+
+    def _changes(self, settings: Mapping[str, tuple[int | str | bool, ...]]) -> str:
+        """Other values of a few of these settings."""
+        names = self.lots.sample(list(settings), self.lots.choice((1, 2, 4)))
+        return " ".join(f"{name}={self.lots.choice(settings[name])}" for name in names)
 
     def _processors(self, world: World) -> list[str]:
         # By name: the order of an immutable map differs from process to process.

@@ -38,6 +38,11 @@ def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
 
     match effect:
         case cmd.StartContainer():
+            fencing = world.own_limits(leader).fencing
+            world.brokers.admit(effect.execution_id, fencing=fencing)
+            book = leader.books.get(effect.host)
+            if book is None or not book.talks:
+                return  # as `cluster/local.py`: said again when the host registers, if still wanted
             requests.used_by[effect.execution_id] = effect.request_id
             send(effect.host, effect)
         case cmd.StopContainer() | cmd.ForgetContainer():

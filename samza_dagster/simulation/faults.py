@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
-from samza_dagster.simulation import passing
+from samza_dagster.simulation import passing, registrations
 from samza_dagster.simulation.clocks import Grant
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
@@ -67,7 +67,10 @@ def _possible_at(world: World, name: str, host: VirtualHost, found: list[Move]) 
         found += [Move("kill", (name, entry.processor_id)) for entry in host.live()]
         found.append(Move("agent-restart" if host.agent_up else "agent-up", (name,)))
         found += [Move("agent-down", (name,)), Move("reboot", (name,)), Move("reimage", (name,))]
-        found.append(Move("other-directory", (name,)))
+        if not host.unnamed:
+            found.append(Move("other-directory", (name,)))
+        if host.agent_up:
+            found += registrations.possible(world, host)
         found += [Move("clock", (name, ms)) for ms in CLOCK_STEPS_MS]
         found += [Move("rate", (name, ppm)) for ppm in RATES_PPM]
     else:
@@ -79,6 +82,7 @@ def mend_all(world: World) -> None:
     """Every fault ends. What was late is still late, and a leader that is gone stays so."""
     for name, host in world.hosts.items():
         mend(world, name)
+        registrations.as_at_first(host)
         host.memory_mb, host.cores = max(host.memory_mb, 64 * 384), max(host.cores, 64)
         host.clock.boot.set_rate(world.true_ms, 0)
     for name, shade in world.shades.items():
@@ -151,10 +155,11 @@ def late_grant(world: World, name: str) -> bool:
     if host is None or not host.converses or not leader.answers or not world.talks(host):
         return False
     now = world.now_ms
-    lease_ms = grant_ms(world.committed.limits, now, leader.last_commit_ms)
+    own = world.own_limits(leader)
+    lease_ms = grant_ms(own, now, leader.last_commit_ms)
     leader.books[name].heard_ms = leader.books[name].granted_ms = now
     host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
-    held, beat = host.grant, beat_every_ms(world.committed.limits)
+    held, beat = host.grant, beat_every_ms(own)
     if held is not None:
         host.grant = Grant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
     host.cut_in = host.cut_out = True
@@ -167,7 +172,7 @@ def fence_unanswered(world: World, place: int) -> bool:
     brokers = world.brokers
     if not 0 <= place < len(brokers.calls):
         return False
-    brokers.refused.add(brokers.calls.pop(place)[0])
+    brokers.shut_out(brokers.calls.pop(place)[0])
     world.touched()
     return True
 
@@ -306,9 +311,13 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
 
 
 def other_directory(world: World, name: str) -> bool:
-    """The agent ends, another begins in an empty directory; wardens and containers live on."""
+    """The agent ends, another begins in an empty directory; wardens and containers live on.
+
+    Not of an older release, nor before an agent has registered that tells an id: to whom the
+    boot of the machine must do, the empty directory would prove dead what lives on.
+    """
     host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
+    if host is None or host.frozen is not None or host.unnamed or host.older_release:
         return False
     passing.stir(world, host)
     _goes_on(world, host.replaced(world.true_ms, by_a_machine=False))
@@ -386,6 +395,7 @@ def _leader_becomes(standing: Standing) -> Callable[..., bool]:
 
 
 HANDLERS: dict[str, Callable[..., bool]] = {
+    **registrations.HANDLERS,
     "delay": delay,
     "duplicate": duplicate,
     "reread": reread,

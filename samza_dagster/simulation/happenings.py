@@ -21,6 +21,7 @@ from samza_dagster.simulation.hosts import (
 )
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.passing import grant_now, stir
+from samza_dagster.simulation.settings import is_own
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.world import World
@@ -119,7 +120,8 @@ def register(world: World, name: str) -> bool:
         host.epoch = leader.epoch
     host.commands = [sent for sent in host.commands if sent[0] >= leader.epoch]
     host.restarted = False
-    agent = (f"{world.job}-directory-{host.directory}", f"{world.job}-boot-{host.boot}")
+    books = "" if host.older_release else f"{world.job}-directory-{host.directory}"
+    agent = (books, f"{world.job}-boot-{host.boot}")
     if book.agent not in (None, agent):
         leader.requests.host_replaced(name)
         host.commands = [
@@ -133,6 +135,7 @@ def register(world: World, name: str) -> bool:
     host.tell_all()
     world.touched()
     world.handle(ev.HostRegistered(now, name, frozenset(host.books), host.fault_domain, *agent))
+    host.unnamed = host.older_release
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
     return True
@@ -231,18 +234,22 @@ def fence(world: World, place: int) -> bool:
     if not 0 <= place < len(brokers.calls):
         return False
     execution_id, epoch = brokers.calls.pop(place)
-    brokers.refused.add(execution_id)
+    brokers.shut_out(execution_id)
     world.touched()
     if epoch == world.leader.epoch and world.leader.standing is not Standing.DEAD:
         world.leader.notices.append((Notice.FENCED, execution_id))
     return True
 
 
-def take_over(world: World, wall_jump_ms: int = 0) -> bool:
-    """A coordinator takes over from one that doesn't lead: dead, paused, or cut off."""
-    if world.leader.standing is Standing.LEADING:
+def take_over(world: World, wall_jump_ms: int = 0, changes: str = "") -> bool:
+    """A coordinator takes over from one that doesn't lead: dead, paused, or cut off.
+
+    It was started with `changes` of the settings that are a coordinator's own; with another
+    config than the deployment's it would be refused.
+    """
+    if world.leader.standing is Standing.LEADING or not is_own(changes):
         return False
-    world.take_over(wall_jump_ms)
+    world.take_over(wall_jump_ms, changes)
     return True
 
 

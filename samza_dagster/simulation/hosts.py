@@ -112,6 +112,8 @@ class VirtualHost:
     `restarted` is an agent that has yet to say its first word. `directory` and `boot` count
     the agent's directories and the machine's boots under this name; `bereft` is one whose
     machine had another directory since its boot, so nobody can tell what became of that.
+    `begun_with` are the fault domain and the room, in containers, that it had at first. An agent
+    of an `older_release` tells no id of its directory; `unnamed` until one that does has registered.
 
     A shade is what goes on under the name of another: `shade_of` is that host while it
     shares its machine, "" when it has one of its own.
@@ -133,6 +135,9 @@ class VirtualHost:
     directory: int = 1
     boot: int = 1
     bereft: bool = False
+    begun_with: tuple[str, int] = ("", 4)
+    older_release: bool = False
+    unnamed: bool = False
     shade_of: str = ""
     grant: Grant | None = None
     late_grant: Grant | None = None
@@ -319,10 +324,10 @@ class VirtualHost:
             self.grant = offered
 
     def reboot(self, true_ms: int, *, keeps_disk: bool) -> None:
-        """Every process is gone and so is the lease; without its disk, the books too."""
+        """Every process is gone, and so is the lease and what was held; without its disk, the books too."""
         for entry in list(self.live()):
             entry.life, entry.stopping = Life.DEAD, False
-        self.ledger = {r: h for r, h in self.ledger.items() if h.user is None and keeps_disk}
+        self.ledger.clear()
         self.boot += 1
         self.bereft = False
         if not keeps_disk:
@@ -369,6 +374,7 @@ class VirtualHost:
         self.agent_up = self.restarted = True
         self.reports.clear()
         self.late.clear()
+        self.unnamed = self.unnamed or self.older_release
         self.commands[:0] = [(self.epoch, command) for command in self.unacknowledged]
         self.unacknowledged.clear()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.leases import grant_ms
+from samza_dagster.placement.leases import grant_ms, over_ms
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.effects import place, reconcile
@@ -22,7 +22,7 @@ STUCK_DEADLINE = "a-deadline-that-time-does-not-clear"
 def grant_now(world: World, leader: Coordinator, host: VirtualHost) -> None:
     """The host asks, and the leader answers at once, for as long as its last commit allows."""
     now = leader.clock.read(world.true_ms)
-    lease_ms = grant_ms(world.committed.limits, now, leader.last_commit_ms)
+    lease_ms = grant_ms(world.own_limits(leader), now, leader.last_commit_ms)
     host.take_grant(world.true_ms, host.clock.asked(world.true_ms, leader.epoch, lease_ms))
 
 
@@ -64,6 +64,8 @@ def renew(world: World) -> None:
         now = leader.clock.read(world.true_ms)
         if leader.standing is Standing.LEADING:
             leader.last_commit_ms = now
+            if leader.own is not None and now > over_ms(world.committed.limits, leader.began_ms):
+                world.brokers.lease_ms = leader.own.lease_ms  # no earlier leader's runs any more
         for name, book in leader.books.items():
             host = world.hosts[name]
             if book.talks and host.speaks and not host.restarted:

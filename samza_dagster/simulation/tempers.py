@@ -45,6 +45,15 @@ EAGER = {"deploys": 2.0, "moves": 2.0, "stops": 2.0}
 DEPLOYS = {"deploys": 0.4, "moves": 0.132, "stops": 0.132}
 """Below which of the lots for a wish it is a deployment."""
 
+RESTARTS = 0.02
+"""How much of the lots for a wish it is a restart with other settings of the coordinator's own."""
+OTHERS = 0.25
+"""How many of those that take over were started with other settings of their own."""
+
+SCARCE_ROW, SCARCE_COLUMNS = "action reserving-standby", ("late grant", "duplicate", "delay")
+SCARCE = 0.06
+"""How many of the faults that meet this row are of these columns, which seldom can meet it."""
+
 GROUPINGS = ("", "", "", "", "other tasks in each group", "yet other tasks in each group")
 """Which tasks the groups of a deployment have, as a lot: mostly the same ones."""
 

@@ -9,6 +9,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, Lag, PlacementAsk
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.settings import is_own
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.world import World
@@ -103,17 +104,20 @@ def stall(world: World, execution_id: str) -> bool:
     return True
 
 
-def deploy(world: World, deployment_id: str, layout: str, grouping: str = "") -> bool:
+def deploy(
+    world: World, deployment_id: str, layout: str, grouping: str = "", changes: str = ""
+) -> bool:
     """A new run of the job: its coordinator takes over and deploys. Layout: `0,0-0;1,1-0`.
 
     The coordinator before is gone. Under another `grouping` groups of the same names have
-    other tasks.
+    other tasks. `changes` are of any settings; the coordinator goes by them from its take-over
+    on, before it deploys.
     """
     if deployment_id == world.committed.deployment_id:
         return False
     if world.committed.deployment_id:
         world.leader.standing = Standing.DEAD
-        world.take_over()
+        world.take_over(changes=changes)
         if not world.led():
             return True
     groups = {
@@ -125,10 +129,25 @@ def deploy(world: World, deployment_id: str, layout: str, grouping: str = "") ->
     return True
 
 
+def restart(world: World, changes: str) -> bool:
+    """A coordinator with other settings of its own goes on with the deployment.
+
+    It is started in the stead of one that is ended for it, or takes over from one that
+    doesn't lead. With another config it would be another deployment.
+    """
+    if not world.committed.deployment_id or not is_own(changes):
+        return False
+    if world.leader.standing is Standing.LEADING:
+        world.leader.standing = Standing.DEAD
+    world.take_over(changes=changes)
+    return True
+
+
 HANDLERS: dict[str, Callable[..., bool]] = {
     "ask": ask,
     "refuse": refuse,
     "lag": lag,
     "stall": stall,
     "deploy": deploy,
+    "restart": restart,
 }

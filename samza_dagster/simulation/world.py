@@ -6,6 +6,7 @@ Deterministic: the same moves on the same world give the same world. Nothing her
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from samza_dagster.model import naming
@@ -13,7 +14,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import Action, JobState, Limits, Phase, PlacementAsk, Stage
-from samza_dagster.simulation import faults, fingerprint, happenings, passing, wishes
+from samza_dagster.simulation import faults, fingerprint, happenings, passing, settings, wishes
 from samza_dagster.simulation.brokers import Brokers
 from samza_dagster.simulation.clocks import Clock, HostClock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
@@ -95,6 +96,7 @@ class World:
                 fault_domain=(domains or {}).get(name, ""),
                 memory_mb=slots * 384,
                 cores=slots,
+                begun_with=((domains or {}).get(name, ""), slots),
             )
             for name in names
         ]
@@ -184,16 +186,32 @@ class World:
         book = self.leader.books.get(host.name)
         return book is not None and book.talks and not host.restarted
 
-    def take_over(self, wall_jump_ms: int = 0) -> None:
-        """Another coordinator leads from what the records hold; the one before ends or is a zombie."""
+    def own_limits(self, leader: Coordinator) -> Limits:
+        """The settings that a coordinator was started with."""
+        return self.committed.limits if leader.own is None else leader.own
+
+    def take_over(self, wall_jump_ms: int = 0, changes: str = "") -> None:
+        """Another coordinator leads from what the records hold; the one before ends or is a zombie.
+
+        It was started with the settings of that one, and these changes.
+        """
         before = self.leader
         self.old = None if before.standing is Standing.DEAD else before
         if self.old is not None and self.old.standing is Standing.LEADING:
             self.old.standing = Standing.PAUSED
         now = before.clock.read(self.true_ms) + wall_jump_ms
         clock = Clock(self.true_ms, now, before.clock.ppm)
-        self.committed = passed_on(self.committed)
-        self.leader = Coordinator(before.epoch + 1, self.committed, clock)
+        own = settings.changed(self.own_limits(before), changes)
+        stored = passed_on(self.committed)
+        limits = settings.in_force(
+            own,
+            stored,
+            lease_before_ms=self.brokers.lease_ms or stored.limits.lease_ms,
+            logins=self.brokers.known(),
+        )
+        self.brokers.lease_ms = limits.lease_ms
+        self.committed = replace(stored, limits=limits)
+        self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now)
         self.leader.last_commit_ms = now
         self.leader.unread = list(self.brokers.topic)
         self.handle(ev.CoordinatorRestarted(now))
@@ -276,7 +294,8 @@ class World:
         last_seen: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """The leader begins a deployment."""
+        """The leader begins a deployment, with the settings that it was started with."""
+        self.leader.own, self.brokers.lease_ms = None, 0
         self.handle(
             ev.JobDeployed(self.now_ms, deployment_id, groups, last_seen or {}, limits or Limits())
         )

@@ -172,6 +172,15 @@ CATALOGUE: tuple[Mutant, ...] = (
         ONE_OWNER,
     ),
     Mutant(
+        "a reserved place is taken whose rack has a member of the group by now",
+        "containers.py",
+        "    broken = rules.violation(group, draft.hosts, processor_id, host)\n",
+        "    broken = rules.violation(group, draft.hosts, processor_id, host)\n"
+        "    if broken is not None and broken.rule == rules.SAME_DOMAIN:\n"
+        "        broken = None\n",
+        SAME_HOST,
+    ),
+    Mutant(
         "the audit chain is cut",
         "draft.py",
         "        self._certificates, self._certificate_hash = record.number, record.digest\n",

@@ -65,18 +65,23 @@ class Chronicle:
 
     `ended` has every way in which records say that an incarnation ended. `overlapping` are those
     whose lease was over while their host was frozen, so that a successor owned their tasks too.
+    `fenced` are those that the brokers were asked to shut out, `unfenced` those that only a
+    lease could end when it did, whatever the job has had since; up to `leased_epoch` they were
+    started while leases counted, or before.
     `told_to_stop` doesn't have those whose stop failed, nor those that had ended before (their host
     listed them still), `ever_told` does. `lost` were on a
     host that fell silent, and haven't checked in since. `held` is what the cluster said it
     holds and nothing has used or released. `left` is the group that last lost a process on a
-    host. `grants` is the last grant of each host lost in this
+    host, `left_by` the processor; `beside` are the hosts that shared its host's fault domain when it started. `grants` is the last grant of each host lost in this
     term; `agents` the directory and boot of who registered last as a host, `strayed` until when
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
     left down. `last_ends` are the records of how each
     processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
     `overtaken` are fail-overs that waited while their active failed over by itself.
-    `refused` are the uuids of what was answered without the heart, by their order.
+    `refused` are the uuids of what was answered without the heart, by their order. Of
+    requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
+    the memory had room for when the next one came; a limit that is raised later brings none back.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
     """
 
@@ -86,6 +91,8 @@ class Chronicle:
     started: dict[str, tuple[str, Started]] = field(default_factory=dict[str, tuple[str, Started]])
     ended: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     overlapping: set[str] = field(default_factory=set[str])
+    fenced: set[str] = field(default_factory=set[str])
+    unfenced: set[str] = field(default_factory=set[str])
     told_to_stop: set[str] = field(default_factory=set[str])
     ever_told: set[str] = field(default_factory=set[str])
     lost: set[str] = field(default_factory=set[str])
@@ -94,6 +101,8 @@ class Chronicle:
     held: dict[str, str] = field(default_factory=dict[str, str])
     falling_back: dict[str, str] = field(default_factory=dict[str, str])
     left: dict[str, str] = field(default_factory=dict[str, str])
+    left_by: dict[str, str] = field(default_factory=dict[str, str])
+    beside: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     groups: dict[str, str] = field(default_factory=dict[str, str])
     removed: set[str] = field(default_factory=set[str])
     registered: set[str] = field(default_factory=set[str])
@@ -103,6 +112,7 @@ class Chronicle:
     grants: dict[str, int] = field(default_factory=dict[str, int])
     term_began_ms: int = 0
     epoch: int = 0
+    leased_epoch: int = 0
     trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
     last_ends: dict[str, tuple[AuditRecord, ...]] = field(
         default_factory=dict[str, tuple[AuditRecord, ...]]
@@ -118,6 +128,8 @@ class Chronicle:
     refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
     refusals: int = 0
+    forgotten: int = 0
+    forgotten_refusals: int = 0
     steps: int = 0
     digest: str = FIRST_HASH
     limits: Limits = field(default_factory=Limits)
@@ -132,6 +144,8 @@ class Chronicle:
             started=dict(self.started),
             ended=dict(self.ended),
             overlapping=set(self.overlapping),
+            fenced=set(self.fenced),
+            unfenced=set(self.unfenced),
             told_to_stop=set(self.told_to_stop),
             ever_told=set(self.ever_told),
             lost=set(self.lost),
@@ -140,6 +154,8 @@ class Chronicle:
             held=dict(self.held),
             falling_back=dict(self.falling_back),
             left=dict(self.left),
+            left_by=dict(self.left_by),
+            beside=dict(self.beside),
             groups=dict(self.groups),
             removed=set(self.removed),
             registered=set(self.registered),
@@ -230,6 +246,8 @@ class Chronicle:
                 self.held.pop(request_id, None)
             case cmd.StartContainer(request_id=request_id):
                 self.held.pop(request_id, None)
+            case cmd.FencePrincipal(execution_id=execution_id):
+                self.fenced.add(execution_id)
             case cmd.StopContainer(execution_id=execution_id):
                 if execution_id not in self.ended:
                     self.told_to_stop.add(execution_id)
@@ -241,21 +259,22 @@ class Chronicle:
         """A request of this deployment was taken for the first time, or after it was forgotten."""
         self.asked[ask.uuid] = Asked(ask, self.arrivals, group_id, ask.processor_id)
         self.arrivals += 1
+        self.forgotten = max(self.forgotten, self.arrivals - self.limits.remembered_uuids)
         self.overtaken.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
         """A request was answered without the heart; nobody knew its uuid."""
         self.refused[uuid] = self.refusals
         self.refusals += 1
+        limit = self.limits.remembered_uuids
+        self.forgotten_refusals = max(self.forgotten_refusals, self.refusals - limit)
 
     def remembers(self, uuid: str) -> bool:
         """Whether the job's memory must still hold this request, or that it was refused unread."""
         known, place = self.asked.get(uuid), self.refused.get(uuid)
-        if place is not None and self.refusals - place <= self.limits.remembered_uuids:
+        if place is not None and place >= self.forgotten_refusals:
             return True
-        return known is not None and (
-            not known.terminal or self.arrivals - known.place <= self.limits.remembered_uuids
-        )
+        return known is not None and (not known.terminal or known.place >= self.forgotten)
 
     def begun(self, uuid: str, group: Group) -> Asked:
         """A request's action began; raises when it is not the first time."""

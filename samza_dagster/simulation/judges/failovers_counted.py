@@ -5,7 +5,10 @@ from __future__ import annotations
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Group, Phase, Processor, Role
-from samza_dagster.simulation.judges.legality import is_forced_restart
+from samza_dagster.simulation.judges.legality import (
+    is_forced_restart,
+    starts_by_action,
+)
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import TALLIES
 
@@ -73,7 +76,8 @@ def _goes_anywhere(taken: Taken, both: Both, own: set[str]) -> bool:
     held = was is not None and was.phase is Phase.RESERVED
     if isinstance(taken.event, ev.ResourceAllocated):
         held = held or (was is not None and was.phase is Phase.REQUESTING)
-    if held and both.old is not None:
+    if held and both.old is not None and not starts_by_action(both.old, both.processor_id):
+        # Of several that held a place on one host the counter may be another's: not an action's.
         failing_over = both.old.failover is not None
         if not failing_over and taken.counted("failed-standby-allocations"):
             return False

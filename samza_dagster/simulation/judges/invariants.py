@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, next_deadline_ms
-from samza_dagster.placement.state import Group, JobState, Phase, Processor
+from samza_dagster.placement.state import Fencing, Group, JobState, Phase, Processor
 from samza_dagster.simulation.judges import answers, laws, ownership, upkeep
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.quiescence import judge_quiet
@@ -48,6 +48,8 @@ class Judge:
         """One committed step of the heart. Costs about what changed."""
         chronicle, after, commands = self._chronicle, result.state, result.commands
         chronicle.limits = after.limits
+        if after.limits.fencing is Fencing.LEASE:
+            chronicle.leased_epoch = chronicle.epoch
         chronicle.hear(event)
         changed = _changed(before, after)
         if before.deployment_id != after.deployment_id:

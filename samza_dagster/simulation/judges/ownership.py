@@ -22,22 +22,16 @@ def judge_world(chronicle: Chronicle, truth: Truth) -> None:
     by_host: dict[tuple[str, str], Process] = {}
     owners: dict[str, list[Process]] = {}
     layouts: dict[frozenset[str], Process] = {}
-    domains: dict[tuple[str, str], Process] = {}
+    grouped: dict[str, list[Process]] = {}
     for process in truth.processes():
         other = by_host.setdefault((process.group_id, process.host), process)
         if other is not process:
             older, newer = sorted((other, process), key=lambda p: p.epoch)
             _refuse_neighbour(chronicle, older, newer.processor_id, newer.execution_id)
-        if process.fault_domain and chronicle.is_current(
-            process.processor_id, process.execution_id
-        ):
-            other = domains.setdefault((process.group_id, process.fault_domain), process)
-            if other is not process and other.processor_id != process.processor_id:
-                raise InvariantViolated(
-                    SAME_HOST,
-                    f"{other.execution_id} and {process.execution_id} both run in "
-                    f"fault domain {process.fault_domain}",
-                )
+        if chronicle.is_current(process.processor_id, process.execution_id):
+            for other in grouped.setdefault(process.group_id, []):
+                _judge_domains(chronicle, *sorted((other, process), key=lambda p: p.epoch))
+            grouped[process.group_id].append(process)
         if process.released and not process.refused:
             for other in owners.setdefault(process.processor_id, []):
                 _judge_owners(chronicle, *sorted((other, process), key=lambda p: p.epoch))
@@ -46,6 +40,31 @@ def judge_world(chronicle: Chronicle, truth: Truth) -> None:
                 layouts.setdefault(_layout(chronicle, process), process)
     if len(layouts) > 1:
         _judge_layouts(chronicle, [p for both in owners.values() for p in both])
+
+
+def _judge_domains(chronicle: Chronicle, older: Process, newer: Process) -> None:
+    """Nobody starts where a host of the same fault domain has a member of its group.
+
+    As the hosts had told when it started: one that tells another domain later stops nobody.
+    """
+    if older.processor_id != newer.processor_id and older.host in chronicle.beside.get(
+        newer.execution_id, ()
+    ):
+        raise InvariantViolated(
+            SAME_HOST,
+            f"{older.execution_id} and {newer.execution_id} both run in "
+            f"fault domain {older.fault_domain}",
+        )
+
+
+def _beside(chronicle: Chronicle, record: AuditRecord) -> frozenset[str]:
+    """Hosts of the same fault domain; none where a member of the group gave its place."""
+    domain = chronicle.domains.get(record.host, "")
+    gone = chronicle.left_by.get(record.host, record.processor_id)
+    gave_way = gone != record.processor_id and chronicle.groups.get(gone) == record.group_id
+    if not domain or gave_way:
+        return frozenset()
+    return frozenset(h for h, told in chronicle.domains.items() if told == domain)
 
 
 def _judge_layouts(chronicle: Chronicle, owners: list[Process]) -> None:
@@ -141,7 +160,7 @@ def _refuse_neighbour(
 def _judge_owners(chronicle: Chronicle, older: Process, newer: Process) -> None:
     chronicle.premises[ONE_OWNER] += 1
     how = chronicle.ended.get(older.execution_id, frozenset())
-    if chronicle.limits.fencing is Fencing.LEASE and how == frozenset({Ended.LEASE.value}):
+    if older.execution_id in chronicle.unfenced and how == frozenset({Ended.LEASE.value}):
         # Such an overlap begins with a freeze, and lasts until the thawed host is told.
         if older.frozen:
             chronicle.overlapping.add(older.execution_id)
@@ -158,9 +177,15 @@ def _judge_end(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
     if record.execution_id not in chronicle.started:
         raise InvariantViolated(ONE_OWNER, f"an end of {record.execution_id}, never started")
     chronicle.left[record.host] = record.group_id
+    chronicle.left_by[record.host] = record.processor_id
     so_far = chronicle.ended.get(record.execution_id, frozenset())
     if record.how == Ended.LEASE:
         _judge_lease(chronicle, record)
+        leased = (
+            record.epoch <= chronicle.leased_epoch and record.execution_id not in chronicle.fenced
+        )
+        if chronicle.limits.fencing is Fencing.LEASE or leased:
+            chronicle.unfenced.add(record.execution_id)
     _judge_how(record.execution_id, record.how, truth)
     chronicle.ended[record.execution_id] = so_far | {record.how}
 
@@ -213,6 +238,7 @@ def _judge_start_record(chronicle: Chronicle, record: AuditRecord, truth: Truth)
             ONE_OWNER, f"{record.execution_id} is a first start and names a predecessor"
         )
     chronicle.layouts[record.execution_id] = chronicle.layout
+    chronicle.beside[record.execution_id] = _beside(chronicle, record)
     started = Started(record.execution_id, record.epoch, record.host)
     chronicle.newest[record.processor_id] = started
     chronicle.started[record.execution_id] = (record.processor_id, started)

@@ -185,6 +185,5 @@ def _judge_outcomes(chronicle: Chronicle, truth: Truth, still_asked: frozenset[s
     for uuid in chronicle.asked:
         if not ended.get(uuid) and uuid not in still_asked:
             raise InvariantViolated(NOTHING_FORGOTTEN, f"request {uuid} has no outcome")
-        forgotten = chronicle.arrivals > chronicle.limits.remembered_uuids
-        if len(set(ended.get(uuid, ()))) > 1 and not forgotten:
+        if len(set(ended.get(uuid, ()))) > 1 and not chronicle.forgotten:
             raise InvariantViolated(ACTED_ONCE, f"request {uuid} ended {ended[uuid]}")

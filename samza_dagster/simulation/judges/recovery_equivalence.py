@@ -7,7 +7,14 @@ from dataclasses import replace
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import Action, Group, JobState, Phase, ResourceRequest
+from samza_dagster.placement.state import (
+    Action,
+    Fencing,
+    Group,
+    JobState,
+    Phase,
+    ResourceRequest,
+)
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.violation import RECOVERY_EQUIVALENT, InvariantViolated
 
@@ -28,10 +35,12 @@ def judge_restart(
     for group_id, group in before.groups.items():
         if _took_a_turn(group, after.groups[group_id]):
             turned.update(group.processors)
-        elif _timeless(group) != _timeless(after.groups[group_id]):
+            continue
+        kept, now = _without_fences(group, before.limits.fencing), after.groups[group_id]
+        if _timeless(kept) != _timeless(now):
             raise InvariantViolated(
                 RECOVERY_EQUIVALENT,
-                f"a restart changes group {group_id}: {_difference(group, after.groups[group_id])}",
+                f"a restart changes group {group_id}: {_difference(kept, now)}",
             )
     if before.next_epoch != after.next_epoch or (
         (before.uuids, before.refused) != (after.uuids, after.refused)
@@ -47,6 +56,17 @@ def judge_restart(
         g: _unnumbered(group) for g, group in after.groups.items()
     } or second.state.hosts != after.hosts:
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart changes the state again")
+
+
+def _without_fences(group: Group, fencing: Fencing) -> Group:
+    """Who takes over without a fence waits for none; what one was sent for stays out of it."""
+    if fencing is Fencing.BROKER:
+        return group
+    ghosts = tuple(
+        replace(ghost, fencing=False, ran=False) if ghost.fencing and not ghost.ended else ghost
+        for ghost in group.ghosts
+    )
+    return replace(group, ghosts=ghosts)
 
 
 def _took_a_turn(before: Group, after: Group) -> bool:

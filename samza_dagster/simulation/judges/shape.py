@@ -30,9 +30,20 @@ def judge_shape(taken: Taken) -> None:
         if group is not None:
             judge_group_shape(group, taken.after)
             _judge_way_back(taken, old, group)
-    state = taken.after
-    if len(state.uuids) > max(0, state.limits.remembered_uuids):
-        raise _wrong("job", f"{len(state.uuids)} requests are remembered")
+    _judge_failures(taken)
+    # A coordinator that was started with a lower limit forgets when the next one comes.
+    kept = len(taken.before.uuids) if taken.before.uuids is taken.after.uuids else 0
+    if len(taken.after.uuids) > max(0, taken.after.limits.remembered_uuids, kept):
+        raise _wrong("job", f"{len(taken.after.uuids)} requests are remembered")
+
+
+def _judge_failures(taken: Taken) -> None:
+    """As many as tell flapping; under a lower count no more than there were before it."""
+    most = taken.after.limits.retry_count + 1
+    for both in taken.both:
+        kept = 0 if both.was is None else len(both.was.failed_at_ms)
+        if both.now is not None and len(both.now.failed_at_ms) > max(most, kept):
+            raise _wrong(both.processor_id, f"remembers {len(both.now.failed_at_ms)} failures")
 
 
 def _judge_way_back(taken: Taken, old: Group | None, group: Group) -> None:
@@ -113,8 +124,6 @@ def _judge_processor(group: Group, processor: Processor, state: JobState) -> Non
         raise _wrong(pid, f"isn't wanted, and is {phase}")
     if processor.extra and processor.role is not Role.STANDBY:
         raise _wrong(pid, "is an active, spun up on request")
-    if len(processor.failed_at_ms) > state.limits.retry_count + 1:
-        raise _wrong(pid, f"remembers {len(processor.failed_at_ms)} failures")
 
 
 def _judge_reserved(group: Group, processor: Processor, host: str, state: JobState) -> None:

@@ -10,6 +10,7 @@ from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import (
     Action,
     Ended,
+    Fencing,
     Group,
     JobState,
     Phase,
@@ -318,9 +319,10 @@ def judge_take_over(taken: Taken) -> None:
                 open_[cmd.StartContainer].append(incarnation.execution_id)
             if incarnation is not None and processor.phase is Phase.STOPPING:
                 open_[cmd.StopContainer].append(incarnation.execution_id)
-        open_[cmd.FencePrincipal] += [
-            g.incarnation.execution_id for g in group.ghosts if g.fencing and g.ended is None
-        ]
+        if taken.before.limits.fencing is Fencing.BROKER:  # else nobody is there to fence
+            open_[cmd.FencePrincipal] += [
+                g.incarnation.execution_id for g in group.ghosts if g.fencing and g.ended is None
+            ]
         if group.action is not None:
             open_[cmd.WriteResponse].append(group.action.ask.uuid)
         open_[cmd.WriteResponse] += [ask.uuid for ask in group.queue]

@@ -39,18 +39,15 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
     limit, now_ms = taken.after.limits.max_concurrent_starts, taken.now_ms
     starting = sum(_starting(group) for group in taken.after.groups.values())
     waiting: list[tuple[Any, ...]] = []
-    displaced: list[tuple[Any, ...]] = []
+    gave_way: list[tuple[Any, ...]] = []
     for group in taken.after.groups.values():
         for pid, processor in group.processors.items():
             if (processor.phase is Phase.WAITING and processor.not_before_ms <= now_ms) and (
                 not awaits_its_place(group, pid)
             ):
                 waiting.append(_key(group, processor))
-    for old, new, failover in taken.failovers_begun:
-        was = None if old is None else old.processors.get(failover.standby_id)
-        now = new.processors.get(failover.standby_id)
-        if was is not None and now is not None and was.phase is not Phase.WAITING:
-            displaced.append(_key(new, now))  # it waits because of that turn
+                if _has_just_given_way(taken, group, pid):
+                    gave_way.append(waiting[-1])
     if waiting and starting < limit:
         raise taken.broken(FAIR_TURNS, f"{min(waiting)} waits, {starting} of {limit} start")
     if isinstance(taken.event, ev.RequestArrived | ev.HostRegistered | ev.HostLost):
@@ -67,9 +64,22 @@ def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
         if starting > limit:
             raise taken.broken(FAIR_TURNS, f"{both.processor_id} is one too many: {starting}")
         mine = _key(both.group, now)
-        late = [key for key in waiting if key < mine and key not in displaced]
+        # A standby whose place was sought for its active by this turn waits only since then.
+        late = [k for k in waiting if k < mine and not (k in gave_way and k[4] == mine[4])]
         if late:
             raise taken.broken(FAIR_TURNS, f"{mine} goes before {late}")
+
+
+def _has_just_given_way(taken: Taken, group: Group, standby_id: str) -> bool:
+    """It asked for a resource before this step, and its active took its turn and its place."""
+    before = taken.before.groups.get(group.group_id)
+    was = None if before is None else before.processors.get(standby_id)
+    failover = group.failover
+    return (
+        (was is not None and was.phase in _STARTING)
+        and (failover is not None and failover.standby_id == standby_id)
+        and (before is None or before.failover != failover)
+    )
 
 
 def _starting(group: Group) -> int:

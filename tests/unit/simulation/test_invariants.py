@@ -67,16 +67,37 @@ def test_a_start_beside_another_of_its_group_is_found_before_it_leaves(history: 
         history.start("0-1", 9, "host-2")
 
 
+def tells(history: History, host: str, rack: str) -> None:
+    """The host registers with this fault domain."""
+    event = ev.HostRegistered(history.now_ms, host, frozenset(), rack)
+    history.take_state(event, history.state)
+
+
 def test_two_of_a_group_in_one_fault_domain_are_found() -> None:
     """Where domains are known, they count as hosts do."""
     history = History()
+    tells(history, "host-1", "rack-1")
+    tells(history, "host-2", "rack-1")
     history.start("0", 1, "host-1")
-    history.start("0-0", 2, "host-2")
     history.truth.live = [process("0", 1, "host-1", fault_domain="rack-1")]
     history.judge.world_changed(history.truth)
+    history.start("0-0", 2, "host-2")
     history.truth.live.append(process("0-0", 2, "host-2", fault_domain="rack-1"))
     with violated("same-host", "rack-1"):
         history.judge.world_changed(history.truth)
+
+
+def test_a_host_may_tell_a_members_fault_domain_once_both_have_started() -> None:
+    """Nobody can have known: what runs there isn't stopped for it."""
+    history = History()
+    tells(history, "host-1", "rack-1")
+    tells(history, "host-2", "rack-2")
+    history.start("0", 1, "host-1")
+    history.truth.live = [process("0", 1, "host-1", fault_domain="rack-1")]
+    history.start("0-0", 2, "host-2")
+    history.truth.live.append(process("0-0", 2, "host-2", fault_domain="rack-1"))
+    tells(history, "host-2", "rack-1")
+    history.judge.world_changed(history.truth)
 
 
 def test_groups_may_share_a_host(history: History) -> None:

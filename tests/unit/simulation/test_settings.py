@@ -1,0 +1,157 @@
+"""Coordinators that are started with other settings: which hold in their term, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement.state import Ended, Fencing, Limits
+from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.settings import DEPLOYED, OWN, changed, in_force, is_own
+from samza_dagster.simulation.world import World
+
+pytestmark = pytest.mark.unit
+
+HOSTS = ("host-1", "host-2", "host-3", "host-4")
+LAYOUT = "0,0-0"
+
+
+def running(limits: Limits | None = None) -> World:
+    """Active 0 runs on host-1, its standby on another."""
+    world = World.of(HOSTS, judge=Judge())
+    world.deploy({"0": ("0", "0-0")}, last_seen={"0": "host-1"}, limits=limits)
+    for host in HOSTS:
+        world.register(host)
+    world.settle()
+    return world
+
+
+def did(world: World, kind: str, *ids: str | int) -> None:
+    assert world.do(Move(kind, ids))
+
+
+def test_every_limit_is_either_a_coordinators_own_or_of_the_deployment() -> None:
+    """What a new limit is must be said here before histories can leave it alone."""
+    assert {field.name for field in fields(Limits)} == OWN.keys() | DEPLOYED.keys()
+    assert not OWN.keys() & DEPLOYED.keys()
+
+
+def test_changes_are_written_as_words() -> None:
+    """A script holds them as text."""
+    limits = changed(Limits(), "max_standbys=1 host_affinity=False fencing=broker lease_ms=15000")
+    assert (limits.max_standbys, limits.host_affinity) == (1, False)
+    assert (limits.fencing, limits.lease_ms) == (Fencing.BROKER, 15_000)
+    assert changed(Limits(), "") == Limits()
+    with pytest.raises(ValueError, match="lease_s"):
+        changed(Limits(), "lease_s=15")
+
+
+def test_a_restart_goes_on_with_the_deployment_under_other_settings_of_its_own() -> None:
+    """No container is touched for it."""
+    world = running()
+    processes = world.processes()
+    did(world, "restart", "max_concurrent_actions=1 start_timeout_ms=20000")
+    world.settle()
+    assert world.state.deployment_id == "run-1"
+    assert world.state.limits == changed(
+        Limits(), "max_concurrent_actions=1 start_timeout_ms=20000"
+    )
+    assert [p.execution_id for p in world.processes()] == [p.execution_id for p in processes]
+
+
+@pytest.mark.parametrize("change", sorted(DEPLOYED))
+def test_a_coordinator_with_another_config_doesnt_go_on_with_the_deployment(change: str) -> None:
+    """Its fingerprint is another: `--take-over now` would make it a new deployment."""
+    world = running()
+    words = f"{change}={DEPLOYED[change][0]} max_standbys=1"
+    assert not is_own(words)
+    assert not world.do(Move("restart", (words,)))
+    did(world, "kill-leader")
+    assert not world.do(Move("take-over", (0, words)))
+    did(world, "deploy", "run-2", LAYOUT, "", words)
+    world.settle()
+    assert world.state.deployment_id == "run-2"
+    assert world.state.limits.max_standbys == 1
+
+
+def test_a_shorter_lease_counts_once_the_longer_ones_before_it_are_over() -> None:
+    """What the leader before granted may run on; this one grants its own, and so says the next."""
+    world = running(Limits(lease_ms=60_000))
+    did(world, "restart", "lease_ms=15000")
+    assert world.state.limits.lease_ms == 60_000
+    for host in HOSTS:
+        did(world, "register", host)
+    grant = world.hosts["host-1"].grant
+    assert grant is not None
+    assert grant.lease_ms == 15_000
+    did(world, "restart", "")
+    assert world.state.limits.lease_ms == 60_000
+    for host in HOSTS:
+        did(world, "register", host)
+    did(world, "wait", 64_001)
+    did(world, "restart", "")
+    assert world.state.limits.lease_ms == 15_000
+
+
+def test_a_fence_counts_once_every_container_has_a_login_of_its_own() -> None:
+    """Before that the brokers would shut out somebody whom nobody is."""
+    world = running()
+    did(world, "deploy", "run-2", LAYOUT, "", "fencing=broker")
+    assert world.state.limits.fencing is Fencing.LEASE
+    world.settle()
+    assert world.brokers.logins == {p.execution_id for p in world.processes()}
+    did(world, "restart", "")
+    assert world.state.limits.fencing is Fencing.BROKER
+
+
+def test_without_a_fence_any_more_a_lost_container_ends_by_its_lease() -> None:
+    """A fence that was commanded isn't waited for: nobody is there to carry it out."""
+    world = running(Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000))
+    world.emitted = []
+    did(world, "freeze", "host-1", "suspend")
+    did(world, "wait", 11_000)
+    [fence] = world.sent(cmd.FencePrincipal)
+    did(world, "fence-unanswered", 0)
+    did(world, "deploy", "run-2", LAYOUT, "", "fencing=lease")
+    [ghost] = world.state.groups["0"].ghosts
+    assert (ghost.incarnation.execution_id, ghost.fencing) == (fence.execution_id, False)
+    for host in HOSTS[1:]:
+        did(world, "register", host)
+    did(world, "wait", 40_000)
+    ends = [c.record for c in world.sent(cmd.RecordCertificate) if c.record.kind == "end"]
+    assert fence.execution_id in {e.execution_id for e in ends if e.how == Ended.LEASE}
+
+
+def test_what_is_in_force_is_the_longer_lease_and_a_fence_that_reaches_everybody() -> None:
+    """As a term in production begins."""
+    stored = running().state
+    own = Limits(lease_ms=15_000, fencing=Fencing.BROKER)
+    held = in_force(own, stored, lease_before_ms=30_000, logins=frozenset())
+    assert (held.lease_ms, held.fencing) == (30_000, Fencing.LEASE)
+    everybody = {
+        p.incarnation.execution_id
+        for p in stored.groups["0"].processors.values()
+        if p.incarnation is not None
+    }
+    held = in_force(own, stored, lease_before_ms=3_000, logins=everybody)
+    assert held == own
+
+
+def test_a_lower_limit_forgets_requests_when_the_next_one_comes() -> None:
+    """A limit that is raised later brings none of them back: asked again, it is a new request."""
+    world = running()
+    for number in range(6):
+        did(world, "ask", f"u{number}", "run-1", "place", "0", "host-99", number, -1, "", "")
+    world.settle()
+    did(world, "restart", "remembered_uuids=4")
+    assert len(world.state.uuids) == 6
+    did(world, "ask", "u6", "run-1", "place", "0", "host-99", 6, -1, "", "")
+    world.settle()
+    did(world, "restart", "remembered_uuids=20000")
+    assert set(world.state.uuids) == {"u3", "u4", "u5", "u6"}
+    did(world, "reread", "u0")
+    world.settle()
+    assert "u0" in world.state.uuids
