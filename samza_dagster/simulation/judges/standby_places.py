@@ -197,7 +197,7 @@ def _kind_taken(taken: Taken, failover: Failover, was: Processor | None) -> int:
     possible |= {0, 1} if isinstance(event, came_up) else set()
     stopped = {command.processor_id for command in taken.every(cmd.StopContainer)}
     possible |= {2} if failover.standby_id in stopped else set()
-    possible |= {3} if isinstance(event, ended) else set()
+    possible |= {3} if isinstance(event, ended) or taken.lost_now else set()
     if kind not in possible:
         raise taken.broken(RIGHT_PLACE, f"{failover} of one that was {was}")
     return kind

@@ -238,6 +238,9 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
     if both.group is not None and both.ended in [g.incarnation for g in both.group.ghosts]:
         gave_way = False  # its host was lost first: it goes its own way
+    if old is not None and subject_of(old) == both.processor_id:
+        # Its action had asked at once for the way back; an active has that place since.
+        gave_way |= any(f.standby_id == both.processor_id for _, _, f in taken.failovers_begun)
     if both.ended is not None and not ours and not gave_way:
         expected += max(pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
         if was.phase is Phase.RUNNING and expected == now_ms:
