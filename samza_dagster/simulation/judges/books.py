@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Fencing, Group, Phase, ResourceRequest, Stage
+from samza_dagster.placement.state import Action, Fencing, Group, Phase, ResourceRequest, Stage
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
-from samza_dagster.simulation.judges.legality import requests_of
+from samza_dagster.simulation.judges.legality import requests_of, subject_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
 from samza_dagster.simulation.judges.violation import BOOKS_BALANCE
 
@@ -141,11 +141,18 @@ def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
                 continue
             action = group.action
             held = action is not None and action.reservation is request
+            if held and action is not None and _taken_from(taken, action):
+                continue
             again = held and action is not None and action.stage is Stage.HELD
             lost = request.allocated_host is None or (again and not request.confirmed)
             now = taken.after.groups.get(group.group_id)
             if (event.request_id in request_ids(now)) == lost:
                 raise taken.broken(BOOKS_BALANCE, f"{request} has expired, given up: {not lost}")
+
+
+def _taken_from(taken: Taken, action: Action) -> bool:
+    """In the same step its active turned to the standby that it moves: it is over for that."""
+    return any(f.standby_id == subject_of(action) for _, _, f in taken.failovers_begun)
 
 
 def _judge_orphan(taken: Taken, event: ev.ResourceAllocated, released: bool) -> None:
