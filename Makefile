@@ -99,7 +99,7 @@ test-browser: $(STAMP) java ## Chromium against the real UI over real Samza cont
 
 simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds under every judge
 	@mkdir -p benchmarks/results
-	@$(BIN)/samza-dagster simulate --events 6700000 --workers 2 --laws-every 4 --report benchmarks/results/simulation.json
+	@$(BIN)/samza-dagster simulate --events 6900000 --workers 2 --laws-every 4 --report benchmarks/results/simulation.json
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json benchmarks/results/mutants.json

@@ -59,6 +59,7 @@ class BrokerFence:
         self._fenced = fenced
         self._rights: tuple[Rule, ...] | None = None
         self._admitted: set[str] = set()
+        self._left_out: frozenset[str] = frozenset()
         self._changed = threading.Condition()
         self._to_fence: dict[str, None] = {}
         self._to_remove: dict[str, None] = {}
@@ -90,9 +91,13 @@ class BrokerFence:
         if self._thread.is_alive():  # a call at brokers that are away isn't waited for
             self._thread.join(_CLOSE_S)
 
+    def leave_out(self, execution_ids: frozenset[str]) -> None:
+        """None of these gets a login, though its start is said again (`launched_without`)."""
+        self._left_out = execution_ids
+
     def admit(self, execution_id: str) -> None:
-        """Sees `Fence`. Nothing is changed for one that this term has admitted before."""
-        if execution_id in self._admitted:
+        """Sees `Fence`. Nothing is changed for one that this term has admitted, or leaves out."""
+        if execution_id in self._admitted or execution_id in self._left_out:
             return
         principals = self._principals
         if self._rights is None:
@@ -252,10 +257,8 @@ def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) 
     long as there is one, leases it is, until the next leader looks again. Where the fence
     was in force, whoever was started has one.
     """
-    if wanted is Fencing.LEASE or state.limits.fencing is Fencing.BROKER:
-        return wanted
-    without = sorted(incarnations(state) - present)
-    if not without:
+    without = sorted(launched_without(state, present))
+    if wanted is Fencing.LEASE or not without:
         return wanted
     log.warning(
         "%s run without a principal of their own: leases count, until this coordinator is "
@@ -263,6 +266,18 @@ def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) 
         ", ".join(without),
     )
     return Fencing.LEASE
+
+
+def launched_without(state: JobState, present: frozenset[str]) -> frozenset[str]:
+    """Incarnations that may have been launched without a principal of their own.
+
+    A login that one of them got now wouldn't be the one that its process has: the next
+    leader would take it for fenced while it goes on. If it was never launched, its process
+    can't log in and ends, and another incarnation is started.
+    """
+    if state.limits.fencing is Fencing.BROKER:
+        return frozenset()
+    return incarnations(state) - present
 
 
 def incarnations(state: JobState) -> frozenset[str]:

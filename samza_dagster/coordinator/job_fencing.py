@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from samza_dagster.coordinator.broker_fence import BrokerFence, fencing_in_force
+from samza_dagster.coordinator.broker_fence import BrokerFence, fencing_in_force, launched_without
 from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.fence_examination import require_fence
 from samza_dagster.coordinator.principals import Principals
@@ -65,7 +65,9 @@ class JobFencing:
         if self.principals is None:
             return None
         fence = BrokerFence.at(self.principals, cluster, fenced)
-        return TermFence(fence, stored, fence.present())
+        present = fence.present()
+        fence.leave_out(launched_without(stored, present))
+        return TermFence(fence, stored, present)
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,14 @@ class Brokers:
             self.refused.add(execution_id)
 
     def admit(self, execution_id: str, *, fencing: Fencing) -> None:
-        """What is started now logs in as itself where the brokers are to fence, else as all do."""
-        (self.logins if fencing is Fencing.BROKER else self.strangers).add(execution_id)
+        """What is started now logs in as itself where the brokers are to fence, else as all do.
+
+        One that is started again runs as it was launched.
+        """
+        if fencing is Fencing.BROKER:
+            self.logins.add(execution_id)
+        elif execution_id not in self.logins:
+            self.strangers.add(execution_id)
 
     def known(self) -> set[str]:
         """Incarnations of which the brokers have a login or a rule."""

@@ -55,6 +55,8 @@ class Coordinator:
     `trap` is what befalls it in its next step: after so many effects it crashes or is paused.
     `own` are the settings that it was started with, by which it grants leases and gives
     logins; None where they are the job's from the beginning. `began_ms` is its clock at its take-over.
+    `left_out` may have been launched without a login of their own: it gives them none
+    (`broker_fence.launched_without`).
     """
 
     epoch: int
@@ -62,6 +64,7 @@ class Coordinator:
     clock: Clock
     own: Limits | None = None
     began_ms: int = 0
+    left_out: frozenset[str] = frozenset()
     standing: Standing = Standing.LEADING
     last_commit_ms: int = 0
     books: dict[str, Book] = field(default_factory=dict[str, Book])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import Fencing, JobState
 from samza_dagster.simulation.coordinators import Coordinator, Notice, Standing
 from samza_dagster.simulation.hosts import HostCommand, Reserve, VirtualHost
 
@@ -38,7 +38,8 @@ def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
 
     match effect:
         case cmd.StartContainer():
-            fencing = world.own_limits(leader).fencing
+            left_out = effect.execution_id in leader.left_out
+            fencing = Fencing.LEASE if left_out else world.own_limits(leader).fencing
             world.brokers.admit(effect.execution_id, fencing=fencing)
             book = leader.books.get(effect.host)
             if book is None or not book.talks:

@@ -77,10 +77,15 @@ def in_force(own: Limits, stored: JobState, *, lease_before_ms: int, logins: Set
     means nothing to a container without a login of its own: leases count while there is
     one (`fencing_in_force`).
     """
-    fencing = own.fencing
-    if fencing is Fencing.BROKER and stored.limits.fencing is not Fencing.BROKER:
-        fencing = Fencing.BROKER if _incarnations(stored) <= logins else Fencing.LEASE
+    fencing = Fencing.LEASE if launched_without(stored, logins) else own.fencing
     return replace(own, lease_ms=max(own.lease_ms, lease_before_ms), fencing=fencing)
+
+
+def launched_without(stored: JobState, logins: Set[str]) -> frozenset[str]:
+    """Incarnations that may have been launched without a login of their own (`broker_fence`)."""
+    if stored.limits.fencing is Fencing.BROKER:
+        return frozenset()
+    return frozenset(_incarnations(stored) - logins)
 
 
 def _incarnations(state: JobState) -> set[str]:

@@ -209,9 +209,10 @@ class World:
             lease_before_ms=self.brokers.lease_ms or stored.limits.lease_ms,
             logins=self.brokers.known(),
         )
+        left_out = settings.launched_without(stored, self.brokers.known())
         self.brokers.lease_ms = limits.lease_ms
         self.committed = replace(stored, limits=limits)
-        self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now)
+        self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now, left_out)
         self.leader.last_commit_ms = now
         self.leader.unread = list(self.brokers.topic)
         self.handle(ev.CoordinatorRestarted(now))

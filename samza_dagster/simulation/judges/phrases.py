@@ -120,7 +120,7 @@ def _judge_answered(
         ):
             raise taken.broken(TRUE_WORDS, f"{action} was told otherwise")
         if action.status == "IN_PROGRESS" and new is not None:
-            _judge_progress(taken, action)
+            _judge_progress(taken, before, action)
     known = [] if old is None else [*old.queue, *([old.action.ask] if old.action else ())]
     left = set[str]() if new is None else {ask.uuid for ask in new.queue}
     if action is not None:
@@ -131,7 +131,7 @@ def _judge_answered(
             raise taken.broken(TRUE_WORDS, f"{ask.uuid} is over, and nobody was told")
 
 
-def _judge_progress(taken: Taken, action: Action) -> None:
+def _judge_progress(taken: Taken, before: Action | None, action: Action) -> None:
     """Samza's words for each stage."""
     stage, ask = action.stage, action.ask
     expected: tuple[str, ...]
@@ -144,6 +144,8 @@ def _judge_progress(taken: Taken, action: Action) -> None:
             stops = ask.kind is AskKind.STOP_STANDBY
             expected = (_STANDBY_STOPPING if stops else _STOPPING,)
         case Stage.HELD:
+            if before is not None and (before.stage, before.message) == (stage, action.message):
+                return  # as it was told, whatever the limits are by now
             limits, held = taken.after.limits, action.reservation
             ms = limits.request_timeout_ms if ask.expiry_ms is None else ask.expiry_ms
             host = None if held is None else held.allocated_host

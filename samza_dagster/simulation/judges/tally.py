@@ -195,7 +195,8 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
 def _is_back(both: Both, now: Processor) -> bool:
     """Its ghost was taken back, whatever was asked of it in the same step."""
     ghosts = () if both.old is None else both.old.ghosts
-    return now.incarnation is not None and now.incarnation in [g.incarnation for g in ghosts]
+    back = {g.incarnation.execution_id for g in ghosts}
+    return now.incarnation is not None and now.incarnation.execution_id in back
 
 
 def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> None:

@@ -17,7 +17,8 @@ from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import Fencing, JobState, Limits
+from tests.unit.coordinator.test_principals import state
 
 pytestmark = pytest.mark.unit
 
@@ -78,10 +79,22 @@ def test_who_cant_fence_never_waits_for_its_turn(
 
 
 class Brokers:
-    """Notes whose rules and logins are removed."""
+    """Notes whose rules and logins are removed, and who is let in; knows `users`."""
 
     def __init__(self) -> None:
         self.removed: list[str] = []
+        self.let_in: list[str] = []
+        self.users: set[str] = set()
+
+    def require(self) -> None: ...
+
+    def add_rules(self, rules: Any) -> None: ...
+
+    def logins(self) -> set[str]:
+        return self.users
+
+    def set_login(self, user: str, password: str, mechanism: str) -> None:
+        self.let_in.append(user)
 
     def remove_rules_of(self, principals: Any) -> None:
         self.removed += list(principals)
@@ -105,6 +118,28 @@ def test_a_take_over_leaves_an_examination_that_is_under_way_alone() -> None:
     before = frozenset({fresh, old, "j-1-0-000001"})
     fence.clean_up(before, JobState("j-1"), NOW_MS)
     assert brokers.removed == sorted(map(PRINCIPALS.principal, (old, "j-1-0-000001")))
+
+
+def test_who_was_launched_without_a_login_gets_none_when_its_start_is_said_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next leader would take it for fenced, and it would go on under the job's own login."""
+    brokers = Brokers()
+    fence = BrokerFence(
+        PRINCIPALS,
+        brokers,  # pyright: ignore[reportArgumentType]
+        security={},
+        fenced=lambda _: None,
+    )
+    monkeypatch.setattr(BrokerFence, "at", lambda *_: fence)
+    stored = state("j-1-0-000001", "j-1-1-000002", fencing=Fencing.LEASE)
+    brokers.users = {PRINCIPALS.user("j-1-1-000002")}
+    term = JobFencing({}, PRINCIPALS).at_take_over(CLUSTER, stored, lambda _: None)
+    assert term is not None
+    for execution_id in ("j-1-0-000001", "j-1-1-000002", "j-1-2-000003"):
+        term.fence.admit(execution_id)
+    assert brokers.let_in == [PRINCIPALS.user(f"j-1-{n}-00000{n + 1}") for n in (1, 2)]
+    assert term.limits(Limits(fencing=Fencing.BROKER)).fencing is Fencing.LEASE
 
 
 def test_only_an_examination_has_such_a_name() -> None:

@@ -1,6 +1,6 @@
-"""Histories in which nothing is wrong, and a judge said so: each is played under all of them.
+"""Histories that broke a rule once, by a judge's fault or a coordinator's: each is played under all judges.
 
-A script plays exactly, whatever seeds draw by now. Each is named for what the judge missed.
+A script plays exactly, whatever seeds draw by now. Each is named for what had been overlooked.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ SCRIPTS = sorted(HISTORIES.glob("*.json"))
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_no_judge_finds_fault_where_there_is_none(path: Path) -> None:
-    """Each was told to break a rule once."""
+def test_what_broke_a_rule_once_breaks_none(path: Path) -> None:
+    """All but one were legal, and a judge was wrong; `start-said-again…` had two owners."""
     script = Script.parse(path.read_text(encoding="utf-8"))
     played = play(script.setup, script.moves)
     assert played.violation is None
