@@ -67,7 +67,7 @@ class Recorded:
 
     def _heard(self, event: ev.Event, taken: Step) -> None:
         if self.term != self.world.leader.epoch:
-            self.begin()
+            self.begin(taken.state.limits)  # a take-over leaves those of its leader
         self.recorder.record(event, taken.state)
         self.commit(taken.state)
 

@@ -239,7 +239,7 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
     gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
     if both.group is not None and both.ended in [g.incarnation for g in both.group.ghosts]:
         gave_way = False  # its host was lost first: it goes its own way
-    if old is not None and subject_of(old) == both.processor_id:
+    if any(c.processor_id == both.processor_id for c in taken.every(cmd.RequestResource)):
         # Its action had asked at once for the way back; an active has that place since.
         gave_way |= any(f.standby_id == both.processor_id for _, _, f in taken.failovers_begun)
     if both.ended is not None and not ours and not gave_way:
