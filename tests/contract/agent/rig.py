@@ -134,6 +134,11 @@ class Agent:
     def incarnation(self, execution_id: str) -> Path:
         return self.directory / "incarnations" / execution_id
 
+    def grandchild(self, execution_id: str) -> int:
+        """What a container `forks`; it runs beside the check-in, and may tell its id after it."""
+        told = self.incarnation(execution_id) / "work" / "grandchild"
+        return int(until("a grandchild", lambda: told.exists() and told.read_text()))
+
     def warden_pid(self, execution_id: str) -> int:
         return json.loads((self.incarnation(execution_id) / "warden.json").read_text())["warden"][
             "pid"

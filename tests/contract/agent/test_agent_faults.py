@@ -62,7 +62,7 @@ def lease_ends(job: Rig) -> None:
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", "forks"))
     seen.wait("on_container_checked_in", "e1")
-    child = int((agent.incarnation("e1") / "work" / "grandchild").read_text())
+    child = agent.grandchild("e1")
     first_s = lease_end_s(agent)
     until("a lease later: renewals reach the warden", lambda: boottime_s() > first_s)
     assert lives(pid)
@@ -207,7 +207,7 @@ def test_a_killed_warden_takes_its_container_with_it(job: Rig) -> None:
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", "forks"))
     seen.wait("on_container_checked_in", "e1")
-    child = int((agent.incarnation("e1") / "work" / "grandchild").read_text())
+    child = agent.grandchild("e1")
     os.kill(agent.warden_pid("e1"), signal.SIGKILL)
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", None)
     assert not lives(pid)
@@ -224,10 +224,7 @@ def test_stop_all_cleans_up_after_a_killed_sandbox(job: Rig) -> None:
     ]
     for host in ("host-1", "host-2"):
         seen.wait("on_container_checked_in", f"e-{host}")
-    pids += [
-        int((a.incarnation(f"e-{a.host}") / "work" / "grandchild").read_text())
-        for a in (dead, alive)
-    ]
+    pids += [a.grandchild(f"e-{a.host}") for a in (dead, alive)]
     pids += [a.warden_pid(f"e-{a.host}") for a in (dead, alive)]
     cluster.close()
     dead.kill_9()

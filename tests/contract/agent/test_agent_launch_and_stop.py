@@ -108,8 +108,7 @@ def test_what_a_container_forked_is_dead_before_it_counts_as_stopped(job: Rig) -
     agent = job.agent("host-1")
     start(cluster, seen, "host-1", launch("e1", "forks"))
     seen.wait("on_container_checked_in", "e1")
-    named = agent.incarnation("e1") / "work" / "grandchild"  # it runs beside the check-in
-    child = int(until("a grandchild", lambda: named.exists() and named.read_text()))
+    child = agent.grandchild("e1")
     assert lives(child)
     cluster.stop_container("e1", "host-1")
     assert seen.wait("on_container_stopped", "e1")[2] == 143
