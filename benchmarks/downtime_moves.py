@@ -116,9 +116,9 @@ class Moves:
     def _wait_until_steady(self) -> None:
         """What the move before left behind is over: the backlog is committed, the standby has applied it.
 
-        Samza's `Joiner` deletes a key before it writes it anew. Killed between the two it
-        has lost that key, which only two parts of one epoch since its last commit would notice: it
-        throws then, at each start. At a steady rate they are further apart, in a backlog not.
+        Samza's `Joiner` deletes a key before it writes it anew. Killed between the two it has
+        lost that key, and throws at each start that takes up again the last part of its epoch and
+        the first of the next. At a steady rate a commit comes between them, in a backlog not.
         """
         ends = offsets(self.servers, demo_job.CHANGELOG_TOPIC)
         since_ms = int(time.time() * 1000)

@@ -16,6 +16,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import PrincipalView
+from samza_dagster.placement.logins import incarnations, launched_without
 from samza_dagster.placement.state import Fencing, JobState
 
 _AGAIN_S = 0.5
@@ -266,26 +267,3 @@ def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) 
         ", ".join(without),
     )
     return Fencing.LEASE
-
-
-def launched_without(state: JobState, present: frozenset[str]) -> frozenset[str]:
-    """Incarnations that may have been launched without a principal of their own.
-
-    A login that one of them got now wouldn't be the one that its process has: the next
-    leader would take it for fenced while it goes on. If it was never launched, its process
-    can't log in and ends, and another incarnation is started.
-    """
-    if state.limits.fencing is Fencing.BROKER:
-        return frozenset()
-    return incarnations(state) - present
-
-
-def incarnations(state: JobState) -> frozenset[str]:
-    """Execution ids of all that may be alive: those that run, start or stop, and ghosts."""
-    found: set[str] = set()
-    for group in state.groups.values():
-        found |= {ghost.incarnation.execution_id for ghost in group.ghosts}
-        for processor in group.processors.values():
-            if processor.incarnation is not None:
-                found.add(processor.incarnation.execution_id)
-    return frozenset(found)

@@ -63,9 +63,9 @@ class Brokers:
         elif execution_id not in self.logins:
             self.strangers.add(execution_id)
 
-    def known(self) -> set[str]:
+    def known(self) -> frozenset[str]:
         """Incarnations of which the brokers have a login or a rule."""
-        return self.logins | self.refused
+        return frozenset(self.logins | self.refused)
 
     def commit(self, projection: cmd.Projection) -> None:
         """Writes what a leader's transaction holds."""

@@ -56,7 +56,7 @@ class Coordinator:
     `own` are the settings that it was started with, by which it grants leases and gives
     logins; None where they are the job's from the beginning. `began_ms` is its clock at its take-over.
     `left_out` may have been launched without a login of their own: it gives them none
-    (`broker_fence.launched_without`).
+    (`placement/logins.py`).
     """
 
     epoch: int

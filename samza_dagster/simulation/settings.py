@@ -8,10 +8,10 @@ another config, which is another deployment. A spare with such a config is refus
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import fields, replace
 from typing import Any
 
+from samza_dagster.placement.logins import launched_without
 from samza_dagster.placement.state import Fencing, JobState, Limits
 
 OWN: dict[str, tuple[int | str | bool, ...]] = {
@@ -70,7 +70,9 @@ def is_own(changes: str) -> bool:
     return all(word.partition("=")[0] in OWN for word in changes.split())
 
 
-def in_force(own: Limits, stored: JobState, *, lease_before_ms: int, logins: Set[str]) -> Limits:
+def in_force(
+    own: Limits, stored: JobState, *, lease_before_ms: int, logins: frozenset[str]
+) -> Limits:
     """What a term goes by that is started with `own` settings on this state.
 
     An earlier leader's lease may still run, so the longer one counts (`LeaseTerms`). A fence
@@ -79,23 +81,3 @@ def in_force(own: Limits, stored: JobState, *, lease_before_ms: int, logins: Set
     """
     fencing = Fencing.LEASE if launched_without(stored, logins) else own.fencing
     return replace(own, lease_ms=max(own.lease_ms, lease_before_ms), fencing=fencing)
-
-
-def launched_without(stored: JobState, logins: Set[str]) -> frozenset[str]:
-    """Incarnations that may have been launched without a login of their own (`broker_fence`)."""
-    if stored.limits.fencing is Fencing.BROKER:
-        return frozenset()
-    return frozenset(_incarnations(stored) - logins)
-
-
-def _incarnations(state: JobState) -> set[str]:
-    """Execution ids of all that may be alive."""
-    found: set[str] = set()
-    for group in state.groups.values():
-        found |= {ghost.incarnation.execution_id for ghost in group.ghosts}
-        found |= {
-            processor.incarnation.execution_id
-            for processor in group.processors.values()
-            if processor.incarnation is not None
-        }
-    return found

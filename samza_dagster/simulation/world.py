@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
+from samza_dagster.placement.logins import launched_without
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import Action, JobState, Limits, Phase, PlacementAsk, Stage
 from samza_dagster.simulation import faults, fingerprint, happenings, passing, settings, wishes
@@ -202,14 +203,14 @@ class World:
         now = before.clock.read(self.true_ms) + wall_jump_ms
         clock = Clock(self.true_ms, now, before.clock.ppm)
         own = settings.changed(self.own_limits(before), changes)
-        stored = passed_on(self.committed)
+        stored, known = passed_on(self.committed), self.brokers.known()
         limits = settings.in_force(
             own,
             stored,
             lease_before_ms=self.brokers.lease_ms or stored.limits.lease_ms,
-            logins=self.brokers.known(),
+            logins=known,
         )
-        left_out = settings.launched_without(stored, self.brokers.known())
+        left_out = launched_without(stored, known)
         self.brokers.lease_ms = limits.lease_ms
         self.committed = replace(stored, limits=limits)
         self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now, left_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +106,19 @@ class Brokers:
         return []
 
 
-def test_a_take_over_leaves_an_examination_that_is_under_way_alone() -> None:
-    """Of a coordinator that stands by, or of `doctor`: it would fail by that."""
-    brokers = Brokers()
-    fence = BrokerFence(
+def fence_at(brokers: Brokers, fenced: Callable[[str], None] = lambda _: None) -> BrokerFence:
+    return BrokerFence(
         PRINCIPALS,
         brokers,  # pyright: ignore[reportArgumentType]
         security={},
-        fenced=lambda _: None,
+        fenced=fenced,
     )
+
+
+def test_a_take_over_leaves_an_examination_that_is_under_way_alone() -> None:
+    """Of a coordinator that stands by, or of `doctor`: it would fail by that."""
+    brokers = Brokers()
+    fence = fence_at(brokers)
     fresh, old = rehearsal_id(NOW_MS - 60_000), rehearsal_id(NOW_MS - 7_200_000)
     before = frozenset({fresh, old, "j-1-0-000001"})
     fence.clean_up(before, JobState("j-1"), NOW_MS)
@@ -125,12 +130,7 @@ def test_who_was_launched_without_a_login_gets_none_when_its_start_is_said_again
 ) -> None:
     """The next leader would take it for fenced, and it would go on under the job's own login."""
     brokers = Brokers()
-    fence = BrokerFence(
-        PRINCIPALS,
-        brokers,  # pyright: ignore[reportArgumentType]
-        security={},
-        fenced=lambda _: None,
-    )
+    fence = fence_at(brokers)
     monkeypatch.setattr(BrokerFence, "at", lambda *_: fence)
     stored = state("j-1-0-000001", "j-1-1-000002", fencing=Fencing.LEASE)
     brokers.users = {PRINCIPALS.user("j-1-1-000002")}
@@ -152,12 +152,7 @@ def test_only_an_examination_has_such_a_name() -> None:
 def test_an_error_that_nobody_expects_doesnt_end_fencing(caplog: pytest.LogCaptureFixture) -> None:
     """It is told with its traceback, and the fence is tried again."""
     fenced: list[str] = []
-    fence = BrokerFence(
-        PRINCIPALS,
-        Brokers(),  # pyright: ignore[reportArgumentType]
-        security={},
-        fenced=fenced.append,
-    )
+    fence = fence_at(Brokers(), fenced.append)
     outcomes: list[Exception | None] = [KeyError("x"), None]
 
     def fence_now(execution_id: str) -> tuple[str, ...]:
@@ -195,12 +190,7 @@ def test_what_was_seen_dead_while_the_brokers_were_away_is_removed_when_they_are
 ) -> None:
     """Its login and rules don't stay until the next take-over, nor does any error end the removal."""
     brokers = Absent()
-    fence = BrokerFence(
-        PRINCIPALS,
-        brokers,  # pyright: ignore[reportArgumentType]
-        security={},
-        fenced=lambda _: None,
-    )
+    fence = fence_at(brokers)
     pauses: list[float | None] = []
 
     def wait(timeout: float | None = None) -> bool:
@@ -222,12 +212,7 @@ def test_brokers_that_are_away_are_told_once(caplog: pytest.LogCaptureFixture) -
     """A removal is tried twice a second, for hours perhaps."""
     brokers = Absent()
     brokers.errors = [Unreachable("brokers") for _ in range(5)]
-    fence = BrokerFence(
-        PRINCIPALS,
-        brokers,  # pyright: ignore[reportArgumentType]
-        security={},
-        fenced=lambda _: None,
-    )
+    fence = fence_at(brokers)
     fence._changed.wait = lambda timeout=None: True
     for _ in range(6):
         fence._to_remove = {"x-1": None}
