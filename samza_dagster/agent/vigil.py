@@ -19,16 +19,20 @@ def pidfds(live: Iterable[Incarnation]) -> Iterator[int]:
                 yield handle.pidfd
 
 
-def sleep_s(live: Iterable[Incarnation], lease_left_s: Optional[float], now: float) -> float:
+def sleep_s(
+    live: Iterable[Incarnation], lease_left_s: Optional[float], *, looked_at: float, now: float
+) -> float:
     """Seconds until a deadline, the end of the lease, or another look at what has no pidfd.
 
-    `now` is monotonic, as the deadlines of an incarnation are.
+    `looked_at` is when the last look began, monotonic as `now` and an incarnation's deadlines
+    are: a deadline between the two was ahead for that look, and is due at once.
     """
     sleep = _LONGEST_SLEEP_S
     for found in live:
         for deadline in (found.kill_at, found.give_up_at, found.bury_by, found.stale_at):
-            if deadline is not None and deadline > now:
-                sleep = min(sleep, deadline - now)
+            # One that was past by then has been acted on; it must not end every sleep after that.
+            if deadline is not None and deadline > looked_at:
+                sleep = min(sleep, max(deadline - now, 0.0))
         handles = [h for h in (found.warden, found.container) if h is not None]
         if not handles or any(h.pidfd is None and not h.is_dead() for h in handles):
             sleep = min(sleep, LOOK_AGAIN_S)

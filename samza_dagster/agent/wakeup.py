@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 from typing import Iterable, Set
@@ -35,7 +36,8 @@ class WakeUp:
 
     def sleep(self, poller: select.poll, seconds: float) -> None:
         """At most so long."""
-        for descriptor, _ in poller.poll(max(1, int(seconds * 1000))):
+        # Rounded up: who wakes before a deadline looks in vain.
+        for descriptor, _ in poller.poll(max(1, math.ceil(seconds * 1000))):
             if descriptor in self._once:
                 self._once.remove(descriptor)
                 os.close(descriptor)

@@ -56,6 +56,7 @@ class Watch:
         """Looks whenever the kernel says that something ended, or a deadline passes."""
         while not stopping():
             with self._roster.changed:
+                looked_at = self._monotonic()
                 for found in self._roster.live():
                     self.look(found)
                 for found in self._roster.lot.stale(self._monotonic()):
@@ -65,7 +66,9 @@ class Watch:
                 self._wardens = [w for w in self._wardens if w.poll() is None]
                 live = self._roster.live()
                 poller = self._wakeup.prepare(vigil.pidfds(live))
-                timeout = vigil.sleep_s(live, self._lease.left_s(), self._monotonic())
+                timeout = vigil.sleep_s(
+                    live, self._lease.left_s(), looked_at=looked_at, now=self._monotonic()
+                )
             self._wakeup.sleep(poller, timeout)
 
     def wake(self) -> None:

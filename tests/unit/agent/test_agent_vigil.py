@@ -34,5 +34,19 @@ def test_the_second_killer_looks_within_one_look_of_its_margin(left_s: float) ->
     """However it slept before: `lease.bound.ms` of the coordinator counts on it."""
     live = [running()]
     while left_s > -WARDEN_MARGIN_S:
-        left_s -= sleep_s(live, left_s, now=0.0)
+        left_s -= sleep_s(live, left_s, looked_at=0.0, now=0.0)
     assert left_s >= -(WARDEN_MARGIN_S + LOOK_AGAIN_S) - 1e-6
+
+
+def test_a_deadline_that_passes_after_the_look_is_not_slept_over() -> None:
+    """On a busy host a container that was due to be killed went on for five seconds more."""
+    late = running()
+    late.kill_at = 10.0
+    assert sleep_s([late], None, looked_at=9.999, now=10.001) == 0.0
+
+
+def test_a_deadline_that_was_acted_on_ends_no_sleep() -> None:
+    """Else the agent would look without end at one that hangs in the kernel."""
+    given_up = running()
+    given_up.give_up_at = 10.0
+    assert sleep_s([given_up], None, looked_at=10.0, now=10.001) > 1.0
