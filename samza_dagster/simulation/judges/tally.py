@@ -171,7 +171,8 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
     if ran and isinstance(event, ev.ContainerCheckedIn) and incarnation is not None:
         ran = event.execution_id == incarnation.execution_id
     up = now.phase is Phase.RUNNING
-    survived = up and was.phase is Phase.STOPPING and was.incarnation == now.incarnation
+    survived = was.phase is Phase.STOPPING and was.incarnation == now.incarnation
+    survived = survived and (up or _survived_and_is_stopped_again(taken, now))
     over = ran or survived or (up and was.phase in _DOWN) or _is_back(both, now)
     if over:
         attempts, avoid = 0, []
@@ -190,6 +191,13 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         raise taken.broken(TALLIES, f"{now} by count stood still at {stalled_at}")
     if now.failed_at_ms != failed_at:
         raise taken.broken(TALLIES, f"{now} by count failed at {failed_at}")
+
+
+def _survived_and_is_stopped_again(taken: Taken, now: Processor) -> bool:
+    """Its stop failed and it is where it is, until the action that waited asks for its stop."""
+    return isinstance(taken.event, ev.StopFailed) and any(
+        located.processor_id == now.processor_id for located in taken.every(cmd.WriteLocality)
+    )
 
 
 def _is_back(both: Both, now: Processor) -> bool:
