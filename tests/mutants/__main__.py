@@ -4,7 +4,7 @@ The exit code is 1 if one survives or only others than the invariant that it nam
 an invariant has fewer than two.
 
 python -m tests.mutants [NAME …] [--events N] [--json FILE]
-python -m tests.mutants --operators --sample N --seed S [--module NAME] [--events N]
+python -m tests.mutants --operators --sample N --seed S [--module NAME] [--events N] [--longer N]
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1
 STEPS = 250
-LONGEST_HUNT_S = 1_800
+# A hunt that takes longer is taken for one that never ends: some forty times what it needs alone.
+SLOWEST_EVENTS_PER_S = 50
 CATALOGUE_EVENTS = 2_500_000
 OPERATOR_EVENTS = 24_000
+LONGER_EVENTS = 500_000
 
 
 class UnsoundHeart(Exception):
@@ -103,7 +105,7 @@ def _run(into: Path, arguments: list[str]) -> dict[str, Any]:
             env=environment | {"MUTANT_LIBRARIES": os.pathsep.join(p for p in sys.path if p)},
             capture_output=True,
             text=True,
-            timeout=LONGEST_HUNT_S,
+            timeout=300 + int(arguments[2]) / SLOWEST_EVENTS_PER_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -129,6 +131,12 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only these of the catalogue, or of the sample")
     parser.add_argument("--events", type=int, help="longest hunt for one mutant")
     parser.add_argument("--operators", action="store_true", help="operator mutants instead")
+    parser.add_argument(
+        "--longer",
+        type=int,
+        default=LONGER_EVENTS,
+        help="operator mutants: who survives that is hunted again, in every history that follows",
+    )
     parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
     parser.add_argument("--seed", type=int, default=1, help="which operator mutants")
     parser.add_argument("--module", default="", help="operator mutants of this module alone")
@@ -151,7 +159,8 @@ def main() -> int:
         reach = reached(options.events)
         console.print(
             f"{len(reach.seeds)} histories of {options.events} events in all; each mutant is "
-            "hunted in those of them that run through its statement"
+            "hunted in those of them that run through its statement, and, if it survives, in "
+            f"those that follow, for {options.longer} events"
         )
     else:
         sound = hunt(None, options.events, by_law=False)
@@ -199,6 +208,12 @@ def _hunt_all(
         # One history in any case: it may not even load.
         only = reach.seeds_of(mutant)
         found = hunt(mutant, options.events, only=only or reach.seeds[:1])
+        if found["invariant"] is None and options.longer:
+            first = reach.seeds[-1] + 1
+            longer = hunt(mutant, options.longer, seed=first)
+            if "seed" in longer:
+                _assert_sound(longer["seed"], first)
+            found = {**longer, "events": found["events"] + longer["events"]}
         return Catch(mutant, {**found, "reached": bool(only)})
 
     with (
@@ -213,6 +228,13 @@ def _hunt_all(
             if not console.is_terminal:
                 print(f"{catch.mutant.name}: {catch.invariant or 'survives'}", file=sys.stderr)
     return catches
+
+
+def _assert_sound(seed: int, first: int) -> None:
+    """Raises `UnsoundHeart` if that history breaks without a mutant: then it tells nothing."""
+    sound = hunt(None, 1, seed=first, only=(seed,))
+    if sound["invariant"] is not None:
+        raise UnsoundHeart(f"seed {seed}: {sound['invariant']}: {sound['what']}")
 
 
 def _tell_catalogue(console: Console, catches: list[Catch]) -> None:
@@ -240,7 +262,12 @@ def _tell_operators(console: Console, catches: list[Catch]) -> None:
     for catch in catches:
         by_file.setdefault(catch.mutant.file, []).append(catch)
     table = Table(
-        "module", "mutants", "killed", "not reached", "kill ratio", title="Operator mutants"
+        "module",
+        "mutants",
+        "killed",
+        "not reached at first",
+        "kill ratio",
+        title="Operator mutants",
     )
     for file, mine in [*sorted(by_file.items()), ("all", catches)]:
         killed = sum(catch.invariant is not None for catch in mine)
@@ -253,7 +280,7 @@ def _tell_operators(console: Console, catches: list[Catch]) -> None:
     console.print("killed by: " + ", ".join(f"{name} {n}" for name, n in by.most_common()))
     for catch in catches:
         if catch.invariant is None:
-            unreached = " (not reached)" if catch.found.get("reached") is False else ""
+            unreached = " (not reached at first)" if catch.found.get("reached") is False else ""
             console.print(f"  survives: {catch.mutant.name}{unreached}", highlight=False)
 
 
@@ -263,7 +290,7 @@ def _as_json(catches: list[Catch], began: float, options: argparse.Namespace) ->
     return {
         "mode": "operators" if options.operators else "catalogue",
         "seconds": round(time.monotonic() - began, 1),
-        "longest_hunt_events": options.events,
+        "longest_hunt_events": options.events + (options.longer if options.operators else 0),
         "mutants": len(catches),
         "killed": len(killed),
         "kill_ratio": round(len(killed) / len(catches), 4) if catches else None,
