@@ -30,6 +30,19 @@ EQUIVALENT: dict[Place, str] = {
     ): "what takes an expired request leaves one alone that has its host",
     ("leases.py", "outage_ms: int = 0", "0 → -1"): "of a set without hosts, which nobody asks",
     ("leases.py", "outage_ms: int = 0", "0 → 1"): "of a set without hosts, which nobody asks",
+    ("audit_form.py", "super().__init__(rule, seen)", "statement removed"): (
+        "`BaseException.__new__` has kept the arguments by then"
+    ),
+    **{
+        ("draft.py", f"while len({kept}) > max(0, self.limits.remembered_uuids):", change): (
+            "so many as the limit allows are 1 at least (`REMEMBERED` in coordinator/limits.py)"
+        )
+        for kept in ("self._uuids", "self._refused")
+        for change in ("0 → -1", "0 → 1")
+    },
+    ("ends.py", "pause_ms = failover.ACTIVE_FIRST_MS if gave_way else 0", "0 → -1"): (
+        "`by_itself` takes the longer of it and the pause for tries, which is 0 at least"
+    ),
     ("requests.py", "if group is None or refusal is not None:", "operand 1 dropped"): (
         "`refusal_of_ask` refuses where there is no group; the operand is there for the type"
     ),
