@@ -149,13 +149,12 @@ class ResourceRequests:
         now = self._clock()
         self._gathering.see((b.host for b in self._books.values() if b.is_registered), now)
         for request_id, pending in self._pending.items():
+            pending.again_at = {host: at for host, at in pending.again_at.items() if at > now}
             if pending.asked_of is not None:
                 continue
             if self._waits_for_hosts(pending.ask):
                 continue
-            views = [
-                v for v in self._views(now).values() if pending.again_at.get(v.host, 0.0) <= now
-            ]
+            views = [v for v in self._views(now).values() if v.host not in pending.again_at]
             chosen = choose_host(pending.ask, views)
             if chosen is not None:
                 pending.asked_of = chosen
@@ -192,11 +191,10 @@ class ResourceRequests:
         self._held = {request_id: on for request_id, on in self._held.items() if on != host}
 
     def deadlines(self) -> Iterator[float]:
-        """When `expire` or `place` is due."""
-        now = self._clock()
+        """When `expire` or `place` is due; one that has passed since they ran is due now."""
         for pending in self._pending.values():
             yield pending.deadline if pending.ready_by is None else pending.ready_by
-            yield from (at for at in pending.again_at.values() if at > now)
+            yield from pending.again_at.values()
         if self._pending and self._gathering.ends_at is not None and not self._gathering.over:
             yield self._gathering.ends_at
 

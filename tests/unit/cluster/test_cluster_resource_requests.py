@@ -107,6 +107,22 @@ def test_a_refusal_leads_elsewhere_and_the_same_host_is_asked_again_later(cluste
     assert [host for host, _, _ in cluster.sent] == ["a", "b", "a"]
 
 
+def test_a_time_to_ask_again_that_passes_before_the_next_sleep_is_not_slept_over(
+    cluster: Cluster,
+) -> None:
+    """On a busy machine a refused request waited for the next word of anybody's."""
+    cluster.report("host-1")
+    cluster.ask("r1")
+    cluster.requests.answered("host-1", "r1", ok=False, why="full")
+    cluster.requests.place()
+    again = min(cluster.requests.deadlines())
+    cluster.now = again + 0.001  # by the time that the sleep is reckoned
+    assert min(cluster.requests.deadlines()) == again
+    cluster.requests.place()
+    assert cluster.sent[-1] == ("host-1", "reserve", "r1")
+    assert min(cluster.requests.deadlines()) > cluster.now
+
+
 def test_an_urgent_request_ends_with_the_refusal_of_its_host(cluster: Cluster) -> None:
     """The host is asked though it looks full, since its agent knows best, and only once."""
     cluster.report("a", free=100)
