@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import Fencing, PlacementAsk
+from samza_dagster.placement.state import PlacementAsk
 from samza_dagster.simulation.twins import twin
 
 
@@ -16,8 +16,9 @@ class Brokers:
     `calls` are fences on their way: execution id and the epoch of the leader that asked.
     `topic` are requests that nobody has deleted yet. `epochs`: of each execution id that was
     started, as its audit record has it. `logins` are the incarnations that were let in with a
-    principal of their own, `strangers` those that were started with another. `lease_ms` is the longest lease that may still run, as the last
-    leader's record says; 0 before there was a second leader.
+    principal of their own, `strangers` those whose process logs in as somebody else; `fencers` are
+    the epochs of coordinators whose starts bring a login. `lease_ms` is the longest lease that may
+    still run, as the last leader's record says; 0 before there was a second leader.
     """
 
     refused: set[str] = field(default_factory=set[str])
@@ -30,6 +31,7 @@ class Brokers:
     epochs: dict[str, int] = field(default_factory=dict[str, int])
     logins: set[str] = field(default_factory=set[str])
     strangers: set[str] = field(default_factory=set[str])
+    fencers: set[int] = field(default_factory=set[int])
     lease_ms: int = 0
 
     def copy(self) -> Brokers:
@@ -46,6 +48,7 @@ class Brokers:
             epochs=dict(self.epochs),
             logins=set(self.logins),
             strangers=set(self.strangers),
+            fencers=set(self.fencers),
         )
 
     def shut_out(self, execution_id: str) -> None:
@@ -53,14 +56,12 @@ class Brokers:
         if execution_id not in self.strangers:
             self.refused.add(execution_id)
 
-    def admit(self, execution_id: str, *, fencing: Fencing) -> None:
-        """What is started now logs in as itself where the brokers are to fence, else as all do.
+    def launched(self, execution_id: str, epoch: int) -> None:
+        """A host forked it by a start of that coordinator, which decides as whom it logs in.
 
-        One that is started again runs as it was launched.
+        Whatever is said of it later, it runs as it was launched.
         """
-        if fencing is Fencing.BROKER:
-            self.logins.add(execution_id)
-        elif execution_id not in self.logins:
+        if epoch not in self.fencers or execution_id not in self.logins:
             self.strangers.add(execution_id)
 
     def known(self) -> frozenset[str]:

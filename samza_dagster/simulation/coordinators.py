@@ -56,7 +56,7 @@ class Coordinator:
     `own` are the settings that it was started with, by which it grants leases and gives
     logins; None where they are the job's from the beginning. `began_ms` is its clock at its take-over.
     `left_out` may have been launched without a login of their own: it gives them none
-    (`placement/logins.py`).
+    (`placement/logins.py`). Without `heeds_domains` no host is in a fault domain, whatever its agent tells.
     """
 
     epoch: int
@@ -65,6 +65,7 @@ class Coordinator:
     own: Limits | None = None
     began_ms: int = 0
     left_out: frozenset[str] = frozenset()
+    heeds_domains: bool = True
     standing: Standing = Standing.LEADING
     last_commit_ms: int = 0
     books: dict[str, Book] = field(default_factory=dict[str, Book])

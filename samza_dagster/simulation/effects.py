@@ -38,9 +38,10 @@ def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
 
     match effect:
         case cmd.StartContainer():
-            left_out = effect.execution_id in leader.left_out
-            fencing = Fencing.LEASE if left_out else world.own_limits(leader).fencing
-            world.brokers.admit(effect.execution_id, fencing=fencing)
+            if world.own_limits(leader).fencing is Fencing.BROKER:
+                world.brokers.fencers.add(leader.epoch)
+                if effect.execution_id not in leader.left_out:
+                    world.brokers.logins.add(effect.execution_id)
             book = leader.books.get(effect.host)
             if book is None or not book.talks:
                 return  # as `cluster/local.py`: said again when the host registers, if still wanted

@@ -134,7 +134,8 @@ def register(world: World, name: str) -> bool:
     grant_now(world, leader, host)
     host.tell_all()
     world.touched()
-    world.handle(ev.HostRegistered(now, name, frozenset(host.books), host.fault_domain, *agent))
+    domain = host.fault_domain if leader.heeds_domains else ""
+    world.handle(ev.HostRegistered(now, name, frozenset(host.books), domain, *agent))
     host.unnamed = host.older_release
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
@@ -300,7 +301,10 @@ def obey(world: World, name: str) -> bool:
             del host.commands[place]
             if Trouble.LOST_ACKS in host.troubles:
                 host.unacknowledged.append(command)
+            before = set(host.books)
             host.carry_out(world.true_ms, command)
+            for execution_id in host.books.keys() - before:
+                world.brokers.launched(execution_id, epoch)
             world.touched()
             return True
     return False

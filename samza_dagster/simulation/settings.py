@@ -14,6 +14,9 @@ from typing import Any
 from samza_dagster.placement.logins import launched_without
 from samza_dagster.placement.state import Fencing, JobState, Limits
 
+FAULT_DOMAINS = "fault_domains"
+"""Whether what agents tell of their fault domain counts: no limit of the heart, which is told none then."""
+
 OWN: dict[str, tuple[int | str | bool, ...]] = {
     "start_timeout_ms": (20_000, 60_000),
     "host_timeout_ms": (10_000, 30_000),
@@ -35,6 +38,7 @@ DEPLOYED: dict[str, tuple[int | str | bool, ...]] = {
     "retry_window_ms": (300_000, 20_000),
     "host_affinity": (True, False),
     "fencing": ("lease", "broker"),
+    FAULT_DOMAINS: (True, True, False),
 }
 """What only a deployment changes besides."""
 
@@ -48,10 +52,18 @@ def changed(limits: Limits, changes: str) -> Limits:
     values: dict[str, Any] = {}
     for word in changes.split():
         name, _, text = word.partition("=")
+        if name == FAULT_DOMAINS:
+            continue
         if name not in known:
             raise ValueError(f"no setting {name!r}")
         values[name] = _like(getattr(limits, name), text)
     return replace(limits, **values)
+
+
+def heeds_fault_domains(before: bool, changes: str) -> bool:
+    """With `changes` by one who takes over from a coordinator that did, or didn't."""
+    told = dict(word.split("=") for word in changes.split())
+    return before if FAULT_DOMAINS not in told else told[FAULT_DOMAINS] == "True"
 
 
 def _like(value: object, text: str) -> object:

@@ -213,7 +213,10 @@ class World:
         left_out = launched_without(stored, known)
         self.brokers.lease_ms = limits.lease_ms
         self.committed = replace(stored, limits=limits)
-        self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now, left_out)
+        heeds = settings.heeds_fault_domains(before.heeds_domains, changes)
+        self.leader = Coordinator(
+            *(before.epoch + 1, self.committed, clock, own, now, left_out), heeds_domains=heeds
+        )
         self.leader.last_commit_ms = now
         self.leader.unread = list(self.brokers.topic)
         self.handle(ev.CoordinatorRestarted(now))

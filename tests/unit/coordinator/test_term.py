@@ -72,6 +72,7 @@ class Cluster:
     callbacks: ClusterEvents | None = None
 
     def start(self, callbacks: ClusterEvents) -> None:
+        self.calls.append(("start",))
         self.callbacks = callbacks
         self.report_again()
 
@@ -152,19 +153,21 @@ class Bench:
     brokers: Brokers = field(default_factory=Brokers)
     cleaner: Finished = field(default_factory=Finished)
     recorder: EventRecorder | None = None
+    stored: JobState = field(default_factory=lambda: JobState("j-1"))
+    deployment_id: str = "run-1"
 
     def __post_init__(self) -> None:
         self.log = Log(self.pass_time)
         self.cluster = Cluster()
         clock = LeaderClock(lambda: 1_000_000, lambda: self.now_s)
-        deployment = plan(CONFIG, {"in": 2}, "run-1")
+        deployment = plan(CONFIG, {"in": 2}, self.deployment_id)
         self.steps = Steps(
             log=self.log,
             cluster=self.cluster,  # pyright: ignore[reportArgumentType]
             deployment=deployment,
             launcher=Launcher(LaunchTemplate(command=("c",)), "j", "1", deployment.job_model),
-            stored=JobState("j-1"),
-            state=JobState("j-1"),
+            stored=self.stored,
+            state=self.stored,
             leader=Leader(4, "here", lease_ms=30_000, ended=False),
             leases=LeaseTerms.of(Limits(), before_ms=0, began_ms=1_000_000),
             clock=clock,
@@ -229,6 +232,28 @@ def test_starts_that_found_the_brokers_away_leave_when_they_are_back() -> None:
     bench.term._keep_house()
     started = [call[3].execution_id for call in bench.cluster.named("start_container")]
     assert started == [other]
+
+
+def test_a_start_of_the_deployment_before_is_said_to_no_host_that_could_launch_it() -> None:
+    """Its login is that config's: a process launched with another would be fenced in vain."""
+    first = Bench()
+    first.run()
+    callbacks = first.cluster.callbacks
+    assert callbacks is not None
+    for call, host in zip(first.cluster.named("request_resource"), HOSTS, strict=False):
+        callbacks.on_resource_allocated(call[1], host)
+    first.handle_all()
+    starting = {call[3].execution_id for call in first.cluster.named("start_container")}
+    assert len(starting) == 2
+
+    second = Bench(stored=first.steps.state, deployment_id="run-2")
+    second.run()
+    calls = [call[0] for call in second.cluster.calls]
+    hosts_register = calls.index("start")
+    assert "start_container" in calls[:hosts_register]  # dropped: nobody has registered
+    assert {c[1] for c in second.cluster.named("stop_container")} == starting
+    second.handle_all()
+    assert "start_container" not in [call[0] for call in second.cluster.calls[hosts_register:]]
 
 
 def test_an_orderly_end_is_written_down() -> None:

@@ -8,9 +8,17 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Ended, Fencing, Limits
+from samza_dagster.simulation.brokers import Brokers
 from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.settings import DEPLOYED, OWN, changed, in_force, is_own
+from samza_dagster.simulation.settings import (
+    DEPLOYED,
+    FAULT_DOMAINS,
+    OWN,
+    changed,
+    in_force,
+    is_own,
+)
 from samza_dagster.simulation.world import World
 
 pytestmark = pytest.mark.unit
@@ -35,7 +43,7 @@ def did(world: World, kind: str, *ids: str | int) -> None:
 
 def test_every_limit_is_either_a_coordinators_own_or_of_the_deployment() -> None:
     """What a new limit is must be said here before histories can leave it alone."""
-    assert {field.name for field in fields(Limits)} == OWN.keys() | DEPLOYED.keys()
+    assert {field.name for field in fields(Limits)} == {*OWN, *DEPLOYED} - {FAULT_DOMAINS}
     assert not OWN.keys() & DEPLOYED.keys()
 
 
@@ -96,6 +104,26 @@ def test_a_shorter_lease_counts_once_the_longer_ones_before_it_are_over() -> Non
     assert world.state.limits.lease_ms == 15_000
 
 
+def test_a_deployment_decides_whether_fault_domains_count() -> None:
+    """`cluster-manager.fault-domain-aware.standby.enabled`: agents tell them in any case."""
+    world = World.of(HOSTS, judge=Judge(), domains=dict.fromkeys(HOSTS, "rack-1"))
+    world.deploy({"0": ("0", "0-0")})
+    for host in HOSTS:
+        world.register(host)
+    world.settle()
+    assert len(world.processes()) == 1
+    did(world, "deploy", "run-2", LAYOUT, "", "fault_domains=False")
+    world.settle()
+    assert len(world.processes()) == 2
+    did(world, "restart", "")
+    for host in HOSTS:
+        did(world, "register", host)
+    assert {host.fault_domain for host in world.state.hosts.values()} == {""}
+    did(world, "deploy", "run-3", LAYOUT, "", "fault_domains=True")
+    world.settle()
+    assert len(world.processes()) == 1
+
+
 def test_a_fence_counts_once_every_container_has_a_login_of_its_own() -> None:
     """Before that the brokers would shut out somebody whom nobody is."""
     world = running()
@@ -105,6 +133,34 @@ def test_a_fence_counts_once_every_container_has_a_login_of_its_own() -> None:
     assert world.brokers.logins == {p.execution_id for p in world.processes()}
     did(world, "restart", "")
     assert world.state.limits.fencing is Fencing.BROKER
+
+
+def test_who_was_let_in_and_launched_by_nobody_isnt_launched_under_another_config() -> None:
+    """From the fence to leases and back: a login stands for whoever was launched with it."""
+    world = running(Limits(fencing=Fencing.BROKER))
+    world.emitted = []
+    did(world, "kill", "host-1", "0")
+    world.until(lambda: bool(world.sent(cmd.StartContainer)))
+    [start] = world.sent(cmd.StartContainer)
+    assert start.execution_id in world.brokers.logins
+    assert start.execution_id not in world.hosts[start.host].books
+    for number, fencing in enumerate(("lease", "broker"), 2):
+        did(world, "deploy", f"run-{number}", LAYOUT, "", f"fencing={fencing}")
+        world.settle()
+        assert start.execution_id not in {p.execution_id for p in world.processes()}
+    assert start.execution_id not in world.brokers.strangers
+    assert world.brokers.strangers
+
+
+def test_a_process_logs_in_as_it_was_launched() -> None:
+    """Not as what is said of its start later, by a coordinator with another config."""
+    brokers = Brokers(fencers={1, 3}, logins={"j-1", "j-2"})
+    brokers.launched("j-1", 1)
+    brokers.launched("j-2", 2)
+    brokers.launched("j-3", 3)  # its start brings a login that nobody has made
+    for execution_id in ("j-1", "j-2", "j-3"):
+        brokers.shut_out(execution_id)
+    assert brokers.refused == {"j-1"}
 
 
 def test_without_a_fence_any_more_a_lost_container_ends_by_its_lease() -> None:
