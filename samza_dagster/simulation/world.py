@@ -214,9 +214,8 @@ class World:
         self.brokers.lease_ms = limits.lease_ms
         self.committed = replace(stored, limits=limits)
         heeds = settings.heeds_fault_domains(before.heeds_domains, changes)
-        self.leader = Coordinator(
-            *(before.epoch + 1, self.committed, clock, own, now, left_out), heeds_domains=heeds
-        )
+        self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now, left_out)
+        self.leader.heeds_domains = settings.heeds_fault_domains(before.heeds_domains, changes)
         self.leader.last_commit_ms = now
         self.leader.unread = list(self.brokers.topic)
         self.handle(ev.CoordinatorRestarted(now))
