@@ -17,13 +17,13 @@ import pytest
 
 from tests.rig.kill_matrix import go_through
 from tests.rig.kill_points import KilledJob, Scenario
-from tests.rig.kill_scenarios import FAILOVER, HOST_LOST, MOVE, REFUSED
+from tests.rig.kill_scenarios import FAILOVER, HOST_LOST, MOVE
 
 pytestmark = pytest.mark.killmatrix
 
 
 # Each point of a lost host waits for a lease: a third of them in each job, side by side.
-PARTS = [(MOVE, 1, 0), (REFUSED, 1, 0), (FAILOVER, 1, 0)] + [(HOST_LOST, 3, n) for n in range(3)]
+PARTS = [(MOVE, 1, 0), (FAILOVER, 1, 0)] + [(HOST_LOST, 3, n) for n in range(3)]
 
 
 @pytest.mark.parametrize(
