@@ -432,8 +432,8 @@ def test_the_workspace_points_at_the_definitions() -> None:
 @pytest.mark.parametrize(
     ("settings", "least"),
     [
-        ("bad_looks: 100, bad_within_s: 1", "49.5 s"),
-        ("bad_looks: \"{{ env('BAD_LOOKS', '100') | int }}\", bad_within_s: 1", "49.5 s"),
+        ("bad_looks: 100, bad_within_s: 1", "39.6 s"),
+        ("bad_looks: \"{{ env('BAD_LOOKS', '100') | int }}\", bad_within_s: 1", "39.6 s"),
         ("bad_looks: 4, look_for_s: 0, bad_within_s: 10", "15 s"),
         ("bad_looks: 2, look_for_s: 0, interval_s: 60, bad_within_s: 30", "59 s"),
     ],

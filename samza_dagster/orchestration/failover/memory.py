@@ -17,7 +17,7 @@ ROOM_FOR_NEW = 30
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
-SAME_LOOK_MS = 500
+SAME_LOOK_MS = 400
 """Two looks closer together than this count once."""
 HOST_SICK = "host-sick"
 COORDINATOR_GONE = "coordinator-gone"

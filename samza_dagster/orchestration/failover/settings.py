@@ -29,7 +29,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
     interval_s: IntervalS = Field(default=5, description="Between two ticks.")
     look_every_s: Annotated[float, Within(0.5, 50)] = Field(
-        default=0.6, description="Pause between the looks of one tick."
+        default=0.5, description="Pause between the looks of one tick."
     )
     look_for_s: Annotated[int, Within(0, 50)] = Field(
         default=18,
