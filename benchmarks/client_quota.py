@@ -1,4 +1,4 @@
-"""A quota of consumers by their client id, set by one request over a socket.
+"""A quota of consumers by their client id, a whole one for each principal, set by one request over a socket.
 
 confluent_kafka has no call for it, and Kafka's own tool is a JVM, which takes seconds of what is
 measured beside it.
@@ -12,17 +12,20 @@ import struct
 _ALTER_CLIENT_QUOTAS, _VERSION = 49, 0
 _RATE = "consumer_byte_rate"
 _NO_ERROR = 0
+_EVERYBODY = struct.pack(">h", -1)
+"""No name: each user has the quota for itself."""
 
 
 def limit_consumers(servers: str, client_id: str, bytes_a_second: float | None) -> None:
-    """From now on they get so much together; None: as much as there is.
+    """From now on those of one principal get so much together; None: as much as there is.
 
     Raises `OSError` without a broker, `ValueError` with its words when it refuses.
     """
     removed = bytes_a_second is None
     body = b"".join(
         (
-            *(struct.pack(">i", 1), struct.pack(">i", 1), _text("client-id"), _text(client_id)),
+            *(struct.pack(">i", 1), struct.pack(">i", 2), _text("user"), _EVERYBODY),
+            *(_text("client-id"), _text(client_id)),
             *(struct.pack(">i", 1), _text(_RATE)),
             struct.pack(">d?", 0.0 if bytes_a_second is None else bytes_a_second, removed),
             struct.pack(">?", False),  # not only tried

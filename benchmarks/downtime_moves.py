@@ -40,14 +40,18 @@ SETTINGS = {
 
 
 class Quota:
-    """Of the job's consumers; in force from the making on. `restores` is its part for restores, bytes/s."""
+    """Of each container's consumers; in force from the making on. `restores` is its part for restores, bytes/s.
+
+    Containers log in as themselves, and each has a quota of its own, as each host has a network
+    card. If they shared one, a displaced standby's restore would keep its active from its inputs.
+    """
 
     def __init__(self, servers: str, steady: int, restores: int) -> None:
         self._servers = servers
         self._bytes_s = steady + restores
-        self._counts_from = 0.0
         self._restores = restores
         limit_consumers(servers, CLIENT_ID, self._bytes_s)
+        self._counts_from = time.monotonic() + QUOTA_WINDOW_S
 
     def is_worth_lifting(self, state_mb: float) -> bool:
         """For a whole restore of so much: what is saved is more than the window that is waited for."""
@@ -226,8 +230,8 @@ def sandbox_of(
             deadline_s=UP_S,
         ) as sandbox,
     ):
-        # What the actives read and their standbys.
-        steady = round(2 * rate * partitions * RECORD_BYTES)
+        # What an active reads, or its standby.
+        steady = round(rate * demo_job.TASKS_PER_CONTAINER * RECORD_BYTES)
         limit = Quota(str(sandbox.status()["bootstrap_servers"]), steady, quota)
         # The broker's timestamps tell all: nobody watches the processes.
         job = SandboxJob(sandbox, actives=actives, watched=False)

@@ -17,8 +17,8 @@ A move that fails is told, with what was wrong, and another sandbox goes on, thr
 Exit status 0: all of it was measured and nothing failed, within the bounds, with the inputs' rate that was asked
 for, and onto the standby downtime doesn't grow with the state (`downtime_judgement`).
 
-Consumers of the job have a quota, above what they read at rest: on a loopback with a fast
-disk a restore of this size would cost nothing, in a cluster the network is shared. With much state it is
+Each container's consumers have a quota, above what they read at rest: on a loopback with a fast
+disk a restore of this size would cost nothing, in a cluster it takes the network's time. With much state it is
 lifted while a displaced standby is restored, after the active's outputs are back.
 """
 
@@ -82,7 +82,10 @@ def main() -> int:
     parser.add_argument("--sizes", default="1,4,16", help="multiples of it")
     parser.add_argument("--rate", type=float, default=1000.0, help="messages a second a partition")
     parser.add_argument(
-        "--quota", type=int, default=8_000_000, help="bytes a second for restores, of all consumers"
+        "--quota",
+        type=int,
+        default=8_000_000,
+        help="bytes a second for restores, of each container",
     )
     parser.add_argument("--actives", type=int, default=1, help="each with one standby and 2 tasks")
     parser.add_argument(

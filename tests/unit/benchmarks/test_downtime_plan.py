@@ -215,4 +215,5 @@ def test_a_quota_is_asked_for_and_a_refusal_told(error: int) -> None:
         broker.join()
     assert seen[0][:8] == struct.pack(">hhi", 49, 0, 1)
     rate = b"consumer_byte_rate" + struct.pack(">d?", 0.0 if error else 8_000.0, bool(error))
-    assert seen[0].endswith(b"\0\x09client-id\0\x08a-client\0\0\0\x01\0\x12" + rate + b"\0")
+    entity = b"\0\0\0\x02\0\x04user\xff\xff\0\x09client-id\0\x08a-client"
+    assert seen[0].endswith(entity + b"\0\0\0\x01\0\x12" + rate + b"\0")
