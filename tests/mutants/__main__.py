@@ -163,10 +163,6 @@ def main() -> int:
             "hunted in those of them that run through its statement, and, if it survives, in "
             f"those that follow, for {options.longer} events"
         )
-    else:
-        sound = hunt(None, options.events, by_law=False)
-        if sound["invariant"] is not None:
-            raise UnsoundHeart(f"seed {sound.get('seed')}: {sound['invariant']}: {sound['what']}")
     catches = _hunt_all(console, mutants, options, reach)
     if options.operators:
         _tell_operators(console, catches)
@@ -202,9 +198,12 @@ def _hunt_all(
 ) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
         if reach is None:
-            found = hunt(mutant, options.events, by_law=mutant.invariant in LAWS)
+            by_law = mutant.invariant in LAWS
+            found = hunt(mutant, options.events, by_law=by_law)
             if found["invariant"] == DOES_NOT_LOAD:
                 raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
+            if "seed" in found:
+                _assert_sound(found["seed"], FIRST_SEED, by_law=by_law)
             return Catch(mutant, found)
         # One history in any case: it may not even load.
         only = reach.seeds_of(mutant)
@@ -231,9 +230,9 @@ def _hunt_all(
     return catches
 
 
-def _assert_sound(seed: int, first: int) -> None:
+def _assert_sound(seed: int, first: int, *, by_law: bool = True) -> None:
     """Raises `UnsoundHeart` if that history breaks without a mutant: then it tells nothing."""
-    sound = hunt(None, 1, seed=first, only=(seed,))
+    sound = hunt(None, 1, seed=first, by_law=by_law, only=(seed,))
     if sound["invariant"] is not None:
         raise UnsoundHeart(f"seed {seed}: {sound['invariant']}: {sound['what']}")
 
