@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
-from samza_dagster.simulation import passing, registrations
+from samza_dagster.simulation import host_faults, passing, registrations
 from samza_dagster.simulation.clocks import Grant
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
@@ -14,10 +14,6 @@ from samza_dagster.simulation.moves import Move
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.world import World
-
-CLOCK_STEPS_MS = (-60_000, -5_000, 2_000, 40_000)
-RATES_PPM = (-15_000, 0, 15_000)
-"""Two clocks that run apart by this much stay within the default bound of a lease."""
 
 
 def possible(world: World) -> list[Move]:
@@ -62,20 +58,7 @@ def _possible_at(world: World, name: str, host: VirtualHost, found: list[Move]) 
     else:
         found += [Move("cut", (name, way)) for way in ("both", "out", "in")]
         found += [Move("silence", (name,)), Move("late-grant", (name,))]
-    if host.frozen is None:
-        found += [Move("freeze", (name, "suspend")), Move("freeze", (name, "pause"))]
-        found += [Move("kill", (name, entry.processor_id)) for entry in host.live()]
-        found.append(Move("agent-restart" if host.agent_up else "agent-up", (name,)))
-        found += [Move("agent-down", (name,)), Move("reboot", (name,)), Move("reimage", (name,))]
-        if not host.unnamed:
-            found.append(Move("other-directory", (name,)))
-        if host.agent_up:
-            found += registrations.possible(world, host)
-        found += [Move("clock", (name, ms)) for ms in CLOCK_STEPS_MS]
-        found += [Move("rate", (name, ppm)) for ppm in RATES_PPM]
-    else:
-        found.append(Move("thaw", (name,)))
-    found.append(Move("other-machine", (name,)))
+    found += host_faults.possible(world, name, host)
 
 
 def mend_all(world: World) -> None:
@@ -86,7 +69,7 @@ def mend_all(world: World) -> None:
         host.memory_mb, host.cores = max(host.memory_mb, 64 * 384), max(host.cores, 64)
         host.clock.boot.set_rate(world.true_ms, 0)
     for name, shade in world.shades.items():
-        thaw(world, name)
+        host_faults.thaw(world, name)
         shade.troubles = frozenset()
         shade.clock.boot.set_rate(world.true_ms, 0)
     for name, host in world.hosts.items():
@@ -102,9 +85,9 @@ def mend(world: World, name: str) -> bool:
     if host is None:
         return False
     join(world, name)
-    thaw(world, name)
-    agent_up(world, name)
-    calm(world, name)
+    host_faults.thaw(world, name)
+    host_faults.agent_up(world, name)
+    host_faults.calm(world, name)
     return True
 
 
@@ -206,171 +189,6 @@ def silence(world: World, name: str) -> bool:
     return True
 
 
-# -- hosts -----------------------------------------------------------------------------
-
-
-def trouble(world: World, name: str, what: str) -> bool:
-    """A host begins to do something wrong."""
-    host = world.hosts.get(name)
-    if host is None or what in host.troubles:
-        return False
-    host.troubles |= {Trouble(what)}
-    return True
-
-
-def calm(world: World, name: str) -> bool:
-    """A host does everything right again."""
-    host = world.hosts.get(name)
-    if host is None or not host.troubles:
-        return False
-    host.troubles = frozenset()
-    host.unacknowledged.clear()
-    return True
-
-
-def freeze(world: World, name: str, how: str) -> bool:
-    """Nothing on the host runs: suspended, or its machine paused from outside."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
-    for there in _on_machine(world, host):
-        passing.stir(world, there)
-        there.frozen = (world.true_ms, how)
-    world.touched()
-    return True
-
-
-def thaw(world: World, name: str) -> bool:
-    """It can run again; whatever runs first, its wardens look at the clocks before it."""
-    host = world.hosts.get(name) or world.shades.get(name)
-    if host is None or host.frozen is None:
-        return False
-    for there in _on_machine(world, host):
-        there.thaw(world.true_ms)
-    world.touched()
-    return True
-
-
-def kill(world: World, name: str, processor_id: str) -> bool:
-    """A container dies by itself."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
-    stirred = passing.stir(world, host)
-    for entry in host.live():
-        if entry.processor_id == processor_id:
-            host.die(entry)
-            world.touched()
-            return True
-    return stirred
-
-
-def agent_restart(world: World, name: str) -> bool:
-    """The agent ends, another adopts its records."""
-    host = world.hosts.get(name)
-    if host is None or not host.runs:
-        return False
-    passing.stir(world, host)
-    host.begin_anew()
-    return True
-
-
-def agent_down(world: World, name: str) -> bool:
-    """The agent ends; wardens and containers live on."""
-    host = world.hosts.get(name)
-    if host is None or not host.runs:
-        return False
-    passing.stir(world, host)
-    host.agent_up = False
-    host.reports.clear()
-    host.late.clear()
-    return True
-
-
-def agent_up(world: World, name: str) -> bool:
-    """An agent is there again."""
-    host = world.hosts.get(name)
-    if host is None or host.agent_up or host.frozen is not None:
-        return False
-    host.begin_anew()
-    return True
-
-
-def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
-    def reboot(world: World, name: str) -> bool:
-        host = world.hosts.get(name)
-        if host is None:
-            return False
-        for there in _on_machine(world, host)[1:]:
-            del world.shades[there.name]
-        host.reboot(world.true_ms, keeps_disk=keeps_disk)
-        world.touched()
-        return True
-
-    return reboot
-
-
-def other_directory(world: World, name: str) -> bool:
-    """The agent ends, another begins in an empty directory; wardens and containers live on.
-
-    Not of an older release, nor before an agent has registered that tells an id: to whom the
-    boot of the machine must do, the empty directory would prove dead what lives on.
-    """
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None or host.unnamed or host.older_release:
-        return False
-    passing.stir(world, host)
-    _goes_on(world, host.replaced(world.true_ms, by_a_machine=False))
-    return True
-
-
-def other_machine(world: World, name: str) -> bool:
-    """A new machine gets the name; the one that had it lives on, out of the leader's reach."""
-    host = world.hosts.get(name)
-    if host is None:
-        return False
-    shares = _on_machine(world, host)[1:]
-    shade = host.replaced(world.true_ms, by_a_machine=True)
-    for there in shares:
-        there.shade_of = shade.name
-    _goes_on(world, shade)
-    return True
-
-
-def _goes_on(world: World, shade: VirtualHost) -> None:
-    if any(shade.live()):
-        world.shades[shade.name] = shade
-    world.touched()
-
-
-def _on_machine(world: World, host: VirtualHost) -> list[VirtualHost]:
-    """The host, and what runs on its machine from its agents' earlier directories."""
-    return [host, *(s for s in world.shades.values() if s.shade_of == host.name)]
-
-
-def set_clock(world: World, name: str, ms: int) -> bool:
-    """Its wall clock is set, back or forth."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
-    for there in _on_machine(world, host):
-        passing.stir(world, there)
-        there.clock.wall_offset += ms
-        there.wardens_look(world.true_ms)
-    world.touched()
-    return True
-
-
-def set_rate(world: World, name: str, ppm: int) -> bool:
-    """Its clocks run faster or slower from now on."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
-    for there in _on_machine(world, host):
-        there.clock.boot.set_rate(world.true_ms, ppm)
-    return True
-
-
 # -- the leader ------------------------------------------------------------------------
 
 
@@ -395,7 +213,7 @@ def _leader_becomes(standing: Standing) -> Callable[..., bool]:
 
 
 HANDLERS: dict[str, Callable[..., bool]] = {
-    **registrations.HANDLERS,
+    **host_faults.HANDLERS,
     "delay": delay,
     "duplicate": duplicate,
     "reread": reread,
@@ -405,21 +223,7 @@ HANDLERS: dict[str, Callable[..., bool]] = {
     "cut": cut,
     "join": join,
     "silence": silence,
-    "trouble": trouble,
-    "calm": calm,
-    "freeze": freeze,
-    "thaw": thaw,
-    "kill": kill,
     "mend": mend,
-    "agent-restart": agent_restart,
-    "agent-down": agent_down,
-    "agent-up": agent_up,
-    "reboot": _reboot(keeps_disk=True),
-    "reimage": _reboot(keeps_disk=False),
-    "other-directory": other_directory,
-    "other-machine": other_machine,
-    "clock": set_clock,
-    "rate": set_rate,
     "crash": _trap(Standing.DEAD),
     "pause": _trap(Standing.PAUSED),
     "store-cut": _leader_becomes(Standing.CUT),

@@ -213,7 +213,6 @@ class World:
         left_out = launched_without(stored, known)
         self.brokers.lease_ms = limits.lease_ms
         self.committed = replace(stored, limits=limits)
-        heeds = settings.heeds_fault_domains(before.heeds_domains, changes)
         self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now, left_out)
         self.leader.heeds_domains = settings.heeds_fault_domains(before.heeds_domains, changes)
         self.leader.last_commit_ms = now

@@ -1,0 +1,216 @@
+"""What goes wrong with a virtual host: its machine, clocks, agent and containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from samza_dagster.simulation import passing, registrations
+from samza_dagster.simulation.hosts import Trouble, VirtualHost
+from samza_dagster.simulation.moves import Move
+
+if TYPE_CHECKING:
+    from samza_dagster.simulation.world import World
+
+CLOCK_STEPS_MS = (-60_000, -5_000, 2_000, 40_000)
+RATES_PPM = (-15_000, 0, 15_000)
+"""Two clocks that run apart by this much stay within the default bound of a lease."""
+
+
+def possible(world: World, name: str, host: VirtualHost) -> list[Move]:
+    """Every fault of the host itself that can happen now, and the end of a freeze."""
+    if host.frozen is not None:
+        return [Move("thaw", (name,)), Move("other-machine", (name,))]
+    found = [Move("freeze", (name, "suspend")), Move("freeze", (name, "pause"))]
+    found += [Move("kill", (name, entry.processor_id)) for entry in host.live()]
+    found.append(Move("agent-restart" if host.agent_up else "agent-up", (name,)))
+    found += [Move("agent-down", (name,)), Move("reboot", (name,)), Move("reimage", (name,))]
+    if not host.unnamed:
+        found.append(Move("other-directory", (name,)))
+    if host.agent_up:
+        found += registrations.possible(world, host)
+    found += [Move("clock", (name, ms)) for ms in CLOCK_STEPS_MS]
+    found += [Move("rate", (name, ppm)) for ppm in RATES_PPM]
+    found.append(Move("other-machine", (name,)))
+    return found
+
+
+def trouble(world: World, name: str, what: str) -> bool:
+    """A host begins to do something wrong."""
+    host = world.hosts.get(name)
+    if host is None or what in host.troubles:
+        return False
+    host.troubles |= {Trouble(what)}
+    return True
+
+
+def calm(world: World, name: str) -> bool:
+    """A host does everything right again."""
+    host = world.hosts.get(name)
+    if host is None or not host.troubles:
+        return False
+    host.troubles = frozenset()
+    host.unacknowledged.clear()
+    return True
+
+
+def freeze(world: World, name: str, how: str) -> bool:
+    """Nothing on the host runs: suspended, or its machine paused from outside."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    for there in _on_machine(world, host):
+        passing.stir(world, there)
+        there.frozen = (world.true_ms, how)
+    world.touched()
+    return True
+
+
+def thaw(world: World, name: str) -> bool:
+    """It can run again; whatever runs first, its wardens look at the clocks before it."""
+    host = world.hosts.get(name) or world.shades.get(name)
+    if host is None or host.frozen is None:
+        return False
+    for there in _on_machine(world, host):
+        there.thaw(world.true_ms)
+    world.touched()
+    return True
+
+
+def kill(world: World, name: str, processor_id: str) -> bool:
+    """A container dies by itself."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    stirred = passing.stir(world, host)
+    for entry in host.live():
+        if entry.processor_id == processor_id:
+            host.die(entry)
+            world.touched()
+            return True
+    return stirred
+
+
+def agent_restart(world: World, name: str) -> bool:
+    """The agent ends, another adopts its records."""
+    host = world.hosts.get(name)
+    if host is None or not host.runs:
+        return False
+    passing.stir(world, host)
+    host.begin_anew()
+    return True
+
+
+def agent_down(world: World, name: str) -> bool:
+    """The agent ends; wardens and containers live on."""
+    host = world.hosts.get(name)
+    if host is None or not host.runs:
+        return False
+    passing.stir(world, host)
+    host.agent_up = False
+    host.reports.clear()
+    host.late.clear()
+    return True
+
+
+def agent_up(world: World, name: str) -> bool:
+    """An agent is there again."""
+    host = world.hosts.get(name)
+    if host is None or host.agent_up or host.frozen is not None:
+        return False
+    host.begin_anew()
+    return True
+
+
+def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
+    def reboot(world: World, name: str) -> bool:
+        host = world.hosts.get(name)
+        if host is None:
+            return False
+        for there in _on_machine(world, host)[1:]:
+            del world.shades[there.name]
+        host.reboot(world.true_ms, keeps_disk=keeps_disk)
+        world.touched()
+        return True
+
+    return reboot
+
+
+def other_directory(world: World, name: str) -> bool:
+    """The agent ends, another begins in an empty directory; wardens and containers live on.
+
+    Not of an older release, nor before an agent has registered that tells an id: to whom the
+    boot of the machine must do, the empty directory would prove dead what lives on.
+    """
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None or host.unnamed or host.older_release:
+        return False
+    passing.stir(world, host)
+    _goes_on(world, host.replaced(world.true_ms, by_a_machine=False))
+    return True
+
+
+def other_machine(world: World, name: str) -> bool:
+    """A new machine gets the name; the one that had it lives on, out of the leader's reach."""
+    host = world.hosts.get(name)
+    if host is None:
+        return False
+    shares = _on_machine(world, host)[1:]
+    shade = host.replaced(world.true_ms, by_a_machine=True)
+    for there in shares:
+        there.shade_of = shade.name
+    _goes_on(world, shade)
+    return True
+
+
+def _goes_on(world: World, shade: VirtualHost) -> None:
+    if any(shade.live()):
+        world.shades[shade.name] = shade
+    world.touched()
+
+
+def _on_machine(world: World, host: VirtualHost) -> list[VirtualHost]:
+    """The host, and what runs on its machine from its agents' earlier directories."""
+    return [host, *(s for s in world.shades.values() if s.shade_of == host.name)]
+
+
+def set_clock(world: World, name: str, ms: int) -> bool:
+    """Its wall clock is set, back or forth."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    for there in _on_machine(world, host):
+        passing.stir(world, there)
+        there.clock.wall_offset += ms
+        there.wardens_look(world.true_ms)
+    world.touched()
+    return True
+
+
+def set_rate(world: World, name: str, ppm: int) -> bool:
+    """Its clocks run faster or slower from now on."""
+    host = world.hosts.get(name)
+    if host is None or host.frozen is not None:
+        return False
+    for there in _on_machine(world, host):
+        there.clock.boot.set_rate(world.true_ms, ppm)
+    return True
+
+
+HANDLERS: dict[str, Callable[..., bool]] = {
+    **registrations.HANDLERS,
+    "trouble": trouble,
+    "calm": calm,
+    "freeze": freeze,
+    "thaw": thaw,
+    "kill": kill,
+    "agent-restart": agent_restart,
+    "agent-down": agent_down,
+    "agent-up": agent_up,
+    "reboot": _reboot(keeps_disk=True),
+    "reimage": _reboot(keeps_disk=False),
+    "other-directory": other_directory,
+    "other-machine": other_machine,
+    "clock": set_clock,
+    "rate": set_rate,
+}
