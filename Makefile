@@ -14,7 +14,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate mutants lock clean
+.PHONY: help setup demo test lint format bench bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -103,6 +103,17 @@ simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds 
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json benchmarks/results/mutants.json
+
+small-world: $(STAMP) ## a million states of two actives, two standbys and three hosts, every order (24 minutes)
+	@$(BIN)/samza-dagster simulate --small-world --states 1000000 --trouble "all of it"
+
+operators: $(STAMP) ## every operator of the heart, a little wrong, against the simulator alone: a sample, by SEED (an hour)
+	@$(BIN)/python -m tests.mutants --operators --sample 120 --seed $(SEED) --at-least 0.9 --json benchmarks/results/operators.json
+
+RELEASE := simulate small-world mutants operators killmatrix killmatrix-real faults-real absences chaos chaos-blind test-dagster cockpit-real bench bench-failover bench-cockpit bench-downtime
+release-check: ## what a release has to show and no change has time for, each though one before it failed (eight hours, nothing beside it)
+	@failed=; for part in $(RELEASE); do echo "── $$part"; \
+	  $(MAKE) --no-print-directory $$part FAULTS=205 || failed="$$failed $$part"; done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 lock: ## the locked requirements anew; what is installed has the versions that were tested
 	@for extra in dev all base; do \

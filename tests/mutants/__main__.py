@@ -140,6 +140,9 @@ def main() -> int:
     )
     parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
     parser.add_argument("--seed", type=int, default=1, help="which operator mutants")
+    parser.add_argument(
+        "--at-least", type=float, default=0.0, help="operator mutants: exit 1 when fewer are killed"
+    )
     parser.add_argument("--module", default="", help="operator mutants of this module alone")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write the results there as well")
@@ -172,7 +175,8 @@ def main() -> int:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
     if options.operators:
-        return 0
+        killed = sum(catch.invariant is not None for catch in catches)
+        return 1 if killed < options.at_least * len(catches) else 0
     wrong = wrong_catches(catches) + asked_too_seldom(CATALOGUE)
     for what in wrong:
         print(what, file=sys.stderr)
