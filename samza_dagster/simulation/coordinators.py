@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from samza_dagster.placement.commands import Effect
 from samza_dagster.placement.state import JobState, Limits
@@ -48,11 +49,22 @@ class Book:
         return self.registered and not self.lost
 
 
+class Trap(NamedTuple):
+    """What befalls a coordinator in a step that commands something: after so many effects it crashes or is paused.
+
+    In the first such step, or `later` ones after it.
+    """
+
+    standing: Standing
+    effects: int
+    later: int = 0
+
+
 @dataclass(slots=True)
 class Coordinator:
     """One term. `unsent` are effects of a committed step that haven't left yet.
 
-    `trap` is what befalls it in its next step: after so many effects it crashes or is paused.
+    `trap` is what befalls it, `heir_trap` what will befall the one that takes over from it.
     `own` are the settings that it was started with, by which it grants leases and gives
     logins; None where they are the job's from the beginning. `began_ms` is its clock at its take-over.
     `left_out` may have been launched without a login of their own: it gives them none
@@ -73,7 +85,8 @@ class Coordinator:
     notices: list[tuple[Notice, str]] = field(default_factory=list[tuple[Notice, str]])
     unread: list[str] = field(default_factory=list[str])
     unsent: list[Effect] = field(default_factory=list[Effect])
-    trap: tuple[Standing, int] | None = None
+    trap: Trap | None = None
+    heir_trap: Trap | None = None
 
     def copy(self) -> Coordinator:
         """An independent one."""

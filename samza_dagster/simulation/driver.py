@@ -25,6 +25,7 @@ from samza_dagster.simulation.tempers import (
     ABOUT,
     ACTS,
     AGAIN,
+    CUTS,
     DEPLOYS,
     DESTINATIONS,
     EAGER,
@@ -195,7 +196,15 @@ class _Driver:
             columns = wanted
         if SCARCE_ROW in rows_of(world.committed) and self.lots.random() < SCARCE:
             columns = [column for column in SCARCE_COLUMNS if column in by_column] or columns
-        return self.lots.choice(by_column[self.lots.choice(columns)])
+        return self._cut(self.lots.choice(by_column[self.lots.choice(columns)]))
+
+    def _cut(self, move: Move) -> Move:
+        """A crash or pause after any number of effects: a step that loses a host has dozens."""
+        if move.kind in ("crash", "pause"):
+            return Move(move.kind, (self.lots.choice(CUTS),))
+        if move.kind in ("crash-heir", "pause-heir"):
+            return Move(move.kind, (self.lots.choice(CUTS), self.lots.choice((0, 1))))
+        return move
 
     def _heal(self, world: World) -> Move | None:
         broken = [

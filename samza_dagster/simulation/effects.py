@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 def act(world: World, leader: Coordinator, effects: list[cmd.Effect], *, trapped: bool) -> None:
     """Sends effects in order; a trap that was set ends or pauses the leader between two."""
-    if leader.trap is None or not trapped:
+    trap = leader.trap
+    if trap is not None and trapped and trap.later:
+        leader.trap, trap = trap._replace(later=trap.later - 1), None
+    if trap is None or not trapped:
         for effect in effects:
             carry_out(world, leader, effect)
         return
-    standing, count = leader.trap
+    standing, count, _ = trap
     leader.trap = None
     for effect in effects[:count]:
         carry_out(world, leader, effect)

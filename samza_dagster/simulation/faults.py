@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
 from samza_dagster.simulation import host_faults, passing, registrations
 from samza_dagster.simulation.clocks import Grant
-from samza_dagster.simulation.coordinators import Standing
+from samza_dagster.simulation.coordinators import Standing, Trap
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
 from samza_dagster.simulation.moves import Move
 
@@ -38,6 +38,8 @@ def possible(world: World) -> list[Move]:
             found.append(Move("reread", (next(reversed(world.brokers.asked)),)))
     elif leader.standing is not Standing.DEAD:
         found.append(Move("take-over"))
+    if leader.heir_trap is None:
+        found += [Move("crash-heir", (0, 0)), Move("pause-heir", (0, 0))]
     if world.brokers.calls:
         found.append(Move("fence-unanswered", (0,)))
     return found
@@ -75,7 +77,7 @@ def mend_all(world: World) -> None:
     for name, host in world.hosts.items():
         if host.bereft:  # nothing else proves dead what another directory has on record
             HANDLERS["reboot"](world, name)
-    world.leader.trap = None
+    world.leader.trap = world.leader.heir_trap = None
     world.old = None
 
 
@@ -196,7 +198,19 @@ def _trap(standing: Standing) -> Callable[..., bool]:
     def set_trap(world: World, count: int) -> bool:
         if world.leader.standing is not Standing.LEADING or world.leader.trap is not None:
             return False
-        world.leader.trap = (standing, count)
+        world.leader.trap = Trap(standing, count)
+        return True
+
+    return set_trap
+
+
+def _heir_trap(standing: Standing) -> Callable[..., bool]:
+    """Of whoever takes over next, in its first step or, as it deploys, in its second."""
+
+    def set_trap(world: World, count: int, later: int) -> bool:
+        if world.leader.heir_trap is not None:
+            return False
+        world.leader.heir_trap = Trap(standing, count, later)
         return True
 
     return set_trap
@@ -226,6 +240,8 @@ HANDLERS: dict[str, Callable[..., bool]] = {
     "mend": mend,
     "crash": _trap(Standing.DEAD),
     "pause": _trap(Standing.PAUSED),
+    "crash-heir": _heir_trap(Standing.DEAD),
+    "pause-heir": _heir_trap(Standing.PAUSED),
     "store-cut": _leader_becomes(Standing.CUT),
     "pause-now": _leader_becomes(Standing.PAUSED),
     "kill-leader": _leader_becomes(Standing.DEAD),

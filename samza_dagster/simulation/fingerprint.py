@@ -224,6 +224,7 @@ def canonical(world: World) -> Canonical:
         tuple(hosts),
         leader.standing.value,
         leader.trap,
+        leader.heir_trap,
         tuple(
             (of(r), of(p.ask), p.asked_of, max(0, p.deadline_ms - rename.now_ms))
             for r, p in leader.requests.pending.items()

@@ -50,6 +50,9 @@ RESTARTS = 0.02
 OTHERS = 0.25
 """How many of those that take over were started with other settings of their own."""
 
+CUTS = (0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 8, 11, 15, 20)
+"""After how many effects a crash or a pause comes: small steps are many, large ones a host's loss or a take-over."""
+
 SCARCE_ROW, SCARCE_COLUMNS = "action reserving-standby", ("late grant", "duplicate", "delay")
 SCARCE = 0.06
 """How many of the faults that meet this row are of these columns, which seldom can meet it."""

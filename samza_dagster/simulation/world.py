@@ -215,7 +215,7 @@ class World:
         self.committed = replace(stored, limits=limits)
         self.leader = Coordinator(before.epoch + 1, self.committed, clock, own, now, left_out)
         self.leader.heeds_domains = settings.heeds_fault_domains(before.heeds_domains, changes)
-        self.leader.last_commit_ms = now
+        self.leader.trap, self.leader.last_commit_ms = before.heir_trap, now
         self.leader.unread = list(self.brokers.topic)
         self.handle(ev.CoordinatorRestarted(now))
 

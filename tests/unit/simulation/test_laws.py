@@ -152,7 +152,7 @@ def test_a_doctored_heart_is_found(law: str, doctor: Doctor) -> None:
         return doctor(event, step(state, event))
 
     found = ""
-    for seed in range(1, 30):
+    for seed in range(1, 90):
         violation = simulate(seed, 60, heart=heart).violation
         if violation is not None:
             found = violation.invariant

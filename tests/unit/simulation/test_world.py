@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Limits, Phase, PlacementAsk
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.hosts import Life
@@ -110,6 +111,37 @@ def test_a_leader_that_cannot_commit_grants_less_and_less() -> None:
     assert world.hosts["host-1"].lease_left(world.true_ms) == 10_000
     did(world, "wait", 11_000)
     assert not world.processes()
+
+
+def test_whoever_takes_over_may_die_between_its_first_commands() -> None:
+    """The one after it says them again: nothing is forgotten."""
+    world = running()
+    world.emitted = []
+    did(world, "kill", "host-1", "0")
+    did(world, "deliver", "host-1", 0)
+    did(world, "kill-leader")
+    did(world, "crash-heir", 0, 0)
+    did(world, "take-over")
+    assert world.sent(cmd.RequestResource)
+    assert not world.leader.requests.pending
+    assert world.leader.standing is Standing.DEAD
+    did(world, "take-over")
+    assert world.led()
+    world.settle()
+    assert world.where("0") is not None
+
+
+def test_whoever_deploys_may_be_paused_between_the_commands_of_that() -> None:
+    """There was nothing to recover; what it hadn't said goes out when it wakes."""
+    world = running()
+    did(world, "pause-heir", 1, 0)
+    did(world, "deploy", "run-2", "0,0-0;1,1-0")
+    assert world.state.deployment_id == "run-2"
+    assert world.leader.standing is Standing.PAUSED
+    assert len(world.leader.unsent) > 1
+    world.settle()
+    assert world.led()
+    assert set(world.phases().values()) == {Phase.RUNNING}
 
 
 def test_a_crash_between_commands_leaves_the_rest_unsent() -> None:
