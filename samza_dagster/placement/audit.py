@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
-from samza_dagster.placement import ownership
+from samza_dagster.placement import ownership, texts
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
@@ -30,7 +30,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
             previous_hash=previous_hash,
             previous_at_ms=previous_at_ms,
             fencing=draft.limits.fencing.value,
-            why=_why(group, processor, incarnation.host),
+            why=_why(draft, group, processor, incarnation.host),
             predecessor=None if end is None else _predecessor(end),
             others=_others(group, processor_id),
             left_behind=_left_behind(group, incarnation.host),
@@ -82,7 +82,7 @@ def _predecessor(end: End) -> Predecessor:
     )
 
 
-def _why(group: Group, processor: Processor, host: str) -> str:
+def _why(draft: Draft, group: Group, processor: Processor, host: str) -> str:
     processor_id = processor.processor_id
     if group.failover is not None and group.failover.active_id == processor_id:
         failover = group.failover
@@ -92,11 +92,18 @@ def _why(group: Group, processor: Processor, host: str) -> str:
         return f"{action.ask.kind.value} {action.ask.uuid} to {action.ask.destination_host}"
     if action is not None and ownership.acts_on(action, processor_id, *ownership.FALLBACK):
         return f"the way back of {action.ask.uuid}"
-    has_standbys = any(other.role is Role.STANDBY for other in group.processors.values())
+    standbys = [other for other in group.processors.values() if other.role is Role.STANDBY]
     moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
-    if moved and has_standbys:
-        return "any host: no standby's place was to be had"
+    if moved and standbys:
+        return texts.cold_start(sorted(_what_is_known(draft, standby) for standby in standbys))
     return "it should run"
+
+
+def _what_is_known(draft: Draft, standby: Processor) -> str:
+    """What the cold start passes over."""
+    lag = draft.lags.get(standby.processor_id)
+    behind = texts.how_far_behind(None if lag is None else lag.records)
+    return f"{standby.processor_id} is {standby.phase}, {behind}"
 
 
 def _others(group: Group, processor_id: str) -> tuple[tuple[str, str], ...]:

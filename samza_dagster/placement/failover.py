@@ -213,9 +213,7 @@ def _what_is_known(draft: Draft, standby: Processor) -> str:
     if standby.phase is Phase.RUNNING:
         return ""
     lag = draft.lags.get(standby.processor_id)
-    behind = "how far behind is unknown"
-    if lag is not None and lag.records is not None:
-        behind = f"{lag.records} records behind when it was last measured"
+    behind = texts.how_far_behind(None if lag is None else lag.records)
     return f"; it was {standby.phase}, {behind}"
 
 

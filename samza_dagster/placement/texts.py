@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 IN_PROGRESS = "IN_PROGRESS"
 ACCEPTED = "ACCEPTED"
@@ -248,3 +248,15 @@ def no_commit(uuid: str, stage: str, *, hold: bool) -> str:
 def too_late(uuid: str, stage: str, seen: str, change: str) -> str:
     """Something was begun with a container: `seen` says what, `change` how it is undone."""
     return refusal("not-yet-touched", f"request {uuid} is {stage}: too late, {seen}", change)
+
+
+def how_far_behind(records: int | None) -> str:
+    """Of a standby, by its last sample; None: there is none."""
+    if records is None:
+        return "how far behind is unknown"
+    return f"{records} records behind when it was last measured"
+
+
+def cold_start(standbys: Iterable[str]) -> str:
+    """Why an active with standbys starts where none has its state, and what is known of each."""
+    return f"any host: no standby's place was to be had ({'; '.join(standbys)})"

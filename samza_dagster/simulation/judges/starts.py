@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from samza_dagster.placement import commands as cmd
@@ -15,6 +16,8 @@ from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import TRUE_CERTIFICATES
 
 _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
+_COLD = "any host: no standby's place was to be had"
+_PHASE = re.compile(r"is [a-z]+,")
 
 
 def judge_certificates(chronicle: Chronicle, taken: Taken) -> None:
@@ -164,9 +167,28 @@ def _judge_why(taken: Taken, record: AuditRecord, both: Both) -> None:
     group, now = both.group, both.now
     if group is None or now is None:
         return
-    expected = _why(_with_whom_it_began(taken, both, group, record), now, record.host)
-    if record.why != expected:
+    began = _with_whom_it_began(taken, both, group, record)
+    expected = _why(began, now, record.host)
+    told = record.why
+    if expected == _COLD:
+        expected, told = f"{_COLD} ({_passed_over(taken, began)})", _PHASE.sub("is …,", told)
+    if told != expected:
         raise taken.broken(TRUE_CERTIFICATES, f"{record.why!r} instead of {expected!r}")
+
+
+def _passed_over(taken: Taken, group: Group) -> str:
+    """Each standby and its last sample; what it was doing may change after the start, in its step."""
+    told: list[str] = []
+    for pid in group.processors.keys() - {group.group_id}:
+        lag = taken.after.lags.get(pid) or taken.before.lags.get(pid)
+        records = None if lag is None else lag.records
+        behind = (
+            "how far behind is unknown"
+            if records is None
+            else f"{records} records behind when it was last measured"
+        )
+        told.append(f"{pid} is …, {behind}")
+    return "; ".join(sorted(told))
 
 
 def _with_whom_it_began(taken: Taken, both: Both, group: Group, record: AuditRecord) -> Group:
@@ -191,5 +213,5 @@ def _why(group: Group, processor: Processor, host: str) -> str:
             return f"the way back of {ask.uuid}"
     active = processor.role is Role.ACTIVE and len(group.processors) > 1
     if active and processor.last_seen_host is not None and processor.last_seen_host != host:
-        return "any host: no standby's place was to be had"
+        return _COLD
     return "it should run"

@@ -190,8 +190,21 @@ def test_when_nobody_qualifies_the_certificate_states_it() -> None:
     world.until_phase("0", Phase.RUNNING)
     assert world.placed("0") in ("host-3", "host-4")
     assert world.counted()["failovers-to-standby"] == 0
-    assert world.why_started("0") == "any host: no standby's place was to be had"
+    assert world.why_started("0") == (
+        "any host: no standby's place was to be had (0-0 is reserved, how far behind is unknown)"
+    )
     assert world.certificate("0").lag_records is None
+
+
+def test_a_cold_start_states_how_far_the_lost_standby_was() -> None:
+    """What it would have cost to take it: nobody can ask later."""
+    world = running(limits=QUICK)
+    world.lag("0-0", 12)
+    world.lose("host-2")
+    world.lose("host-1")
+    world.until_phase("0", Phase.RUNNING)
+    assert "0-0 is" in world.why_started("0")
+    assert "12 records behind when it was last measured" in world.why_started("0")
 
 
 def test_when_there_is_no_room_at_all_the_ladder_begins_again() -> None:
