@@ -37,6 +37,8 @@ from samza_dagster.placement.state import JobState, Lag, Limits, Phase, Placemen
 
 SIZES = (10, 100, 1_000, 10_000)
 JOB = 1_000
+LEAST_EVENTS_A_SECOND, STEEPEST = 20_000, 2.0
+"""For a job of that size; and the cost of an event in the largest, in times the smallest's."""
 RUN = "run-1"
 GROUP_OF_TWO = 2
 
@@ -315,7 +317,22 @@ def main() -> int:
         }
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    missed = too_slow(sizes)
+    for what in missed:
+        console.print(what, markup=False)
+    return 1 if missed else 0
+
+
+def too_slow(sizes: list[dict[str, Any]]) -> list[str]:
+    """Which bounds are missed: 20,000 events a second for a job of `JOB`, flat within a factor of 2."""
+    (job,) = (row for row in sizes if row["containers"] == JOB)
+    found = []
+    if job["events_per_second"] < LEAST_EVENTS_A_SECOND:
+        found.append(f"{job['events_per_second']:,} events a second, not {LEAST_EVENTS_A_SECOND:,}")
+    steepest = max(row["ratio_to_smallest"] for row in sizes)
+    if steepest > STEEPEST:
+        found.append(f"{steepest} times the smallest job's cost, more than {STEEPEST}")
+    return found
 
 
 if __name__ == "__main__":
