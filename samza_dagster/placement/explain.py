@@ -158,14 +158,15 @@ def _refusal_of_destination(hosts: Mapping[str, Host], ask: PlacementAsk) -> str
 
 
 def _unknown_processor(state: JobState, processor_id: str) -> Violation:
-    known = ", ".join(
+    # By name: the order of an immutable map differs from process to process.
+    known = sorted(
         pid for group in state.groups.values() for pid, p in group.processors.items() if p.wanted
     )
     return Violation(
         PROCESSOR_KNOWN,
         "",
         f"no processor {processor_id} in this job",
-        f"name one of {known}" if known else "deploy the job first",
+        texts.name_one_of(known),
     )
 
 

@@ -65,7 +65,7 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
 def _known(draft: Draft) -> list[str]:
     """The processors that a request may name."""
     groups = draft.groups()
-    return [pid for group in groups for pid, p in group.processors.items() if p.wanted]
+    return sorted(pid for group in groups for pid, p in group.processors.items() if p.wanted)
 
 
 def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:

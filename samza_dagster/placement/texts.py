@@ -146,10 +146,14 @@ def standby_needed(active_id: str) -> str:
 
 def unknown_processor(processor_id: str, known: Sequence[str]) -> str:
     """There is no such processor; Samza's words, and those that there are."""
-    told = ", ".join(known[:_TOLD]) + (f" or {len(known) - _TOLD} more" if known[_TOLD:] else "")
-    change = f"name one of {told}" if known else "deploy the job first"
     seen = f"no processor {processor_id} in this job"
-    return f"{UNKNOWN_PROCESSOR}; {refusal('processor-known', seen, change)}"
+    return f"{UNKNOWN_PROCESSOR}; {refusal('processor-known', seen, name_one_of(known))}"
+
+
+def name_one_of(known: Sequence[str]) -> str:
+    """What there is instead of a processor that there isn't, as far as one reads."""
+    told = ", ".join(known[:_TOLD]) + (f" or {len(known) - _TOLD} more" if known[_TOLD:] else "")
+    return f"name one of {told}" if known else "deploy the job first"
 
 
 def no_standby(active_id: str, broken: Sequence[str]) -> str:

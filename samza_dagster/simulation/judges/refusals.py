@@ -33,7 +33,7 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         known = [pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted]
-        change = f"; name one of {', '.join(known)}" if known else "; deploy the job first"
+        change = f"; name one of {', '.join(sorted(known))}" if known else "; deploy the job first"
         return ("invalid processor id", "; processor-known: ", ask.processor_id, change)
     words = _of_expiry(ask) or _of_kind(state, group, processor.role, ask)
     words = words or _of_destination(state, ask)

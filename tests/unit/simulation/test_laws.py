@@ -47,7 +47,7 @@ from tests.unit.simulation.histories import incarnation, running
 
 pytestmark = pytest.mark.unit
 
-MOVES = (9, 20, 31, 42)
+MOVES = (9, 20, 31, 42, 53, 64)
 """Seeds of that temper."""
 
 Doctor = Callable[[ev.Event, Step], Step]
