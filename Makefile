@@ -10,6 +10,8 @@ WITHIN ?=
 FAULTS ?= 14
 BLIND_FAULTS ?= 5
 SEED ?= 1
+FENCING ?= broker
+EXPECT_OVERLAPS ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
@@ -77,8 +79,9 @@ cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dags
 absences: $(STAMP) java ## coordinator and broker away for a minute each, in every phase of a move, failover and spin-up (25 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s
 
-chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside
-	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --json benchmarks/results/chaos.json
+chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside; FENCING=lease for the same without the fence (EXPECT_OVERLAPS=1: fails without one)
+	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --fencing $(FENCING) $(if $(EXPECT_OVERLAPS),--expect-overlaps) \
+	  --json benchmarks/results/chaos$(if $(filter-out broker,$(FENCING)),_$(FENCING)).json
 
 chaos-blind: $(STAMP) java ## no fence but leases, by SEED: fails when the judge sees no two owners (4 minutes)
 	@$(BIN)/python -m tests.chaos --fencing lease --only "freeze host" --lease-ms 12000 --lasting 4 --faults $(BLIND_FAULTS) --seed $(SEED) \

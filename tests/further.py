@@ -42,7 +42,7 @@ SUITES = (
     Suite("kill matrix on stubs", 990, ("make", "killmatrix-further")),
     Suite("real faults", 640, ("make", "faults-real")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
-    Suite("chaos", 370, ("make", "chaos", "FAULTS=14")),
+    Suite("chaos", 400, ("make", "chaos", "FAULTS=14")),
     # 190 runs that are killed, 9 s of a processor each, two at a time: measured alone.
     Suite("deployed", 990, ("make", "test-deploy")),
     Suite("Dagster over real containers", 660, ("make", "cockpit-real")),

@@ -19,7 +19,7 @@ from samza_dagster.sandbox.hosts import host_names
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.report import Report, told_of
 from tests.chaos.run import ChaosRun
-from tests.chaos.schedule import KINDS, Fault, schedule
+from tests.chaos.schedule import HOST_TIMEOUT_S, KINDS, LEASE_BOUND_S, Fault, schedule
 from tests.rig.broker import listeners
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
 from tests.rig.sandbox_job import SandboxJob
@@ -27,7 +27,8 @@ from tests.rig.sandbox_job import SandboxJob
 LEASE_MS = 20_000
 """Short, so that faults outlast it. Then containers rightly end, and nothing may be lost by it."""
 SETTINGS = {
-    "samza.dagster.host.timeout.ms": "10000",
+    "samza.dagster.host.timeout.ms": str(round(HOST_TIMEOUT_S * 1000)),
+    "samza.dagster.lease.bound.ms": str(round(LEASE_BOUND_S * 1000)),
     # What is killed again and again by us doesn't flap.
     "cluster-manager.container.retry.count": "-1",
     "task.commit.ms": "1000",
@@ -74,7 +75,12 @@ def main(
     console = Console(stderr=True)
     report = Report(seed, fencing, expects_overlaps=expect_overlaps)
     settings = {**SETTINGS, "samza.dagster.lease.ms": str(lease_ms)}
-    planned = schedule(seed, faults, kinds or KINDS, lasting=lasting, lease_s=lease_ms / 1000)
+    planned = schedule(
+        *(seed, faults, kinds or KINDS),
+        lasting=lasting,
+        lease_s=lease_ms / 1000,
+        fenced=fencing == "broker",
+    )
     told_whatever_happens(
         report, lambda: run(report, planned, settings, console.print), console, output
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 WORST = (
     "freeze host",
@@ -48,8 +48,13 @@ is over. The server of an agent is the coordinator; that of
 the coordinator, and of the containers of a host, the broker. `zombie leader`: the coordinator
 is frozen until a spare leads.
 """
+HOST_TIMEOUT_S = 10.0
+"""After such a silence a host is lost."""
+LEASE_BOUND_S = 4.0
+"""With leases alone a lost host's tasks are others' so long after its lease."""
+START_S = 8.0
+"""By then a successor that may start has written."""
 OUTLAST_A_LEASE = (
-    "freeze host",
     "cut off agent",
     "stop agent",
     "deafen agent",
@@ -59,6 +64,13 @@ OUTLAST_A_LEASE = (
 """Containers behind these lose their lease and nothing else; a coordinator without its broker
 can't commit what grants one. These last so long the first time that a kind comes, and then at
 times."""
+KEEPERLESS = "stop agent and warden"
+"""With the fence it is one of these: the container lives beyond its lease, and the brokers alone
+refuse it. Leases can't end what nobody keeps, so with them alone it is over long before."""
+APART_WITHOUT_A_FENCE = (KEEPERLESS, "cut off container", "mute container")
+"""With leases alone these come with no other in force. What a container wrote before another
+fault ended it arrives with its link's mending, and a lease that another fault lets run out
+may end while both keepers are stopped: both are a second owner that only the fence excludes."""
 _LONGEST_S = {
     "freeze host": 25.0,
     "stop agent": 25.0,
@@ -68,14 +80,16 @@ _LONGEST_S = {
     "cut off coordinator": 25.0,
     "deafen coordinator": 25.0,
     "mute coordinator": 25.0,
-    "cut off container": 25.0,
-    "deafen container": 25.0,
-    "mute container": 25.0,
+    "cut off container": 16.0,
+    "deafen container": 16.0,
+    "mute container": 16.0,
     "restart broker": 4.0,
 }
 _USUAL_S = 8.0
 _TOGETHER = 0.25
 _OUTLASTS = 0.25
+_FROZEN_HOST_OUTLASTS = 0.6
+"""Those alone show two owners where there is no fence, and not each befalls an active."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +122,28 @@ def schedule(
     *,
     lasting: float = 1.0,
     lease_s: float = 20.0,
+    fenced: bool = True,
 ) -> Iterator[Fault]:
     """Each kind once before any comes again, the worst ones first; then each as often as the others.
 
-    `lasting`: so many times as long, the same faults else. `lease_s`: what those that outlast a
-    lease last longer than, by up to a half of it; a zombie leader lasts at least as long,
-    since a spare waits for two thirds of it.
+    `lasting`: so many times as long, the same faults else. `lease_s`: what some last longer
+    than (`_outlasting_s`). Not `fenced`, with leases alone: the same kinds, victims and
+    lengths, but what `KEEPERLESS` and `APART_WITHOUT_A_FENCE` say.
     """
+    drawn = _drawn(seed, faults, kinds, lasting=lasting, lease_s=lease_s, fenced=fenced)
+    return drawn if fenced else _set_apart(drawn)
+
+
+def _drawn(
+    seed: int,
+    faults: int,
+    kinds: tuple[str, ...],
+    *,
+    lasting: float,
+    lease_s: float,
+    fenced: bool,
+) -> Iterator[Fault]:
+    """As many lots for each fault, whatever comes of them."""
     lots = random.Random(f"chaos {seed}")
     seen: set[str] = set()
     deck: list[str] = []
@@ -123,12 +152,12 @@ def schedule(
             deck = _deck(lots, kinds, worst_first=not seen)
         kind = deck.pop(0)
         part = lots.uniform(0.2, 1.0)
-        outlasts = lots.random() < _OUTLASTS or kind not in seen
+        at_times = _FROZEN_HOST_OUTLASTS if kind == "freeze host" else _OUTLASTS
+        outlasts = lots.random() < at_times or kind not in seen or kind == "zombie leader"
         seen.add(kind)
-        if kind == "zombie leader" or (outlasts and kind in OUTLAST_A_LEASE):
-            hold_s = lease_s * (1.1 + 0.4 * part)
-        else:
-            hold_s = part * _LONGEST_S.get(kind, _USUAL_S) * lasting
+        longer_s = _outlasting_s(kind, part, lease_s, fenced=fenced) if outlasts else None
+        usual_s = part * _LONGEST_S.get(kind, _USUAL_S) * lasting
+        hold_s = usual_s if longer_s is None else longer_s
         together = lots.random() < _TOGETHER
         yield Fault(
             number,
@@ -137,6 +166,36 @@ def schedule(
             round(hold_s, 1),
             round(hold_s * lots.uniform(0.2, 0.8), 1) if together else None,
         )
+
+
+def _outlasting_s(kind: str, part: float, lease_s: float, *, fenced: bool) -> float | None:
+    """How long one lasts that outlasts something; None of a kind that needn't.
+
+    A frozen host thaws when its successors run, for want of a fence too. A spare waits for
+    two thirds of a lease before it leads in a zombie's place.
+    """
+    if kind == "freeze host":
+        return lease_s + LEASE_BOUND_S + START_S + 6.0 * part
+    if kind == "kill host":
+        return HOST_TIMEOUT_S * (1.2 + 0.6 * part)
+    if kind in (*OUTLAST_A_LEASE, "zombie leader") or (fenced and kind == KEEPERLESS):
+        return lease_s * (1.1 + 0.4 * part)
+    return None
+
+
+def _set_apart(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Nothing is in force beside `APART_WITHOUT_A_FENCE`: neither its neighbours nor theirs."""
+    before: Fault | None = None
+    for fault in faults:
+        if before is not None:
+            yield replace(before, next_after_s=None) if _is_apart(before, fault) else before
+        before = fault
+    if before is not None:
+        yield before
+
+
+def _is_apart(one: Fault, other: Fault) -> bool:
+    return one.kind in APART_WITHOUT_A_FENCE or other.kind in APART_WITHOUT_A_FENCE
 
 
 def _deck(lots: random.Random, kinds: tuple[str, ...], *, worst_first: bool) -> list[str]:

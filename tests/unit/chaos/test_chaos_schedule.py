@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chaos.in_force import Began, Done, InForce
-from tests.chaos.schedule import KINDS, OUTLAST_A_LEASE, WORST, Fault, schedule
+from tests.chaos.schedule import (
+    APART_WITHOUT_A_FENCE,
+    HOST_TIMEOUT_S,
+    KEEPERLESS,
+    KINDS,
+    LEASE_BOUND_S,
+    OUTLAST_A_LEASE,
+    START_S,
+    WORST,
+    Fault,
+    schedule,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -39,7 +50,68 @@ def test_each_kind_that_can_outlasts_a_lease_once_at_least(seed: int) -> None:
     """Else no container is ever killed at its lease's end; a spare leads before a zombie thaws."""
     faults = list(schedule(seed, len(KINDS), lease_s=20.0))
     longest = {fault.kind: fault.hold_s for fault in faults}
-    assert all(longest[kind] > 20.0 for kind in (*OUTLAST_A_LEASE, "zombie leader"))
+    assert all(longest[kind] > 20.0 for kind in (*OUTLAST_A_LEASE, KEEPERLESS, "zombie leader"))
+    assert longest["kill host"] > HOST_TIMEOUT_S
+
+
+LONG_S = {
+    "freeze host": 20.0 + LEASE_BOUND_S + START_S,
+    "kill host": HOST_TIMEOUT_S,
+    KEEPERLESS: 20.0,
+}
+"""What some of them outlast: the start of who may own their tasks next, the silence after which a
+host is lost, the lease that nobody is left to end."""
+
+
+@pytest.mark.parametrize("kind", LONG_S)
+def test_of_the_kinds_that_outlast_something_some_do_and_some_do_not(kind: str) -> None:
+    """In a run as long as a release's, by whatever seed."""
+    for seed in range(50):
+        lengths = [fault.hold_s for fault in schedule(seed, 205) if fault.kind == kind]
+        assert max(lengths) > LONG_S[kind]
+    lengths = [f.hold_s for seed in range(50) for f in schedule(seed, 205) if f.kind == kind]
+    long = sum(each > LONG_S[kind] for each in lengths)
+    assert len(lengths) * 0.25 < long < len(lengths) * 0.75
+
+
+@given(st.integers(0, 10_000))
+def test_both_fencings_have_one_schedule_but_for_what_leases_cannot_cover(seed: int) -> None:
+    """The same kinds, victims and lengths, so that what differs is the fence. Nobody without
+    keepers outlives a lease, and nothing else is in force when a write may come late.
+    """
+    fenced = list(schedule(seed, 81))
+    leases = list(schedule(seed, 81, fenced=False))
+    apart = {
+        number
+        for one, other in pairwise(leases)
+        if {one.kind, other.kind} & set(APART_WITHOUT_A_FENCE)
+        for number in (one.number, other.number)
+    }
+    for one, other in zip(fenced, leases, strict=True):
+        assert (one.number, one.kind, one.victim) == (other.number, other.kind, other.victim)
+        if one.kind == KEEPERLESS:
+            assert other.hold_s < HOST_TIMEOUT_S
+        else:
+            assert one.hold_s == other.hold_s
+        if other.number not in apart:
+            assert one.next_after_s == other.next_after_s
+    for one, other in pairwise(leases):
+        if {one.kind, other.kind} & set(APART_WITHOUT_A_FENCE):
+            assert one.next_after_s is None
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_schedule_of_a_release_takes_about_half_an_hour(fenced: bool) -> None:
+    """Without what comes to rest between its faults: a third more."""
+    took_s: list[float] = []
+    for seed in range(20):
+        now_s = over_s = 0.0
+        for fault in schedule(seed, 205, fenced=fenced):
+            over_s = max(over_s, now_s + fault.hold_s)
+            now_s = over_s if fault.next_after_s is None else now_s + fault.next_after_s
+        took_s.append(over_s)
+    assert min(took_s) > 1_700
+    assert max(took_s) < 2_400
 
 
 def test_about_a_quarter_begin_while_the_one_before_is_in_force() -> None:
