@@ -76,7 +76,7 @@ faults-real: $(STAMP) java ## faults of real containers that `make test` has no 
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
 	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit
 
-absences: $(STAMP) java ## coordinator and broker away for a minute each, in every phase of a move, failover and spin-up (25 minutes)
+absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers (39 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s
 
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside; FENCING=lease for the same without the fence (EXPECT_OVERLAPS=1: fails without one)

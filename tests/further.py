@@ -48,7 +48,7 @@ SUITES = (
     Suite("Dagster over real containers", 660, ("make", "cockpit-real")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 600, ("make", "test-browser")),
-    Suite("absences", 1_500, ("make", "absences")),
+    Suite("absences", 2_350, ("make", "absences")),
 )
 
 
