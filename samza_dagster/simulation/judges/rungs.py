@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
@@ -62,6 +63,7 @@ def _judge_excluded(
         return
     state = taken.after
     may = _given_back(old, group) if taken.lost_now else set[str]()
+    may |= _asked_in_between(taken, group, request)
     group = _before_given_back(taken, old, _before_younger(group, request), request)
     processor = group.processors.get(processor_id)
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
@@ -113,6 +115,18 @@ def _given_back(old: Group | None, group: Group) -> set[str]:
         host
         for _, request in (requests_of(old) if old is not None else ())
         if request.request_id not in kept and (host := request.allocated_host or request.host)
+    }
+
+
+def _asked_in_between(taken: Taken, group: Group, request: ResourceRequest) -> set[str]:
+    """Hosts that the group asked for before this request, and let go after it, in the same step."""
+    released = {command.request_id for command in taken.every(cmd.ReleaseResource)}
+    return {
+        said.host
+        for said in taken.every(cmd.RequestResource)
+        if said.host is not None and said.request_id in released
+        if said.request_id < request.request_id
+        if naming.group_of(said.processor_id) == group.group_id
     }
 
 

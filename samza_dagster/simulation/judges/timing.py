@@ -197,7 +197,7 @@ def _judge_ghosts(taken: Taken) -> None:
             expected: int | None = taken.now_ms + lease
         elif isinstance(taken.event, ev.HostRegistered):
             expected = None if comes_back else was.lease_ends_ms
-            if expected is None and last is not None:
+            if expected is None and last is not None and not comes_back:
                 expected = last + lease
         elif last is not None and was.lease_ends_ms is None:
             expected = last + lease
