@@ -9,7 +9,8 @@ from pathlib import Path
 from samza_dagster.coordinator.deployment import input_topics
 from samza_dagster.coordinator.fence_examination import Finding, examine
 from samza_dagster.coordinator.kafka import partition_counts
-from samza_dagster.coordinator.limits import FENCING
+from samza_dagster.coordinator.leases import outlived, short_lease
+from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
 from samza_dagster.coordinator.principals import Principals, systems_apart
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
@@ -25,6 +26,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     else:
         seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
         yield Finding("the job's inputs exist", True, seen)
+    yield _lease(config)
     try:
         principals = Principals.of(config)
     except InvalidInput as error:
@@ -48,6 +50,16 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
         else ", ".join(principals.systems),
     )
     yield from examine(principals, cluster, config)
+
+
+def _lease(config: Mapping[str, str]) -> Finding:
+    """The bounds, and what the lease lives through: to have a short one is the job's own choice."""
+    check = f"{LEASE.key} and the other limits are within their bounds"
+    try:
+        limits = limits_of(config)
+    except InvalidInput as error:
+        return Finding(check, False, f"{error.asked}: {error.seen}", error.fix)
+    return Finding(check, True, short_lease(limits) or outlived(limits))
 
 
 def report(config: Path) -> list[Finding]:

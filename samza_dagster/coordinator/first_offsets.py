@@ -1,8 +1,10 @@
-"""Standbys that run and have applied nothing yet, by what they report. Pure; remembers since when.
+"""Standbys that run and of which no offset is known, by what they report. Pure; remembers since when.
 
 One that applies has an offset soon after its check-in. One whose restore dies before its
 first record has none for ever, and one whose reporter is dead reports nothing at all: of
-neither is there an offset that could stand still.
+neither is there an offset that could stand still. Nor is there of one that ceased to
+report, as after an OutOfMemoryError that ended its reporter and its restore together: it
+owes a first offset anew.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from samza_dagster.model.metrics_snapshots import TaskSample
 
 REPORTS_IT = "it reports no offset"
 REPORTS_NOTHING = "it reports nothing, as others do"
+CEASED_TO_REPORT = "it has ceased to report, as others do"
 
 
 @dataclass(slots=True)
@@ -28,10 +31,21 @@ class _Awaited:
 
 @dataclass(slots=True)
 class _Standby:
-    reports: bool = False
+    reported_ms: int | None = None
+    ceased: bool = False
     told: set[str] = field(default_factory=set[str])
     awaited: dict[str, _Awaited] = field(default_factory=dict[str, _Awaited])
     read_ms: int | None = None
+
+    @property
+    def reports(self) -> bool:
+        return self.reported_ms is not None
+
+    @property
+    def why(self) -> str:
+        if self.reports:
+            return REPORTS_IT
+        return CEASED_TO_REPORT if self.ceased else REPORTS_NOTHING
 
 
 @dataclass(slots=True)
@@ -39,9 +53,11 @@ class FirstOffsets:
     """What each running incarnation has yet to tell.
 
     `patience_ms` counts from when its changelog was first seen to grow after its check-in,
-    by the leader's clock: only then is there something to apply for certain. Nothing is
-    concluded from the silence of a job none of whose tasks has reported within
-    `current_ms`, nor of a gauge that no task of the job has (a reporter may leave it out).
+    by the leader's clock: only then is there something to apply for certain. One that
+    reported and then was silent for longer than `current_ms` counts as one that has just
+    checked in. Silence counts only where others were heard all the while, at most
+    `current_ms` apart: else the metrics topic was away, or this leader. Nothing is concluded
+    from the lack of a gauge that no task of the job has (a reporter may leave it out).
     """
 
     patience_ms: int
@@ -49,6 +65,7 @@ class FirstOffsets:
     _standbys: dict[str, _Standby] = field(default_factory=dict[str, _Standby])
     _gauges: set[str] = field(default_factory=set[str])
     _heard_ms: int | None = None
+    _heard_since_ms: int | None = None
 
     def note(
         self,
@@ -58,29 +75,36 @@ class FirstOffsets:
         now_ms: int,
     ) -> None:
         """Takes the newest sample of each task; `standbys` run now, by their execution ids."""
+        if not self._is_heard(now_ms):
+            self._heard_ms = self._heard_since_ms = None
         if samples:
-            self._heard_ms = now_ms
+            self.heard(now_ms)
         for sample in samples.values():
             self._gauges |= {_topic(gauge) for gauge in (*sample.offsets, *sample.unset)}
         running = set(standbys.values())
         self._standbys = {name: one for name, one in self._standbys.items() if name in running}
         for processor_id, execution_id in standbys.items():
             standby = self._standbys.setdefault(execution_id, _Standby())
+            reported_ms = standby.reported_ms
+            if reported_ms is not None and now_ms - reported_ms > self.current_ms:
+                standby = self._standbys[execution_id] = _Standby(ceased=True)
             for part in parts.get(processor_id, ()):
                 sample = samples.get(part.task_name)
                 if sample is None or sample.execution_id not in ("", execution_id):
                     continue
-                standby.reports = True
+                standby.reported_ms = now_ms
                 if part.gauge in sample.offsets:
                     standby.told.add(part.gauge)
                     standby.awaited.pop(part.gauge, None)
 
     def heard(self, now_ms: int) -> None:
-        """A task of the job that is no standby's has reported."""
+        """Some task of the job has reported."""
         self._heard_ms = now_ms
+        if self._heard_since_ms is None:
+            self._heard_since_ms = now_ms
 
     def silent(self, standbys: Mapping[str, str]) -> bool:
-        """Whether any of them has reported nothing."""
+        """Whether any of them reports nothing."""
         return any(
             (standby := self._standbys.get(name)) is not None and not standby.reports
             for name in standbys.values()
@@ -117,6 +141,7 @@ class FirstOffsets:
         """Of those that are `due` who has applied nothing for too long, and whether that is certain.
 
         `ranges` are of now. Not certain: nobody of the job reports, or nobody has such a gauge.
+        Who ceased to report when everybody did isn't told of: that says nothing of its config.
         """
         for processor_id in due:
             standby = self._standbys[standbys[processor_id]]
@@ -130,16 +155,19 @@ class FirstOffsets:
             if not stalls:
                 continue
             longest = max(stalls, key=lambda stall: stall.for_ms)
-            certain = self._is_heard(now_ms)
             if standby.reports:
-                certain = _topic(longest.part.gauge) in self._gauges
-            yield processor_id, longest, certain
+                yield processor_id, longest, _topic(longest.part.gauge) in self._gauges
+            elif self._heard_since_ms is None:
+                if not standby.ceased:
+                    yield processor_id, longest, False
+            elif now_ms - self._heard_since_ms >= self.patience_ms:
+                yield processor_id, longest, True
 
     def interrupted(self) -> None:
         """Nothing could be read for a while: what was reported meanwhile isn't known, so all begins anew."""
         for standby in self._standbys.values():
             standby.awaited.clear()
-        self._heard_ms = None
+        self._heard_ms = self._heard_since_ms = None
 
     def _stall(
         self,
@@ -159,8 +187,7 @@ class FirstOffsets:
             awaited.grew_ms = now_ms
         if awaited.grew_ms is None or now_ms - awaited.grew_ms < self.patience_ms:
             return None
-        why = REPORTS_IT if standby.reports else REPORTS_NOTHING
-        return Stall(part, now_ms - awaited.grew_ms, None, span.end, why)
+        return Stall(part, now_ms - awaited.grew_ms, None, span.end, standby.why)
 
     def _is_heard(self, now_ms: int) -> bool:
         return self._heard_ms is not None and now_ms - self._heard_ms <= self.current_ms

@@ -39,7 +39,7 @@ from samza_dagster.coordinator.kafka import (
 )
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
-from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.leases import LeaseTerms, short_lease
 from samza_dagster.coordinator.limits import (
     CLEAN_AFTER,
     knows_fault_domains,
@@ -130,6 +130,8 @@ class Leadership:
         took over from this one after it had led, and `InvalidInput` for a config or a
         state that can't be led on.
         """
+        if why := short_lease(self._limits):
+            log.warning("%s", why)
         while not self._stopped.is_set():
             self._leads = False
             try:

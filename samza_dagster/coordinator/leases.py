@@ -7,12 +7,41 @@ that can't commit lets its containers end before a next one replaces them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import count
 
+from samza_dagster.coordinator.limits import LEASE
 from samza_dagster.placement import leases
 from samza_dagster.placement.state import Limits
 
 COUNTED_MS = 5_000
 """What was counted shows in the leader's record after so long at the latest."""
+OUTAGE_MS = 60_000
+"""An absence of brokers or coordinator that no lease should be too short for."""
+
+
+def outlived(limits: Limits) -> str:
+    """What the lease lives through at the worst moment, for a person."""
+    left_s = leases.shortest_left_ms(limits) // 100 / 10
+    lease_s = limits.lease_ms / 1000
+    return f"{left_s:g} s without brokers or coordinator, by a lease of {lease_s:g} s"
+
+
+def short_lease(limits: Limits) -> str:
+    """What a lease that an outage of a minute outlasts may lead to, and the least that doesn't; else empty.
+
+    A leader without brokers doesn't renew (decision 8), so containers end with their leases.
+    """
+    if leases.shortest_left_ms(limits) >= OUTAGE_MS:
+        return ""
+    enough_s = next(
+        seconds
+        for seconds in count(1)
+        if leases.shortest_left_ms(replace(limits, lease_ms=seconds * 1000)) >= OUTAGE_MS
+    )
+    return (
+        f"containers are sure to live through {outlived(limits)}: a minute without them may end "
+        f"containers; {LEASE.key}={enough_s * 1000} or more outlasts it"
+    )
 
 
 @dataclass

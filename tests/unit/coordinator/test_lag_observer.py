@@ -34,7 +34,7 @@ CONFIG = {
     "stores.s.changelog": "kafka.log",
     "metrics.reporters": "snapshot",
     "metrics.reporter.snapshot.stream": "kafka.metrics",
-    "metrics.reporter.snapshot.interval": "5",
+    "metrics.reporter.snapshot.interval": "20",
 }
 MODEL = JobModel(
     config=CONFIG,
@@ -381,7 +381,7 @@ def test_another_incarnation_has_its_own_time() -> None:
 def test_the_changelogs_end_is_read_once_an_interval_for_who_is_late() -> None:
     """Not in each round: there may be hundreds of them."""
     world = World()
-    observer = world.observer()
+    observer = world.observer(settings={"metrics.reporter.snapshot.interval": "5"})
     for _ in range(20):
         observer.observe()
         world.now += 1_000

@@ -18,7 +18,7 @@ from samza_dagster.coordinator.candidacy import (
     this_process,
 )
 from samza_dagster.coordinator.clock import LeaderClock
-from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.leases import LeaseTerms, short_lease
 from samza_dagster.errors import Refused
 from samza_dagster.metadata.state_topic import Snapshot, StateRecord
 from samza_dagster.placement.state import Limits
@@ -273,3 +273,29 @@ def test_a_leader_of_an_older_release_shows_no_sign_of_life() -> None:
     """Its silence tells nothing, so it isn't waited for; its leases are."""
     older = Leader.of({"epoch": 7, "since_ms": 1, "host": "h"})
     assert (older.ended, older.epoch, older.lease_ms) == (True, 7, 120_000)
+
+
+@pytest.mark.parametrize(
+    ("lease_ms", "host_timeout_ms", "told"),
+    [
+        (120_000, 30_000, ()),
+        (102_000, 30_000, ()),
+        (101_000, 30_000, ("101 s", "59.8 s", "samza.dagster.lease.ms=102000")),
+        (30_000, 30_000, ("30 s", "12.5 s", "samza.dagster.lease.ms=102000")),
+        # A host's word is due less often.
+        (120_000, 120_000, ("120 s", "50 s", "samza.dagster.lease.ms=135000")),
+        (143_000, 86_400_000, ("143 s", "59.5 s", "samza.dagster.lease.ms=144000")),
+    ],
+)
+def test_a_lease_that_a_minute_without_brokers_outlasts_is_told_with_the_least_that_suffices(
+    lease_ms: int, host_timeout_ms: int, told: tuple[str, ...]
+) -> None:
+    """That least one is silent itself, and a second less isn't."""
+    limits = Limits(lease_ms=lease_ms, host_timeout_ms=host_timeout_ms)
+    text = short_lease(limits)
+    assert bool(text) is bool(told)
+    assert all(part in text for part in told)
+    if told:
+        least = int(told[-1].partition("=")[2])
+        assert not short_lease(replace(limits, lease_ms=least))
+        assert short_lease(replace(limits, lease_ms=least - 1_000))
