@@ -64,9 +64,11 @@ class Malformed:
 
 @dataclass(frozen=True)
 class Ignored:
-    """A record that nobody could find an answer to; `why` is for the log."""
+    """Records that nobody could find an answer to; `why` is for the log, "" where it has it."""
 
     why: str
+    counted_as: str = "ignored-requests"
+    times: int = 1
 
 
 Mail = Arrived | Malformed | Ignored

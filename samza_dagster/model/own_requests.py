@@ -17,8 +17,8 @@ from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.model.job_model import WireModel, malformed
+from samza_dagster.model.numbers import JAVA_LONG_MAX
 from samza_dagster.model.placement_messages import (
-    JAVA_LONG_MAX,
     NAME_LENGTH_MAX,
     PlacementResponse,
     parse_response,

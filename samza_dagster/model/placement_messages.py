@@ -15,11 +15,11 @@ from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.model.job_model import WireModel, malformed
+from samza_dagster.model.numbers import JAVA_LONG_MAX
 
 PLACEMENT_NAMESPACE = "samza-place-container-v1"
 REQUEST = "ContainerPlacementRequestMessage"
 RESPONSE = "ContainerPlacementResponseMessage"
-JAVA_LONG_MAX = 2**63 - 1
 NAME_LENGTH_MAX = 1024
 
 

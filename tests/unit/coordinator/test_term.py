@@ -581,6 +581,22 @@ def test_what_nobody_can_be_answered_for_is_counted() -> None:
     assert bench.log.commits == []
 
 
+def test_reports_that_cant_be_read_have_a_counter_of_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Many in one round, told of once: a topic full of them fills no log."""
+    bench = Bench()
+    bench.run()
+    bench.term.observe(Ignored("no JSON", counted_as="ignored-reports", times=3))
+    bench.term.observe(Ignored("", counted_as="ignored-reports", times=2))
+    bench.handle_all()
+    assert bench.steps.counters["ignored-reports"] == 5
+    assert bench.steps.counters["ignored-requests"] == 0
+    assert [r.message for r in caplog.records if "ignored" in r.message] == [
+        "ignored a record: no JSON"
+    ]
+
+
 def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
     """And deleted there, in the same transaction: nothing of it goes to the coordinator stream."""
     bench = Bench()
