@@ -47,11 +47,10 @@ def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
         stream = config.get(f"metrics.reporter.{reporter}.stream", "")
         if not stream:
             continue
-        interval = config.get(f"metrics.reporter.{reporter}.interval", "")
-        seconds = (
-            int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        seconds = long_or_none(config.get(f"metrics.reporter.{reporter}.interval", ""))
+        topics[stream.partition(".")[2] or stream] = max(
+            _DEFAULT_INTERVAL_S if seconds is None else seconds, 1
         )
-        topics[stream.partition(".")[2] or stream] = max(seconds, 1)
     return topics
 
 
