@@ -24,6 +24,7 @@ from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
+from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
 from samza_dagster.simulation.event_log import replay_log
@@ -467,6 +468,48 @@ def test_a_group_queues_no_more_than_its_record_holds(
     bench.term._handle(beyond)
     assert bench.log.commits == [([], [commands.DeleteRequest(beyond.ask.uuid, own)], [])]
     assert len(bench.steps.state.groups["0"].queue) == 3
+
+
+def largest(bench: Bench) -> int:
+    """Bytes of the largest record that was written to the state topic."""
+    written = [encode_record(*record) for records, _, _ in bench.log.commits for record in records]
+    return max(len(key) + len(value or b"") for key, value in written)
+
+
+@pytest.mark.parametrize("kind", [AskKind.STOP_STANDBY, AskKind.FAIL_OVER])
+def test_no_queue_outgrows_what_a_broker_takes_in_one_record(kind: AskKind) -> None:
+    """260 requests with the longest names were 1.1 MB: no leader could write the group again."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    everything_runs(bench)
+    bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "0", "ANY_HOST", 0)))
+    told = []
+    for each in asks(260, own=True, kind=kind):
+        pid = "0-0" if kind is AskKind.STOP_STANDBY else "0"
+        long = replace(each.ask, processor_id=pid, destination_host="\N{FOX FACE}" * 1024)
+        bench.term._handle(Arrived(long))
+        told += [str(record) for record in bench.log.commits[-1][0] if "response/" in record[0]]
+    queue = bench.steps.state.groups["0"].queue
+    assert 20 < len(queue) < 260
+    assert largest(bench) < 500_000
+    assert f"at most {full_queue.MOST_QUEUED_BYTES} bytes of requests" in told[0]
+    assert f"{len(queue)} of group 0 wait" in told[0]
+    assert "ask again when one of them has ended, or cancel some" in told[0]
+
+
+def test_one_request_finds_room_in_an_empty_queue_however_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fields are bounded where they are read; the bound of the queue is for many."""
+    monkeypatch.setattr(full_queue, "MOST_QUEUED_BYTES", 10)
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    first, second = asks(2)
+    bench.term._handle(first)
+    bench.term._handle(second)
+    assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
 
 
 def test_a_full_queue_changes_nothing_for_what_isnt_queued(
