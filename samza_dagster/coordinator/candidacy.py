@@ -19,9 +19,15 @@ from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.durable import DEPLOYMENT, LEADER
 from samza_dagster.errors import Refused
-from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, StateRecord
+from samza_dagster.metadata.state_topic import (
+    DEPLOYMENT,
+    LEADER,
+    TAKE_OVER,
+    Snapshot,
+    StateReader,
+    StateRecord,
+)
 
 log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25

@@ -24,7 +24,7 @@ from samza_dagster.model.placement_messages import (
 from samza_dagster.placement.state import AskKind, PlacementAsk
 
 LONGEST_KEY = 200
-"""Characters of a request's key: four times a UUID's, in whatever form, and its kind."""
+"""Characters of a request's key; a UUID and its kind have 70."""
 UNKNOWN = "unknown"
 """Stands in an answer for a field of the request that can't be read: Samza reads all of them."""
 

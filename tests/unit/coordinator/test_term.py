@@ -16,6 +16,7 @@ from samza_dagster.coordinator.callbacks import ClusterEvents
 from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.deployment import plan
+from samza_dagster.coordinator.kafka import KafkaOwnRequests
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
@@ -24,7 +25,16 @@ from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
-from samza_dagster.metadata.state_topic import encode_record
+from samza_dagster.metadata.state_topic import (
+    DEPLOYMENT,
+    LEADER,
+    TAKE_OVER,
+    Snapshot,
+    encode_record,
+    is_mail,
+    is_state,
+)
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
 from samza_dagster.simulation.event_log import replay_log
@@ -122,6 +132,8 @@ class Finished:
     """A cleaner that finds what the test says."""
 
     records: list[Any] = field(default_factory=list)
+
+    def close(self) -> None: ...
 
     def removals(self, state: JobState, now_ms: int) -> tuple[list[Any], list[Any]]:
         return self.records, []
@@ -638,6 +650,44 @@ def test_reports_that_cant_be_read_have_a_counter_of_their_own(
     assert [r.message for r in caplog.records if "ignored" in r.message] == [
         "ignored a record: no JSON"
     ]
+
+
+def test_every_record_that_a_leader_writes_has_a_key_that_the_next_one_reads() -> None:
+    """A key that isn't known as ours would be left out at the take-over."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    everything_runs(bench)
+    bench.term._handle(malformed(own=True))
+    bench.steps.end_in_order()
+    keys = {key.encode() for key in [*bench.log.written(), LEADER, DEPLOYMENT, TAKE_OVER]}
+    assert {key.partition(b"/")[0] for key in keys} >= {b"job", b"group", b"host", b"refused"}
+    assert [key for key in keys if not is_state(key) and not is_mail(key)] == []
+
+
+def test_foreign_records_of_the_state_topic_are_counted_as_ignored() -> None:
+    """Those that were there at the take-over, and those that come later; deletions are none."""
+    foreign = TopicRecord(3, 0, b"\xff" * 300, b"\x00")
+    taps: list[Callable[[TopicRecord], None]] = []
+
+    class Reader:
+        def watch_mail(
+            self, on_record: object, *, from_position: int, on_foreign: Callable[..., None]
+        ) -> Finished:
+            taps.append(on_foreign)
+            return Finished()
+
+    told: list[Mail] = []
+    source = KafkaOwnRequests(
+        Reader(),  # pyright: ignore[reportArgumentType]
+        Snapshot({}, 9, (TopicRecord(1, 0, b"request/\xff", b"x"),), foreign=(foreign,)),
+    )
+    with source.tail(told.append):
+        taps[0](replace(foreign, key=None))
+    assert [type(mail) for mail in told] == [Ignored] * 3
+    assert {mail.counted_as for mail in told if isinstance(mail, Ignored)} == {"ignored-requests"}
+    assert "offset 3" in str(told[1])
+    assert len(str(told[1])) < 1000
 
 
 def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
