@@ -45,7 +45,7 @@ def read_json(path: Path) -> Optional[Dict[str, Any]]:
     """The object in `path`; None when it is absent or no JSON object."""
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
@@ -60,7 +60,7 @@ def read_record(path: Path) -> Optional[Dict[str, Any]]:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise unreadable(path, "{}: {}".format(type(error).__name__, error)) from error
     if not isinstance(value, dict):
         raise unreadable(path, "no JSON object")

@@ -122,7 +122,13 @@ def _read_spares(path: Path) -> List[_Spare]:
                 continue
             value: Any = json.loads(content)
             found.append(_Spare(slot, int(value["number"]), value["over"], value["grant"]))
-        except (ValueError, KeyError, TypeError):  # torn, or never written
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+        ):  # torn, or never written
             continue
     return found
 
@@ -130,7 +136,7 @@ def _read_spares(path: Path) -> List[_Spare]:
 def _object(text: Optional[str]) -> Optional[Dict[str, Any]]:
     try:
         value: Any = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 

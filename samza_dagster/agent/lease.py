@@ -68,7 +68,7 @@ class Grant(NamedTuple):
                 str(value["boot_id"]),
                 None if began_s is None else float(began_s),
             )
-        except (AssertionError, KeyError, TypeError, ValueError):
+        except (AssertionError, KeyError, TypeError, ValueError, OverflowError):
             return None
         return grant if grant.boot_id == boot_id else None
 

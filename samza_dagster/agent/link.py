@@ -253,7 +253,7 @@ class _Connection:
                 )
             self._used_at = time.monotonic()
             return json.loads(data)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise LinkError("{}: {}".format(type(error).__name__, error)) from error
 
     def _open(self) -> http.client.HTTPConnection:

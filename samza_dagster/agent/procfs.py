@@ -49,7 +49,7 @@ class ProcessName(NamedTuple):
         """None for anything but the three parts."""
         try:
             return cls(int(value["pid"]), int(value["start_ticks"]), str(value["boot_id"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
     def is_alive(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.client.views import TaskProgress
+from samza_dagster.model.numbers import long_or_none
 
 _KAFKA_BACKEND = "KafkaChangelogStateBackendFactory"
 
@@ -42,14 +43,15 @@ def parse_checkpoint(key: bytes | None, value: bytes | None, at_ms: int) -> Chec
                 for entry in body.values()
             }
             return Checkpoint(task, at_ms, _numbers(inputs))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return None
 
 
 def _numbers(offsets: Mapping[str, Any]) -> dict[str, int]:
     # A changelog's offset in a v1 checkpoint is `<checkpoint id>:<offset>`: no input.
-    return {name: int(text) for name, text in offsets.items() if str(text).isdigit()}
+    known = {name: long_or_none(text) for name, text in offsets.items()}
+    return {name: offset for name, offset in known.items() if offset is not None}
 
 
 def _markers(body: Mapping[str, Any]) -> dict[str, int]:
@@ -58,9 +60,9 @@ def _markers(body: Mapping[str, Any]) -> dict[str, int]:
         if not factory.endswith(_KAFKA_BACKEND):
             continue
         for store, text in stores.items():
-            offset = str(json.loads(text).get("changelog-offset", ""))
-            if offset.isdigit():
-                found[store] = int(offset)
+            offset = long_or_none(json.loads(text).get("changelog-offset"))
+            if offset is not None:
+                found[store] = offset
     return found
 
 

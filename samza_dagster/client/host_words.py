@@ -9,6 +9,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from samza_dagster.client.views import LeaderView
+from samza_dagster.model.numbers import long_or_none
 
 PAGE = "/hosts"
 _MOST_BYTES = 1_000_000
@@ -25,7 +26,8 @@ def read_host_words(leader: LeaderView | None, *, timeout_s: float = 1.0) -> dic
         opened = urllib.request.urlopen(f"{leader.url.rstrip('/')}{PAGE}", timeout=timeout_s)  # noqa: S310 - the scheme was looked at
         with opened as answer:
             return host_words(json.loads(answer.read(_MOST_BYTES)))
-    except (OSError, ValueError, http.client.HTTPException):  # a foreign process may answer there
+    # A foreign process may answer there.
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return {}
 
 
@@ -41,6 +43,7 @@ def host_words(document: object) -> dict[str, int]:
         silent: object = (
             cast("dict[str, Any]", told).get("silent_ms") if isinstance(told, dict) else None
         )
-        if isinstance(silent, int) and not isinstance(silent, bool) and silent >= 0:
-            found[host] = silent
+        silent_ms = long_or_none(silent)
+        if silent_ms is not None:
+            found[host] = silent_ms
     return found

@@ -8,13 +8,15 @@ from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import InputLag, JobView
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model import TaskMode
+from samza_dagster.model.numbers import long_or_none
 
 
 def input_partition(name: str) -> tuple[str, int] | None:
     """Topic and partition of a checkpoint's `<system>.<stream>.<partition>`."""
     _, _, rest = name.partition(".")
     topic, _, partition = rest.rpartition(".")
-    return (topic, int(partition)) if topic and partition.isdigit() else None
+    number = long_or_none(partition)
+    return (topic, number) if topic and number is not None else None
 
 
 def input_topics(checkpoints: Mapping[str, Checkpoint]) -> set[str]:

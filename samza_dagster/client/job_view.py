@@ -28,6 +28,7 @@ from samza_dagster.client.views import (
 )
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.model.numbers import long_or_none
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
@@ -46,8 +47,7 @@ def _setting(config: Mapping[str, str], keys: tuple[str, str]) -> str:
 
 
 def _number(config: Mapping[str, str], keys: tuple[str, str]) -> int | None:
-    text = _setting(config, keys)
-    return int(text) if text.isascii() and text.isdigit() else None
+    return long_or_none(_setting(config, keys))
 
 
 def _mode(processor_id: str, tasks: Iterable[str], task_modes: Mapping[str, str]) -> TaskMode:

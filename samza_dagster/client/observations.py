@@ -16,6 +16,7 @@ from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
+from samza_dagster.model.numbers import long_or_none
 
 # A metrics reporter that is late by two intervals isn't taken for dead.
 _METRICS_INTERVALS = 3
@@ -52,9 +53,9 @@ def read_lag(
         view,
         stores=stores,
         changelog_partitions={
-            task: int(text)
+            task: partition
             for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
-            if text.isascii() and text.isdigit()
+            if (partition := long_or_none(text)) is not None
         },
         ranges=ranges,
         samples=samples,

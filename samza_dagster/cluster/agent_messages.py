@@ -8,10 +8,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from samza_dagster.cluster.interface import ContainerLaunch, ObservedContainer
 from samza_dagster.errors import InvalidInput
+from samza_dagster.model.placement_messages import HOST_LENGTH_MAX
 
 VERSION = 1
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
+HostName = Annotated[str, Field(min_length=1, max_length=HOST_LENGTH_MAX)]
 Amount = Annotated[int, Field(ge=0, le=10**9)]
 Free = Annotated[int, Field(ge=-(10**9), le=10**9)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
@@ -94,7 +96,7 @@ class Sync(_Message):
     """All that an agent says: who it is, what it has, what it did."""
 
     version: int
-    host: Name
+    host: HostName
     boot_id: Name
     instance: Name
     began_ms: Count | None = None

@@ -19,9 +19,15 @@ from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.durable import DEPLOYMENT, LEADER
-from samza_dagster.errors import Refused
-from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, StateRecord
+from samza_dagster.errors import MalformedRecord, Refused
+from samza_dagster.metadata.state_topic import (
+    DEPLOYMENT,
+    LEADER,
+    TAKE_OVER,
+    Snapshot,
+    StateReader,
+    StateRecord,
+)
 
 log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
@@ -52,16 +58,28 @@ class Leader:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Leader:
-        """From the record; without one a leader of epoch 0 that has ended."""
+        """From the record; without one a leader of epoch 0 that has ended.
+
+        Raises `MalformedRecord` for one that says no numbers.
+        """
         if record is None:
             return cls()
-        lease_ms = int(record.get("lease_ms", _OLD_LEASE_MS))
+        try:
+            lease_ms = int(record.get("lease_ms", _OLD_LEASE_MS))
+            epoch = int(record.get("epoch", 0))
+            beat_every_ms = int(record.get("beat_every_ms", lease_ms // 3))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise MalformedRecord(
+                "read the coordinator's state",
+                seen=f"key {LEADER}: epoch, lease_ms or beat_every_ms: {error}",
+                fix="the samza_dagster that wrote it",
+            ) from error
         return cls(
-            epoch=int(record.get("epoch", 0)),
+            epoch=epoch,
             host=str(record.get("host", "")),
             url=str(record.get("coordinator_url", "")),
             lease_ms=lease_ms,
-            beat_every_ms=int(record.get("beat_every_ms", lease_ms // 3)),
+            beat_every_ms=beat_every_ms,
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
             # An older release's leader shows no sign of life: its silence tells nothing.

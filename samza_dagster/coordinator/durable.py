@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from samza_dagster.cluster.interface import HostResources
+from samza_dagster.metadata import state_topic
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.placement.codec import group_to_json, job_to_json
 from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID
 from samza_dagster.placement.state import Host, JobState
 
-LEADER, DEPLOYMENT = "leader", "deployment"
-
+LEADER, DEPLOYMENT = state_topic.LEADER, state_topic.DEPLOYMENT
 Record = tuple[str, dict[str, Any] | None]
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from samza_dagster.coordinator.mail import Malformed
 from samza_dagster.metadata.placement_store import request_key
+from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.model import naming
 from samza_dagster.model.own_requests import REQUEST_PREFIX
-from samza_dagster.placement.state import AskKind, JobState, PlacementAsk
+from samza_dagster.placement.codec import group_to_json
+from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk
 
 MOST_QUEUED = 500
-"""Requests of a group, some 240 bytes each: far below the 1 MB of a record."""
+"""Requests of a group, some 240 bytes each as clients write them."""
+MOST_QUEUED_BYTES = 400_000
+"""As the record has them: the rest of the 1 MB that brokers take is for the group's own state."""
 _QUEUED_KINDS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
 
 
@@ -29,12 +33,19 @@ def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
         return None
     group_id = naming.group_of(ask.processor_id)
     group = state.groups.get(group_id)
-    if group is None or len(group.queue) < MOST_QUEUED:
+    if group is None or not group.queue:
         return None
-    why = (
-        f"a group queues at most {MOST_QUEUED} requests; {len(group.queue)} of group {group_id} "
-        "wait; ask again when one of them has ended, or cancel some"
-    )
+    size = _bytes((*group.queue, ask))
+    if len(group.queue) < MOST_QUEUED and size <= MOST_QUEUED_BYTES:
+        return None
+    waiting = f"{len(group.queue)} of group {group_id} wait"
+    if len(group.queue) >= MOST_QUEUED:
+        full = f"at most {MOST_QUEUED} requests; {waiting}"
+    else:
+        full = (
+            f"at most {MOST_QUEUED_BYTES} bytes of requests; {waiting}, with this one {size} bytes"
+        )
+    why = f"a group queues {full}; ask again when one of them has ended, or cancel some"
     return Malformed(
         own=ask.own,
         key=f"{REQUEST_PREFIX}{ask.uuid}" if ask.own else request_key(ask.uuid),
@@ -44,3 +55,9 @@ def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
         processor_id=ask.processor_id,
         destination_host=ask.destination_host,
     )
+
+
+def _bytes(queue: tuple[PlacementAsk, ...]) -> int:
+    """What these requests take in the group's record."""
+    _, value = encode_record("", group_to_json(Group("", {}, queue=queue)))
+    return len(value or b"")

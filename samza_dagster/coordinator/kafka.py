@@ -10,7 +10,13 @@ from contextlib import contextmanager
 
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.effects import response_of
-from samza_dagster.coordinator.mail import Arrived, Mail, read_own_request, read_stream_request
+from samza_dagster.coordinator.mail import (
+    Arrived,
+    Ignored,
+    Mail,
+    read_own_request,
+    read_stream_request,
+)
 from samza_dagster.coordinator.stream_health import StreamHealth
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
@@ -205,13 +211,19 @@ class KafkaOwnRequests:
         """Sees `MailSource`."""
         for mail in _oldest_first(_own(record) for record in self._snapshot.mail):
             on_mail(mail)
+        for record in self._snapshot.foreign:
+            on_mail(_foreign(record))
 
         def on_record(record: TopicRecord) -> None:
             mail = _own(record)
             if mail is not None:
                 on_mail(mail)
 
-        watch = self._reader.watch_mail(on_record, from_position=self._snapshot.end)
+        watch = self._reader.watch_mail(
+            on_record,
+            from_position=self._snapshot.end,
+            on_foreign=lambda record: on_mail(_foreign(record)),
+        )
         try:
             yield watch
         finally:
@@ -222,6 +234,11 @@ def _own(record: TopicRecord) -> Mail | None:
     if record.key is None or record.value is None:
         return None
     return read_own_request(record.key, record.value)
+
+
+def _foreign(record: TopicRecord) -> Ignored:
+    key = "no key" if record.key is None else f"key {record.key[:80]!r}"
+    return Ignored(f"{key} at offset {record.offset} of the state topic: neither state nor mail")
 
 
 def _oldest_first(mails: Iterable[Mail | None]) -> list[Mail]:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from samza_dagster.coordinator.first_offsets import FirstOffsets
 from samza_dagster.coordinator.limits import STANDBY_STALLED
+from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.coordinator.standby_lags import (
     Stall,
     StandbyLags,
@@ -79,7 +80,7 @@ class LagObserver:
         ends: Ends,
         state: Callable[[], JobState],
         job_model: Callable[[], JobModel],
-        tell: Callable[[LagObserved | StandbyStalled], None],
+        tell: Callable[[LagObserved | StandbyStalled | Ignored], None],
         now_ms: Callable[[], int],
         every_s: float = EVERY_S,
     ) -> None:
@@ -100,6 +101,8 @@ class LagObserver:
         self._known_stalls: set[str] = set()
         self._not_known: set[str] = set()
         self._in_trouble = False
+        self._unreadable = 0
+        self._told_unreadable = False
         self._missing: set[str] = set()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag-observer", daemon=True)
@@ -112,7 +115,7 @@ class LagObserver:
         *,
         state: Callable[[], JobState],
         job_model: Callable[[], JobModel],
-        tell: Callable[[LagObserved | StandbyStalled], None],
+        tell: Callable[[LagObserved | StandbyStalled | Ignored], None],
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> LagObserver | None:
@@ -163,6 +166,8 @@ class LagObserver:
             self._in_trouble = True
             self._first.interrupted()
             return
+        finally:
+            self._tell_unreadable()
         if self._in_trouble:
             log.info("the standbys' lag is read again")
         self._in_trouble = False
@@ -179,7 +184,7 @@ class LagObserver:
                     mine = snapshots if _STANDBY_TASK in record.value else others
                     mine.append(record.value)
         self._tell_missing()
-        now_ms, samples = self._now_ms(), task_samples(snapshots, *self._job)
+        now_ms, samples = self._now_ms(), self._samples(snapshots)
         self._lags.note(samples, now_ms)
         model = self._job_model()
         parts = {name: store_parts(model, name, self._stores) for name in standbys}
@@ -215,10 +220,26 @@ class LagObserver:
         """Standbys that may have applied nothing at all."""
         self._first.note(samples, standbys, parts, now_ms)
         if self._first.silent(standbys) and any(
-            task_samples([value], *self._job) for value in reversed(others)
+            self._samples([value]) for value in reversed(others)
         ):
             self._first.heard(now_ms)
         return self._first.due(standbys, parts, now_ms)
+
+    def _samples(self, snapshots: Sequence[bytes]) -> dict[str, TaskSample]:
+        return task_samples(snapshots, *self._job, on_unreadable=self._note_unreadable)
+
+    def _note_unreadable(self, _: bytes) -> None:
+        self._unreadable += 1
+
+    def _tell_unreadable(self) -> None:
+        """Once a round; with a reason for the log once alone: such records may come for ever."""
+        times, self._unreadable = self._unreadable, 0
+        if not times:
+            return
+        names = ", ".join(topic.topic for topic in self._reports)
+        why = "" if self._told_unreadable else f"a metrics snapshot of {names} that can't be read"
+        self._told_unreadable = True
+        self._tell(Ignored(why, counted_as="ignored-reports", times=times))
 
     def _stalled(self, execution_id: str, stall: Stall, now_ms: int) -> StandbyStalled:
         if execution_id not in self._known_stalls:

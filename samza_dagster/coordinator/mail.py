@@ -23,6 +23,8 @@ from samza_dagster.model.placement_messages import (
 )
 from samza_dagster.placement.state import AskKind, PlacementAsk
 
+LONGEST_KEY = 200
+"""Characters of a request's key; a UUID and its kind have 70."""
 UNKNOWN = "unknown"
 """Stands in an answer for a field of the request that can't be read: Samza reads all of them."""
 
@@ -64,9 +66,11 @@ class Malformed:
 
 @dataclass(frozen=True)
 class Ignored:
-    """A record that nobody could find an answer to; `why` is for the log."""
+    """Records that nobody could find an answer to; `why` is for the log, "" where it has it."""
 
     why: str
+    counted_as: str = "ignored-requests"
+    times: int = 1
 
 
 Mail = Arrived | Malformed | Ignored
@@ -77,6 +81,8 @@ def read_stream_request(key: str, value: bytes) -> Mail | None:
     suffix = f".{REQUEST}"
     if not key.endswith(suffix):
         return None
+    if len(key) > LONGEST_KEY:
+        return _too_long(key, "the coordinator stream")
     name = key.removesuffix(suffix)
     uuid = canonical_uuid_or_none(name)
     if uuid is None:
@@ -106,6 +112,8 @@ def read_own_request(key: bytes, value: bytes) -> Mail | None:
     """The request under a key of our state topic; None for a key that is no request's."""
     if not key.startswith(REQUEST_PREFIX.encode()):
         return None
+    if len(key) > LONGEST_KEY:
+        return _too_long(key, "the state topic")
     try:
         text = key.decode()
     except UnicodeDecodeError:
@@ -137,6 +145,12 @@ def read_own_request(key: bytes, value: bytes) -> Mail | None:
             execution_id=request.execution_id or "",
         )
     )
+
+
+def _too_long(key: str | bytes, where: str) -> Ignored:
+    """A writer that compresses can bring a key that no deletion of ours could carry."""
+    told = f"key {key[:80]!r}\N{HORIZONTAL ELLIPSIS} of {where}"
+    return Ignored(f"{told}: {len(key)} long, a request's has at most {LONGEST_KEY}")
 
 
 def _malformed(key: str, uuid: str, why: str, value: bytes, *, own: bool) -> Malformed:

@@ -33,6 +33,7 @@ COUNTERS: Mapping[str, str] = {
     "malformed-requests": "requests that couldn't be read and were answered BAD_REQUEST",
     "refused-epochs": "words of agents that tell of a higher epoch than this leader's",
     "ignored-requests": "records that couldn't be read and have nobody to answer to",
+    "ignored-reports": "metrics snapshots that couldn't be read",
 }
 """Counter (by Samza's name where it has one) → what it counts; all are shown from 0 on."""
 

@@ -57,7 +57,7 @@ class Term:
         """Ends the term after the step in hand; safe from any thread and from a signal."""
         self._inbox.end()
 
-    def observe(self, event: events.LagObserved | events.StandbyStalled) -> None:
+    def observe(self, event: events.LagObserved | events.StandbyStalled | Ignored) -> None:
         """Takes what the standbys report; safe from any thread."""
         self._inbox.put(event)
 
@@ -136,8 +136,9 @@ class Term:
             case Malformed():
                 self._refuse(item)
             case Ignored():
-                self._counters["ignored-requests"] += 1
-                log.warning("ignored a record: %s", item.why)
+                self._counters[item.counted_as] += item.times
+                if item.why:
+                    log.warning("ignored a record: %s", item.why)
             case HostTold():
                 # What was replaced is being stopped: nothing lives on by a new lease.
                 self._cluster.admit_host(item.host)

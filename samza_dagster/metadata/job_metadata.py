@@ -195,7 +195,10 @@ def _named(namespace: str, key: str, error: MalformedRecord) -> MalformedRecord:
 
 
 def _task_names(text: str) -> tuple[str, ...]:
-    parsed: object = json.loads(text)
+    try:
+        parsed: object = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(text) from error
     if not isinstance(parsed, list):
         raise ValueError(text)
     names = cast("list[object]", parsed)

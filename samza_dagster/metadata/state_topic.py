@@ -3,7 +3,8 @@
 Keys are UTF-8 strings, values JSON objects with `"version": 2`. Version 1 had no ghosts,
 failovers and audit chain; what it lacks has a default, so it is read too. A record of
 any other version, or one that can't be read, is an error that names its offset: whoever
-leads on a state that it doesn't understand destroys it.
+leads on a state that it doesn't understand destroys it. What has none of our keys is
+nobody's state (decision 15): it is left out, and told of.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
+from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID
 
 VERSION = 2
+LEADER, DEPLOYMENT = "leader", "deployment"
 TAKE_OVER = "take-over"
 """Key of the mark that each take-over begins with; whoever leads has a record after it."""
 _READABLE = (1, VERSION)
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
+_STATE = frozenset(name.encode() for name in (JOB, LEADER, DEPLOYMENT, TAKE_OVER))
+_STATE_BY_NAME = tuple(prefix.encode() for prefix in (GROUP, HOST, UUID, REFUSED))
 _log = logging.getLogger(__name__)
 
 
@@ -43,13 +48,25 @@ class Snapshot:
 
     `mail` are the requests of clients and the answers to them, as they stand: anybody
     who may ask can write one, so none of them is trusted here, or stops a leader. `answers` are
-    all answers that the topic still holds, in order, those that were overwritten too.
+    all answers that the topic still holds, in order, those that were overwritten too. `foreign`
+    has what is neither state nor mail.
     """
 
     records: Mapping[str, StateRecord]
     end: int
     mail: tuple[TopicRecord, ...] = ()
     answers: tuple[TopicRecord, ...] = ()
+    foreign: tuple[TopicRecord, ...] = ()
+
+
+def is_state(key: bytes | None) -> bool:
+    """The record is the leader's own, so it must be understood."""
+    return key is not None and (key in _STATE or key.startswith(_STATE_BY_NAME))
+
+
+def is_foreign(key: bytes | None) -> bool:
+    """The record is of whoever may write to the topic and has no business there."""
+    return not is_state(key) and not is_mail(key)
 
 
 def is_mail(key: bytes | None) -> bool:
@@ -105,8 +122,8 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
 def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: float) -> Snapshot:
     """The committed records before `end` (none later of its transactions), the newest of each key.
 
-    Raises `MalformedRecord` for a current record that can't be read (one that was
-    overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
+    Raises `MalformedRecord` for a current record of the state that can't be read (one that
+    was overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
     """
     newest: dict[bytes | None, TopicRecord] = {}
     answers: list[TopicRecord] = []
@@ -124,12 +141,15 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
         reader.read_until(end, keep, timeout_s)
     finally:
         reader.close()
-    mail = tuple(r for r in newest.values() if is_mail(r.key) and r.value is not None)
-    current = (
-        decode_record(topic, record) for record in newest.values() if not is_mail(record.key)
+    there = [record for record in newest.values() if record.value is not None]
+    current = (decode_record(topic, record) for record in there if is_state(record.key))
+    return Snapshot(
+        {record.key: record for record in current},
+        end,
+        tuple(record for record in there if is_mail(record.key)),
+        tuple(answers),
+        tuple(record for record in there if is_foreign(record.key)),
     )
-    records = {record.key: record for record in current if record.value is not None}
-    return Snapshot(records, end, mail, tuple(answers))
 
 
 class StateReader:
@@ -172,7 +192,7 @@ class StateReader:
         """
 
         def deliver(record: TopicRecord) -> None:
-            if is_mail(record.key):
+            if not is_state(record.key):
                 return
             try:
                 state = decode_record(self._topic, record)
@@ -187,13 +207,22 @@ class StateReader:
         return self._tail(deliver, from_position)
 
     def watch_mail(
-        self, on_record: Callable[[TopicRecord], None], *, from_position: int | None = None
+        self,
+        on_record: Callable[[TopicRecord], None],
+        *,
+        from_position: int | None = None,
+        on_foreign: Callable[[TopicRecord], None] = lambda _: None,
     ) -> TopicTail:
-        """Calls `on_record` for every committed request and answer from an offset (None: from now)."""
+        """Calls `on_record` for every committed request and answer from an offset (None: from now).
+
+        What is neither that nor state goes to `on_foreign`, except deletions.
+        """
 
         def deliver(record: TopicRecord) -> None:
             if is_mail(record.key):
                 on_record(record)
+            elif is_foreign(record.key) and record.value is not None:
+                on_foreign(record)
 
         return self._tail(deliver, from_position)
 

@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from samza_dagster.model.numbers import long_or_none
+
 _GROUP_SUFFIX = "TaskInstanceMetrics"
 _SOURCE_PREFIX = "TaskName-"
 _DEFAULT_INTERVAL_S = 60
 # Reporters run before stores are restored; these counters begin at 0 with each process and grow
 # only in its run loop, which comes after.
 _RUN_LOOP_COUNTERS = ("process-calls", "commit-calls", "window-calls")
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,10 @@ def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
         stream = config.get(f"metrics.reporter.{reporter}.stream", "")
         if not stream:
             continue
-        interval = config.get(f"metrics.reporter.{reporter}.interval", "")
-        seconds = (
-            int(interval) if interval.isascii() and interval.isdigit() else _DEFAULT_INTERVAL_S
+        seconds = long_or_none(config.get(f"metrics.reporter.{reporter}.interval", ""))
+        topics[stream.partition(".")[2] or stream] = max(
+            _DEFAULT_INTERVAL_S if seconds is None else seconds, 1
         )
-        topics[stream.partition(".")[2] or stream] = max(seconds, 1)
     return topics
 
 
@@ -58,14 +60,20 @@ def task_samples(
     job_id: str,
     *,
     counts: Callable[[TaskSample], bool] = lambda _: True,
+    on_unreadable: Callable[[bytes], None] = lambda _: None,
 ) -> dict[str, TaskSample]:
     """Task → its newest sample, out of metrics snapshots of any jobs; others are skipped.
 
     So are those that `counts` says no to, which would hide an older one: hosts' clocks differ.
+    Anybody may write there: what can't be read goes to `on_unreadable`, and costs no other one.
     """
     newest: dict[str, TaskSample] = {}
     for raw in snapshots:
-        sample = _sample(raw, job_name, job_id) if raw else None
+        try:
+            sample = _sample(raw, job_name, job_id) if raw else None
+        except _UNREADABLE:
+            on_unreadable(raw or b"")
+            continue
         if sample is None or not counts(sample):
             continue
         known = newest.get(sample.task_name)
@@ -75,35 +83,32 @@ def task_samples(
 
 
 def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
-    try:
-        document = json.loads(raw)
-        header, groups = document["header"], document["metrics"]
-        if header["job-name"] != job_name or str(header["job-id"]) != job_id:
-            return None
-        source = str(header["source"])
-        if not source.startswith(_SOURCE_PREFIX):
-            return None
-        gauges: dict[str, Any] = {}
-        for name, group in groups.items():
-            if str(name).endswith(_GROUP_SUFFIX):
-                gauges.update(cast("dict[str, Any]", group))
-        return TaskSample(
-            task_name=source.removeprefix(_SOURCE_PREFIX),
-            host=str(header["host"]),
-            at_ms=int(header["time"]),
-            offsets={
-                name: int(value)
-                for name, value in gauges.items()
-                if name.endswith("-offset") and str(value).isdigit()
-            },
-            execution_id=str(header.get("exec-env-container-id") or ""),
-            unset=frozenset(
-                name for name, value in gauges.items() if name.endswith("-offset") and value is None
-            ),
-            processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    """The sample of a snapshot; None of another job or no task. Raises one of `_UNREADABLE`."""
+    document = json.loads(raw)
+    header, groups = document["header"], document["metrics"]
+    if header["job-name"] != job_name or str(header["job-id"]) != job_id:
         return None
+    source = str(header["source"])
+    if not source.startswith(_SOURCE_PREFIX):
+        return None
+    at_ms = long_or_none(header["time"])
+    if at_ms is None:
+        raise ValueError("time")
+    gauges: dict[str, Any] = {}
+    for name, group in groups.items():
+        if str(name).endswith(_GROUP_SUFFIX):
+            gauges.update(cast("dict[str, Any]", group))
+    told = {name: value for name, value in gauges.items() if name.endswith("-offset")}
+    offsets = {name: long_or_none(value) for name, value in told.items()}
+    return TaskSample(
+        task_name=source.removeprefix(_SOURCE_PREFIX),
+        host=str(header["host"]),
+        at_ms=at_ms,
+        offsets={name: offset for name, offset in offsets.items() if offset is not None},
+        execution_id=str(header.get("exec-env-container-id") or ""),
+        unset=frozenset(name for name, value in told.items() if value is None),
+        processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
+    )
 
 
 def _number(value: object) -> int:

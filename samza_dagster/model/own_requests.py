@@ -17,8 +17,9 @@ from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.model.job_model import WireModel, malformed
+from samza_dagster.model.numbers import JAVA_LONG_MAX
 from samza_dagster.model.placement_messages import (
-    JAVA_LONG_MAX,
+    HOST_LENGTH_MAX,
     NAME_LENGTH_MAX,
     PlacementResponse,
     parse_response,
@@ -27,6 +28,8 @@ from samza_dagster.model.placement_messages import (
 REQUEST_PREFIX = "request/"
 RESPONSE_PREFIX = "response/"
 LONGEST_EXPIRY_MS = 86_400_000
+EXECUTION_ID_MAX = 200
+"""An agent starts none that is longer (`agent/protocol.py`)."""
 _KIND = "request of our own"
 _FIX = "a request as samza-dagster's client writes it"
 
@@ -62,14 +65,14 @@ class OwnRequest(WireModel):
 
     version: Literal[1] = 1
     kind: RequestKind
-    processor_id: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
-    destination_host: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
+    processor_id: str = Field(min_length=1, max_length=HOST_LENGTH_MAX)
+    destination_host: str = Field(min_length=1, max_length=HOST_LENGTH_MAX)
     deployment_id: str = Field(min_length=1, max_length=NAME_LENGTH_MAX)
     timestamp: int = Field(ge=0, le=JAVA_LONG_MAX)
     request_expiry: int | None = Field(default=None, ge=0, le=LONGEST_EXPIRY_MS)
     hold: bool = False
     refers_to: str | None = Field(default=None, validate_default=True)
-    execution_id: str | None = Field(default=None, min_length=1, max_length=NAME_LENGTH_MAX)
+    execution_id: str | None = Field(default=None, min_length=1, max_length=EXECUTION_ID_MAX)
 
     @field_validator("version", mode="before")
     @classmethod

@@ -15,12 +15,14 @@ from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.model.job_model import WireModel, malformed
+from samza_dagster.model.numbers import JAVA_LONG_MAX
 
 PLACEMENT_NAMESPACE = "samza-place-container-v1"
 REQUEST = "ContainerPlacementRequestMessage"
 RESPONSE = "ContainerPlacementResponseMessage"
-JAVA_LONG_MAX = 2**63 - 1
 NAME_LENGTH_MAX = 1024
+HOST_LENGTH_MAX = 255
+"""Of a host's name, as name services have it; a processor's id is no longer."""
 
 
 class StatusCode(StrEnum):
@@ -57,8 +59,14 @@ class _PlacementMessage(WireModel):
 
 
 class PlacementRequest(_PlacementMessage):
-    """What a client asks; `timestamp` in ms since the epoch, `request_expiry` in ms."""
+    """What a client asks; `timestamp` in ms since the epoch, `request_expiry` in ms.
 
+    Whoever coordinates keeps it until its turn, so its names are bounded more closely than
+    those of an answer, which repeats what somebody else asked.
+    """
+
+    processor_id: str = Field(min_length=1, max_length=HOST_LENGTH_MAX)
+    destination_host: str = Field(min_length=1, max_length=HOST_LENGTH_MAX)
     sub_type: Literal["ContainerPlacementRequestMessage"] = REQUEST
     status_code: StatusCode = StatusCode.CREATED
 

@@ -7,6 +7,9 @@ from samza_dagster.placement.commands import CountMetric, ReleaseResource, Write
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Action, PlacementAsk
 
+LONGEST_MESSAGE = 16_000
+"""Characters: a reason may name every host, or every record that a stranger wrote."""
+
 
 def write(draft: Draft, ask: PlacementAsk, status: str, message: str) -> None:
     """Writes a response to a request."""
@@ -21,7 +24,7 @@ def response(ask: PlacementAsk, status: str, message: str, at_ms: int) -> WriteR
         processor_id=ask.processor_id,
         destination_host=ask.destination_host,
         status=status,
-        message=message,
+        message=_shortened(message),
         timestamp_ms=at_ms,
         request_expiry_ms=ask.expiry_ms,
         own=ask.own,
@@ -30,10 +33,18 @@ def response(ask: PlacementAsk, status: str, message: str, at_ms: int) -> WriteR
 
 def respond(draft: Draft, group_id: str, action: Action, status: str, message: str) -> Action:
     """Writes a response of the action in flight, and keeps it with the action."""
+    message = _shortened(message)
     action = action.evolve(status=status, message=message, response_ms=draft.now_ms)
     draft.put_action(group_id, action)
     write(draft, action.ask, status, message)
     return action
+
+
+def _shortened(message: str) -> str:
+    """It goes into records that brokers take up to a size: its beginning is enough."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[: LONGEST_MESSAGE - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def fail(draft: Draft, group_id: str, action: Action, message: str) -> Action:

@@ -7,36 +7,34 @@ each term with them, so that what is replayed was restored as in production.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from immutables import Map
 
+from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.codec import group_from_json, job_from_json
 from samza_dagster.placement.index_draft import rebuilt
-from samza_dagster.placement.state import Host, JobState
+from samza_dagster.placement.state import Group, Host, JobState
 
 JOB = "job"
 HOST, GROUP, UUID, REFUSED = "host/", "group/", "uuid/", "refused/"
 
 Values = Mapping[str, Mapping[str, Any]]
+T = TypeVar("T")
 
 
 def restore(records: Values, job: str) -> JobState:
     """The state that the records hold; a new job's state when there are none.
 
     `records` come in order of offset, which is the order of the remembered requests.
-    Raises `MalformedRecord` for a form that this release doesn't know: a coordinator
-    must not lead on half a state.
+    Raises `MalformedRecord` that names the key for a form that this release doesn't know: a
+    coordinator must not lead on half a state.
     """
-    state = job_from_json(records[JOB]["state"]) if JOB in records else JobState(job=job)
-    groups = [group_from_json(v["group"]) for k, v in records.items() if k.startswith(GROUP)]
-    hosts = [
-        Host(str(v["host"]), bool(v["alive"]), fault_domain=str(v.get("fault_domain", "")))
-        for k, v in records.items()
-        if k.startswith(HOST)
-    ]
+    state = _read(records, JOB, _job) if JOB in records else JobState(job=job)
+    groups = [_read(records, key, _group) for key in records if key.startswith(GROUP)]
+    hosts = [_read(records, key, _host) for key in records if key.startswith(HOST)]
     return rebuilt(
         replace(
             state,
@@ -46,6 +44,30 @@ def restore(records: Values, job: str) -> JobState:
             refused=_places(records, REFUSED, state.next_refused),
         )
     )
+
+
+def _read(records: Values, key: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+    asked, fix = "read the coordinator's state", "the samza_dagster that wrote it"
+    try:
+        return read(records[key])
+    except KeyError as error:
+        seen = f"key {key}: field {error.args[0]}: it is missing"
+        raise MalformedRecord(asked, seen=seen, fix=fix) from error
+    except MalformedRecord as error:
+        raise MalformedRecord(asked, seen=f"key {key}: {error.seen}", fix=error.fix) from error
+
+
+def _job(value: Mapping[str, Any]) -> JobState:
+    return job_from_json(value["state"])
+
+
+def _group(value: Mapping[str, Any]) -> Group:
+    return group_from_json(value["group"])
+
+
+def _host(value: Mapping[str, Any]) -> Host:
+    domain = str(value.get("fault_domain", ""))
+    return Host(str(value["host"]), bool(value["alive"]), fault_domain=domain)
 
 
 def _places(records: Iterable[str], prefix: str, end: int) -> Map[str, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
 from samza_dagster.model.naming import checkpoint_topic
+from samza_dagster.model.numbers import long_or_none
 
 _SNAPSHOT_REPORTER = "MetricsSnapshotReporterFactory"
 _DEFAULT_REPORT_INTERVAL_S = 60
@@ -69,6 +70,6 @@ def _metrics(config: Mapping[str, str], ignored: list[str]) -> tuple[tuple[str, 
             ignored.append(f"metrics.reporter.{name}.stream={stream}: not <system>.<topic>")
             continue
         topics.add(topic)
-        given = config.get(f"metrics.reporter.{name}.interval", "").strip()
-        interval_s = max(interval_s, int(given) if given.isdigit() else _DEFAULT_REPORT_INTERVAL_S)
+        given = long_or_none(config.get(f"metrics.reporter.{name}.interval", "").strip())
+        interval_s = max(interval_s, _DEFAULT_REPORT_INTERVAL_S if given is None else given)
     return tuple(sorted(topics)), (interval_s or _DEFAULT_REPORT_INTERVAL_S) * 1000

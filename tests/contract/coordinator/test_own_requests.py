@@ -167,7 +167,10 @@ def write_raw(job: Job, key: bytes, value: bytes) -> None:
 def test_what_cant_be_read_is_answered_or_ignored_and_nobody_dies(
     job: Job, client: PlacementClient
 ) -> None:
-    """BAD_REQUEST that names the field where there is a UUID; else counted; also at a restart."""
+    """BAD_REQUEST that names the field where there is a UUID; else counted; also at a restart.
+
+    Whatever stands under a key that is neither a request's nor the coordinator's is nobody's.
+    """
     good = {
         "version": 1,
         "kind": "cancel",
@@ -191,7 +194,9 @@ def test_what_cant_be_read_is_answered_or_ignored_and_nobody_dies(
         assert client.own_request(asked) is None
     write_raw(job, b"request/\xff\xfe", b"\x00")
     write_raw(job, b"request/none", b"{}")
-    until("they are counted", lambda: job.status()["counters"].get("ignored-requests") == 2)
+    write_raw(job, b"x", b"\x00")
+    write_raw(job, b"\xff", b"[" * 50_000)
+    until("they are counted", lambda: job.status()["counters"].get("ignored-requests") == 4)
     store = job.metadata()
     asked = str(uuid.uuid4())
     store.put(PLACEMENT_NAMESPACE, f"{asked}.ContainerPlacementRequestMessage", b'{"uuid":1}')
@@ -203,6 +208,8 @@ def test_what_cant_be_read_is_answered_or_ignored_and_nobody_dies(
     job.start_coordinator()
     after = job.wait_until_running()
     assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+    assert job.status()["counters"]["ignored-requests"] == 4
+    assert client.view().coordinator == "samza_dagster"
 
 
 def command(job: Job, *arguments: str) -> tuple[int, dict[str, Any]]:

@@ -64,10 +64,10 @@ def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
         assert seen.get(timeout=15).value == b"after"
         _until_reachable(writer.finish_pending)
         assert not writer.pending
-        writer.commit([("state", b"other", b'{"version":1,"n":3}')])
+        writer.commit([("state", b"group/0", b'{"version":1,"n":3}')])
         records = StateReader(servers, "state").snapshot().records
         found = {key: r.value["n"] for key, r in records.items() if key != "take-over"}
-        assert found == {"job": 2, "other": 3}
+        assert found == {"job": 2, "group/0": 3}
         watch.close()
         assert seen.empty()
     finally:

@@ -334,13 +334,13 @@ def test_a_watch_sees_committed_records_only_and_reports_bad_ones(
     seen: queue.Queue[StateRecord] = queue.Queue()
     told: queue.Queue[MalformedRecord] = queue.Queue()
     reader.watch(seen.put, on_malformed=told.put)
-    writer.commit([(topic, b"a", state(n=1)), (topic, b"b", b'{"version":3}')])
-    writer.commit([(topic, b"a", None)])
+    writer.commit([(topic, b"group/a", state(n=1)), (topic, b"group/b", b'{"version":3}')])
+    writer.commit([(topic, b"group/a", None)])
     assert [(r.key, r.value) for r in (seen.get(timeout=10), seen.get(timeout=10))] == [
-        ("a", {"version": 2, "n": 1}),
-        ("a", None),
+        ("group/a", {"version": 2, "n": 1}),
+        ("group/a", None),
     ]
-    assert f"topic {topic}, offset 3: key b, field version: 3" in told.get(timeout=10).seen
+    assert f"topic {topic}, offset 3: key group/b, field version: 3" in told.get(timeout=10).seen
     reader.close()
 
 
@@ -368,6 +368,18 @@ def test_nobody_leads_on_a_state_that_cannot_be_read(
         repair.take_over()
     repair.commit([(topic, b"group/0", state(n=1))])
     assert set(new_writer().take_over().records) == {"job", "group/0"}
+
+
+def test_bytes_under_a_key_that_isnt_ours_keep_nobody_from_leading(
+    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
+) -> None:
+    """Nor a client from reading; both are told of them."""
+    writer = new_writer()
+    writer.take_over()
+    writer.commit([(topic, b"job", state()), (topic, b"x", b"\x00"), (topic, b"\xff", b"{}")])
+    for snapshot in (new_writer().take_over(), StateReader(bootstrap_servers, topic).snapshot()):
+        assert snapshot.records.keys() - {"take-over"} == {"job"}
+        assert [record.key for record in snapshot.foreign] == [b"x", b"\xff"]
 
 
 def test_leading_needs_the_state_topic(bootstrap_servers: str, transactional_id: str) -> None:

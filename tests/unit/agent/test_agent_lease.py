@@ -97,3 +97,4 @@ def test_a_file_is_a_grant_only_when_it_is_whole_and_of_this_boot() -> None:
     for key in ("epoch", "lease_s", "asked_boottime_s", "asked_wall_s", "boot_id"):
         assert Grant.from_json({k: v for k, v in written.items() if k != key}, "boot-1") is None
     assert Grant.from_json({**written, "lease_s": "long"}, "boot-1") is None
+    assert Grant.from_json({**written, "epoch": float("inf")}, "boot-1") is None

@@ -108,6 +108,19 @@ class Gateway:
         """Nothing is held."""
 
 
+def test_a_reply_deeper_than_any_stack_is_no_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever answers where a coordinator was: the agent asks again, and ends for none of it."""
+    (tmp_path / "url").write_text("http://127.0.0.1:1")
+    (tmp_path / "token").write_text("t")
+    monkeypatch.setattr(link.http.client, "HTTPConnection", Gateway)
+    monkeypatch.setattr(Gateway, "opened", 0)
+    monkeypatch.setattr(Gateway, "read", lambda *_: b"[" * 50_000)  # pyright: ignore[reportUnknownLambdaType]
+    with pytest.raises(link.LinkError, match="RecursionError"):
+        link._Connection(tmp_path / "url", tmp_path / "token").post({}, timeout_s=1.0)
+
+
 def test_what_happens_after_a_quiet_minute_is_told_at_the_first_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

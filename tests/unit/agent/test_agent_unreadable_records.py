@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.agent import procfs
-from samza_dagster.agent.files import RecordError
+from samza_dagster.agent import grants, procfs
+from samza_dagster.agent.files import RecordError, read_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import Ledger
@@ -32,6 +32,10 @@ def empty(path: Path) -> None:
 
 def list_in_it(path: Path) -> None:
     path.write_text("[1]")
+
+
+def deep(path: Path) -> None:
+    path.write_text("[" * 50_000)
 
 
 def no_file(path: Path) -> None:
@@ -64,7 +68,7 @@ def boot_again(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-@pytest.mark.parametrize("damage", [empty, list_in_it, no_file])
+@pytest.mark.parametrize("damage", [empty, list_in_it, deep, no_file])
 def test_a_record_of_this_boot_that_cant_be_read_is_not_taken_for_absent(
     tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
@@ -107,3 +111,17 @@ def test_a_directory_whose_record_was_never_finished_is_still_removed(tmp_path: 
     half.mkdir(parents=True)
     host(tmp_path).adopt()
     assert not half.parent.exists()
+
+
+def test_a_file_deeper_than_any_stack_holds_no_object(tmp_path: Path) -> None:
+    """As one that is no JSON: a name of a process, a lease."""
+    deep(tmp_path / "grant.json")
+    assert read_json(tmp_path / "grant.json") is None
+    assert grants.read(tmp_path / "grant.json", "boot-1") is None
+
+
+@pytest.mark.parametrize("pid", [float("inf"), float("nan"), "x", None])
+def test_a_pid_that_is_no_number_names_no_process(pid: object) -> None:
+    """Infinity is a number to JSON."""
+    written = {"pid": pid, "start_ticks": 1, "boot_id": "b"}
+    assert procfs.ProcessName.from_json(written) is None

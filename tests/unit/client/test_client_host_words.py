@@ -40,6 +40,17 @@ def test_a_foreign_process_on_the_leaders_port_is_a_page_that_cant_be_had(
     assert read_host_words(LEADER) == {}
 
 
+@pytest.mark.parametrize(
+    "page", [b"[" * 50_000, b'{"hosts":{"h":{"silent_ms":1%s}}}' % (b"0" * 400)]
+)
+def test_a_page_that_nobody_can_compute_with_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch, page: bytes
+) -> None:
+    """Deeper than any stack, or a number that no float holds."""
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(page))  # pyright: ignore[reportUnknownLambdaType]
+    assert read_host_words(LEADER) == {}
+
+
 def test_a_page_that_is_cut_off_is_one_that_cant_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its head was well."""
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: _CutOff())  # pyright: ignore[reportUnknownLambdaType]

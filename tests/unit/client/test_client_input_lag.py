@@ -11,6 +11,7 @@ import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.host_words import host_words, read_host_words
+from samza_dagster.client.input_lag import input_partition
 from samza_dagster.client.views import LeaderView
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model.naming import checkpoint_topic
@@ -108,3 +109,10 @@ def test_only_a_web_address_is_opened(url: str) -> None:
 def test_an_odd_page_tells_nothing(document: object) -> None:
     """Of another release, or of something else that listens there."""
     assert host_words(document) == {}
+
+
+@pytest.mark.parametrize("partition", ["²", "9" * 5000, "-1", ""])
+def test_a_partition_that_is_no_number_is_no_input(partition: str) -> None:
+    """A commit that anybody may have written ends no look."""
+    assert input_partition(f"kafka.in.{partition}") is None
+    assert input_partition("kafka.in.7") == ("in", 7)

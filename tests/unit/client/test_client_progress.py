@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from samza_dagster.client.checkpoints import Checkpoint, parse_checkpoint, task_progress
 from samza_dagster.errors import InvalidInput
@@ -71,3 +74,29 @@ def test_a_standby_is_refused(committing: Any) -> None:
 def test_other_records_are_skipped(key: bytes | None, value: bytes | None) -> None:
     """A checkpoint topic also holds the change log mapping of old versions."""
     assert parse_checkpoint(key, value, 1) is None
+
+
+KEY = json.dumps({"taskName": "t", "type": "checkpoint-v2"}).encode()
+
+
+@pytest.mark.parametrize("deep", [b"[" * 50_000, b'{"a":' * 50_000])
+def test_a_checkpoint_deeper_than_any_stack_ends_no_look(deep: bytes) -> None:
+    """Whoever may write to the topic can write it: it is no checkpoint."""
+    assert parse_checkpoint(deep, b"{}", 1) is None
+    assert parse_checkpoint(KEY, deep, 1) is None
+
+
+@pytest.mark.parametrize("offset", ["²", "9" * 5000, 10**400, float("inf"), -1, True, None])
+def test_an_offset_that_no_topic_has_costs_itself_alone(offset: Any) -> None:
+    """The other partitions of that commit count."""
+    body = {"input-offsets": {"k.in.0": "5", "k.in.1": offset}}
+    checkpoint = parse_checkpoint(KEY, json.dumps(body).encode(), 1)
+    assert checkpoint is not None
+    assert checkpoint.input_offsets == {"k.in.0": 5}
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_any_bytes_are_a_checkpoint_or_none(key: bytes, value: bytes) -> None:
+    """Never an exception, whichever half of the record it is in."""
+    parse_checkpoint(key, value, 1)
+    parse_checkpoint(KEY, value, 1)

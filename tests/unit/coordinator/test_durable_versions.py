@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
@@ -81,3 +82,32 @@ def test_a_field_that_no_release_wrote_is_refused() -> None:
     records["group/0"]["group"]["surprise"] = 1
     with pytest.raises(MalformedRecord, match=r"group\.surprise"):
         restore(records, "demo")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field"),
+    [
+        ("job", {}, "state"),
+        ("job", {"state": 7}, "job"),
+        ("group/7", {}, "group"),
+        ("group/7", {"group": {}}, "group"),
+        ("host/h", {"alive": True}, "host"),
+        ("host/h", {"host": "h"}, "alive"),
+    ],
+)
+def test_a_record_of_ours_that_lacks_its_content_is_refused_by_its_key(
+    key: str, value: dict[str, Any], field: str
+) -> None:
+    """As one that is no JSON: a refusal, which says what to look at."""
+    with pytest.raises(MalformedRecord, match=f"key {key}: field {field}"):
+        restore({**version_1(), key: {"version": 2, **value}}, "demo")
+
+
+@pytest.mark.parametrize("number", [None, "x", float("inf"), [1]])
+@pytest.mark.parametrize("field", ["epoch", "lease_ms", "beat_every_ms"])
+def test_a_leader_whose_record_says_no_number_is_refused_by_its_key(
+    field: str, number: object
+) -> None:
+    """Whoever waits behind it couldn't tell when it is gone."""
+    with pytest.raises(MalformedRecord, match="key leader"):
+        Leader.of({"epoch": 1, "lease_ms": 9_000, field: number})

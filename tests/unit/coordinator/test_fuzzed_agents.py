@@ -165,3 +165,11 @@ def test_no_word_of_a_host_ends_a_leader(data: st.DataObject) -> None:
     for records, _, _ in bench.log.commits:
         for _, value in records:
             assert len(json.dumps(value, allow_nan=False).encode("utf-8")) < 100_000
+
+
+def test_a_host_has_no_longer_name_than_a_request_may_ask_for() -> None:
+    """Name services know none either."""
+    message = full()
+    assert read(json.dumps({**message, "host": "h" * 255}).encode()) is not None
+    with pytest.raises(InvalidInput, match=r"field host: .* at most 255 characters"):
+        parse_sync(json.dumps({**message, "host": "h" * 256}).encode())

@@ -12,6 +12,7 @@ import pytest
 from immutables import Map
 
 from samza_dagster.coordinator.lag_observer import LagObserver
+from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
@@ -81,7 +82,7 @@ class World:
     error: Exception | None = None
     now: int = 1_000
     state: JobState = RUNNING
-    told: list[LagObserved | StandbyStalled] = field(default_factory=list)
+    told: list[LagObserved | StandbyStalled | Ignored] = field(default_factory=list)
     asked_ends: int = 0
     raised: int = 0
 
@@ -159,6 +160,42 @@ def test_without_a_standby_that_runs_no_end_is_asked_for() -> None:
     world.report(4)
     world.observer().observe()
     assert (world.told, world.asked_ends) == ([], 0)
+
+
+@pytest.mark.parametrize("source", [TASK, "P 0"])
+def test_a_report_that_cant_be_read_blinds_nobody(
+    source: str,
+) -> None:
+    """The other reports of its round count; it is counted each time, and logged once."""
+    world = World()
+    observer = world.observer()
+    junk = json.dumps(
+        {
+            "header": {
+                "job-name": "j",
+                "job-id": "1",
+                "source": f"TaskName-{source}",
+                "host": "host-3",
+                "time": float("inf"),
+            },
+            "metrics": {},
+        }
+    ).encode()
+    rounds = 8
+    for _ in range(rounds):
+        world.records.append(TopicRecord(None, junk, world.now))
+        if source == TASK:
+            world.report(4)
+        observer.observe()
+        world.now += 60_000
+        world.end += 5
+    if source == TASK:
+        assert stalls_of(world)
+    ignored = [told for told in world.told if isinstance(told, Ignored)]
+    assert ignored
+    assert {told.counted_as for told in ignored} == {"ignored-reports"}
+    assert {told.times for told in ignored} == {1}
+    assert [bool(told.why) for told in ignored] == [True] + [False] * (len(ignored) - 1)
 
 
 def test_a_broker_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

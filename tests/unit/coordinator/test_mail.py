@@ -76,6 +76,8 @@ def checked(mail: Mail | None) -> Mail | None:
         assert parse_response(answer.to_json().encode()) == answer
         assert str(uuid.UUID(mail.uuid)) == mail.uuid
         mail.key.encode()
+        assert len(answer.to_json().encode()) < 20_000
+        assert len(mail.key) < 300
     return mail
 
 
@@ -150,8 +152,10 @@ def test_a_field_that_we_need_is_named_when_it_is_missing(field: str) -> None:
         ({"requestExpiry": -1}, "requestExpiry"),
         ({"requestExpiry": 86_400_001}, "requestExpiry"),
         ({"processorId": ""}, "processorId"),
-        ({"processorId": "x" * 1025}, "processorId"),
-        ({"destinationHost": "x" * 1025}, "destinationHost"),
+        ({"processorId": "x" * 256}, "processorId"),
+        ({"destinationHost": "x" * 256}, "destinationHost"),
+        ({"deploymentId": "x" * 1025}, "deploymentId"),
+        ({"kind": "fail-over", "hold": False, "executionId": "x" * 201}, "executionId"),
         ({"kind": "explode"}, "kind"),
         ({"version": 2}, "version"),
         ({"hold": "yes"}, "hold"),
@@ -165,6 +169,34 @@ def test_bounds_of_our_own(change: dict[str, Any], field: str) -> None:
     mail = checked(own({**OWN, **change}))
     assert isinstance(mail, Malformed)
     assert field in mail.why
+
+
+def test_the_longest_names_are_taken() -> None:
+    """Of a host, a processor and an incarnation: as long as a name service and an agent let them be."""
+    long = {"processorId": "p" * 255, "destinationHost": "\N{FOX FACE}" * 255}
+    incarnation = {"kind": "fail-over", "hold": False, "executionId": "e" * 200}
+    assert isinstance(own({**OWN, **long, **incarnation}), Arrived)
+    assert isinstance(stream({**STREAM, **long}), Arrived)
+
+
+@pytest.mark.parametrize("field", ["processorId", "destinationHost"])
+def test_a_name_longer_than_any_hosts_is_refused_on_samzas_wire_too(field: str) -> None:
+    """A thousand of them in a queue are more than a broker takes in one record."""
+    mail = checked(stream({**STREAM, field: "x" * 256}))
+    assert isinstance(mail, Malformed)
+    assert field in mail.why
+
+
+@pytest.mark.parametrize("name", [f"{'{' * 500_000}{UUID}", "-" * 500_000 + UUID])
+def test_a_key_that_is_longer_than_any_of_a_request_is_ignored(name: str) -> None:
+    """Python reads a UUID in it. Who compressed it can write one that nobody can delete again."""
+    for mail in (
+        read_stream_request(f"{name}.{REQUEST}", json.dumps(STREAM).encode()),
+        read_own_request(f"request/{name}".encode(), json.dumps(OWN).encode()),
+        read_own_request(f"request/{name}".encode() + b"\xff", json.dumps(OWN).encode()),
+    ):
+        assert isinstance(mail, Ignored)
+        assert len(mail.why) < 500
 
 
 @given(value=st.binary(max_size=200) | st.just(b"[" * 50_000) | st.just(b'{"a":' * 50_000))

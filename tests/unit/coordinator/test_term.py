@@ -16,6 +16,7 @@ from samza_dagster.coordinator.callbacks import ClusterEvents
 from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.deployment import plan
+from samza_dagster.coordinator.kafka import KafkaOwnRequests
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail, Malformed
@@ -24,6 +25,16 @@ from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
+from samza_dagster.metadata.state_topic import (
+    DEPLOYMENT,
+    LEADER,
+    TAKE_OVER,
+    Snapshot,
+    encode_record,
+    is_mail,
+    is_state,
+)
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.state import AskKind, JobState, Limits, PlacementAsk
 from samza_dagster.simulation.event_log import replay_log
@@ -121,6 +132,8 @@ class Finished:
     """A cleaner that finds what the test says."""
 
     records: list[Any] = field(default_factory=list)
+
+    def close(self) -> None: ...
 
     def removals(self, state: JobState, now_ms: int) -> tuple[list[Any], list[Any]]:
         return self.records, []
@@ -469,6 +482,48 @@ def test_a_group_queues_no_more_than_its_record_holds(
     assert len(bench.steps.state.groups["0"].queue) == 3
 
 
+def largest(bench: Bench) -> int:
+    """Bytes of the largest record that was written to the state topic."""
+    written = [encode_record(*record) for records, _, _ in bench.log.commits for record in records]
+    return max(len(key) + len(value or b"") for key, value in written)
+
+
+@pytest.mark.parametrize("kind", [AskKind.STOP_STANDBY, AskKind.FAIL_OVER])
+def test_no_queue_outgrows_what_a_broker_takes_in_one_record(kind: AskKind) -> None:
+    """260 requests with the longest names were 1.1 MB: no leader could write the group again."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    everything_runs(bench)
+    bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "0", "ANY_HOST", 0)))
+    told = []
+    for each in asks(260, own=True, kind=kind):
+        pid = "0-0" if kind is AskKind.STOP_STANDBY else "0"
+        long = replace(each.ask, processor_id=pid, destination_host="\N{FOX FACE}" * 1024)
+        bench.term._handle(Arrived(long))
+        told += [str(record) for record in bench.log.commits[-1][0] if "response/" in record[0]]
+    queue = bench.steps.state.groups["0"].queue
+    assert 20 < len(queue) < 260
+    assert largest(bench) < 500_000
+    assert f"at most {full_queue.MOST_QUEUED_BYTES} bytes of requests" in told[0]
+    assert f"{len(queue)} of group 0 wait" in told[0]
+    assert "ask again when one of them has ended, or cancel some" in told[0]
+
+
+def test_one_request_finds_room_in_an_empty_queue_however_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fields are bounded where they are read; the bound of the queue is for many."""
+    monkeypatch.setattr(full_queue, "MOST_QUEUED_BYTES", 10)
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    first, second = asks(2)
+    bench.term._handle(first)
+    bench.term._handle(second)
+    assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
+
+
 def test_a_full_queue_changes_nothing_for_what_isnt_queued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -579,6 +634,60 @@ def test_what_nobody_can_be_answered_for_is_counted() -> None:
     bench.term._handle(Ignored("a key without a UUID"))
     assert bench.steps.counters["ignored-requests"] == 1
     assert bench.log.commits == []
+
+
+def test_reports_that_cant_be_read_have_a_counter_of_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Many in one round, told of once: a topic full of them fills no log."""
+    bench = Bench()
+    bench.run()
+    bench.term.observe(Ignored("no JSON", counted_as="ignored-reports", times=3))
+    bench.term.observe(Ignored("", counted_as="ignored-reports", times=2))
+    bench.handle_all()
+    assert bench.steps.counters["ignored-reports"] == 5
+    assert bench.steps.counters["ignored-requests"] == 0
+    assert [r.message for r in caplog.records if "ignored" in r.message] == [
+        "ignored a record: no JSON"
+    ]
+
+
+def test_every_record_that_a_leader_writes_has_a_key_that_the_next_one_reads() -> None:
+    """A key that isn't known as ours would be left out at the take-over."""
+    bench = Bench()
+    bench.run()
+    bench.handle_all()
+    everything_runs(bench)
+    bench.term._handle(malformed(own=True))
+    bench.steps.end_in_order()
+    keys = {key.encode() for key in [*bench.log.written(), LEADER, DEPLOYMENT, TAKE_OVER]}
+    assert {key.partition(b"/")[0] for key in keys} >= {b"job", b"group", b"host", b"refused"}
+    assert [key for key in keys if not is_state(key) and not is_mail(key)] == []
+
+
+def test_foreign_records_of_the_state_topic_are_counted_as_ignored() -> None:
+    """Those that were there at the take-over, and those that come later; deletions are none."""
+    foreign = TopicRecord(3, 0, b"\xff" * 300, b"\x00")
+    taps: list[Callable[[TopicRecord], None]] = []
+
+    class Reader:
+        def watch_mail(
+            self, on_record: object, *, from_position: int, on_foreign: Callable[..., None]
+        ) -> Finished:
+            taps.append(on_foreign)
+            return Finished()
+
+    told: list[Mail] = []
+    source = KafkaOwnRequests(
+        Reader(),  # pyright: ignore[reportArgumentType]
+        Snapshot({}, 9, (TopicRecord(1, 0, b"request/\xff", b"x"),), foreign=(foreign,)),
+    )
+    with source.tail(told.append):
+        taps[0](replace(foreign, key=None))
+    assert [type(mail) for mail in told] == [Ignored] * 3
+    assert {mail.counted_as for mail in told if isinstance(mail, Ignored)} == {"ignored-requests"}
+    assert "offset 3" in str(told[1])
+    assert len(str(told[1])) < 1000
 
 
 def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:

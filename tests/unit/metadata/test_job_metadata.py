@@ -168,6 +168,12 @@ def test_what_an_older_model_left_is_deleted(served: JobModel) -> None:
             "taskNames",
         ),
         (
+            StreamRecord(
+                stream.SET_TASK_PARTITION, "p", b'{"values":{"taskNames":"%s"}}' % (b"[" * 50_000)
+            ),
+            "taskNames",
+        ),
+        (
             StreamRecord(stream.SET_TASK_CONTAINER, "t", b'{"values":{"containerId":"0"}}'),
             "no set-ch",
         ),

@@ -1,0 +1,46 @@
+"""What a request is told stays within what a broker takes in one record, whoever said why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.codec import group_to_json
+from samza_dagster.placement.commands import WriteResponse
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.responses import LONGEST_MESSAGE
+from samza_dagster.placement.state import JobState, Limits, PlacementAsk
+from tests.unit.placement.scenes import ask, running
+
+pytestmark = pytest.mark.unit
+
+LONG = "a key that is no JSON array; " * 100_000
+
+
+def responses(commands: tuple[object, ...]) -> list[WriteResponse]:
+    return [c for c in commands if isinstance(c, WriteResponse)]
+
+
+def test_a_thousand_bad_records_make_no_refusal_that_cant_be_written() -> None:
+    """Each is named; a stranger may write as many as it likes."""
+    deployed = step(JobState("job-1"), ev.JobDeployed(1, "d", {"0": ("0", "0-0")}, {}, Limits()))
+    refused = PlacementAsk("u", "d", "0", "LAST_SEEN", 2)
+    (told,) = responses(step(deployed.state, ev.RequestArrived(3, refused, LONG)).commands)
+    assert told.message.startswith("BAD_REQUEST reason: ")
+    assert len(told.message) == LONGEST_MESSAGE
+    assert told.message.endswith("\N{HORIZONTAL ELLIPSIS}")
+
+
+def test_a_thousand_hosts_without_room_make_no_answer_that_cant_be_written() -> None:
+    """What each of them lacks is told; the first are enough."""
+    world = running()
+    world.submit(ask("0", "host-3"))
+    [request] = world.sent(cmd.RequestResource)
+    taken = step(world.state, ev.RequestExpired(world.now_ms, request.request_id, LONG))
+    (told,) = responses(taken.commands)
+    assert told.status == "FAILED"
+    assert len(told.message) == LONGEST_MESSAGE
+    assert len(json.dumps(group_to_json(taken.state.groups["0"]))) < 2 * LONGEST_MESSAGE
