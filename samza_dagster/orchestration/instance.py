@@ -17,7 +17,7 @@ CODE_SERVER_THREADS = 48
 """Of `dagster api grpc`: what the daemon's ticks may hold there, and what starts runs, answers the
 web server and says that the server lives. Dagster's own default is four more than processors."""
 LAUNCHES_AT_ONCE = 4
-"""Of the queue, within one look at it; the next look begins when all of them are over."""
+"""Of what one look at the queue finds; the next look begins when all of that is over."""
 # Dagster's default is SQLite files below its home, so nothing names it.
 _STORAGE: dict[Storage, dict[str, Any]] = {
     "sqlite": {},
