@@ -150,7 +150,7 @@ def test_a_bounce_whose_resumption_was_never_submitted_is_resumed_again(
 def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A schedule's run isn't asked for again: it would bar all later ticks for ever."""
+    """A schedule's run isn't asked for again: it would bar ticks until it counts as failed."""
     created = a_bounce(instance, CREATED)
     assert f"bounce {created.run_id} is being submitted" in bounce_runs.hindrance(
         instance, "demo/1"
