@@ -16,6 +16,8 @@ always, and waits; the job's other sensors take less than half of one together."
 CODE_SERVER_THREADS = 48
 """Of `dagster api grpc`: what the daemon's ticks may hold there, and what starts runs, answers the
 web server and says that the server lives. Dagster's own default is four more than processors."""
+LAUNCHES_AT_ONCE = 4
+"""Of what one look at the queue finds; the next look begins when all of that is over."""
 # Dagster's default is SQLite files below its home, so nothing names it.
 _STORAGE: dict[Storage, dict[str, Any]] = {
     "sqlite": {},
@@ -44,7 +46,16 @@ def instance_settings(
         "run_coordinator": {
             "module": "samza_dagster.orchestration.run_coordinator",
             "class": "ContainerGroupRunCoordinator",
-            "config": {"dequeue_interval_seconds": 1},
+            "config": {
+                "dequeue_interval_seconds": 1,
+                # A launch lasts until its worker has imported everything: those beside it go on.
+                "dequeue_use_threads": True,
+                "dequeue_num_workers": LAUNCHES_AT_ONCE,
+                # A code server that is restarted is back before that; Dagster's own default fails
+                # what it would launch meanwhile for good.
+                "max_user_code_failure_retries": 10,
+                "user_code_failure_retry_delay": 5,
+            },
         },
         "run_launcher": {
             "module": "samza_dagster.orchestration.run_launcher",

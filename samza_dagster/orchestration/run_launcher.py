@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._core.errors import DagsterLaunchFailedError, DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 
 _STARTED = re.compile(r"^Started process for run \(pid: (\d+)\)\.")
 _LAUNCHED = re.compile(r"^Its process was started from tick (\d+) to (\d+) of boot (\S+)\.$")
+_NEVER_CONNECTED = "failed to connect to all addresses"
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _SERVER = ".dagster/grpc_info"
 _PROC = Path("/proc")
@@ -81,9 +82,23 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
     proc = _PROC
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """As Dagster's, which returns once the process has begun; keeps when that was."""
+        """As Dagster's, which returns once the process has begun; keeps when that was.
+
+        The queue launches a run again after `DagsterUserCodeUnreachableError`, so that is
+        raised only where no code server was asked. One that doesn't answer, or that ends
+        meanwhile, may have started a process, which would ask beside the next one: raises
+        `DagsterLaunchFailedError` then, and a process that finds its run failed does nothing.
+        """
         since_tick = _ticks()
-        super().launch_run(context)
+        try:
+            super().launch_run(context)
+        except DagsterUserCodeUnreachableError as error:
+            if was_never_asked(error):
+                raise
+            raise DagsterLaunchFailedError(
+                "The code server was asked to start the run and hasn't answered. A process may"
+                f" have been started: the launch isn't tried again beside it. {error}"
+            ) from error
         try:
             launch = Launch(since_tick, _ticks(), (self.proc / _BOOT_ID).read_text().strip())
             self._instance.report_engine_event(str(launch), context.dagster_run)
@@ -151,6 +166,16 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
             if told := _STARTED.match(said):
                 started = int(told[1]), entry.timestamp
         return RunProcess(*started, launch) if started is not None else None
+
+
+def was_never_asked(error: DagsterUserCodeUnreachableError) -> bool:
+    """Whether no connection to the code server came about, so that it can't have heard the call.
+
+    gRPC has one status for that and for a connection that ended after the call had been sent,
+    and tells them apart in its text alone. By another text than this the run isn't launched again.
+    """
+    details = getattr(error.__cause__, "details", None)
+    return callable(details) and str(details()).startswith(_NEVER_CONNECTED)
 
 
 def is_alive(process: RunProcess, proc: Path = _PROC) -> bool:

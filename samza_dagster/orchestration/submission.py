@@ -2,7 +2,9 @@
 
 Whoever creates a run submits it at once. A sensor's whose submission failed is submitted when
 the sensor asks for its run key again, and there is one run of a key: until then nothing has
-gone on with it. One of a schedule, or of a person, stays as it is for ever.
+gone on with it. One of a schedule, or of a person, is failed by run monitoring after
+`start_timeout_seconds` (600 s); where its tags ask for retries, as a bounce's do, Dagster then
+launches another in its place.
 """
 
 from __future__ import annotations

@@ -33,9 +33,10 @@ from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
 RECORD = "stack.json"
 _POLL_S = 0.2
 _ROLES = ("code-server", "webserver", "daemon")
-_ANSWER_S = "180"
+PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "60"}
 """The code server answers a launch when the run's worker has imported everything: where the
-machine is busy that takes longer than Dagster's 60 s, and the run is failed meanwhile."""
+machine is busy that takes longer than Dagster's 60 s, and the run is failed meanwhile. A sensor
+would have as long if nothing were said of it, and one that hangs would hold its thread."""
 _NOT_PASSED_ON = frozenset({"DAGSTER_HOME", "PYTHONHOME"})
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
@@ -142,14 +143,13 @@ class DagsterStack:
 
     @property
     def _environment(self) -> dict[str, str]:
-        inherited = {"DAGSTER_GRPC_TIMEOUT_SECONDS": _ANSWER_S}
-        inherited |= {k: v for k, v in os.environ.items() if k not in _NOT_PASSED_ON}
+        inherited = {k: v for k, v in os.environ.items() if k not in _NOT_PASSED_ON}
         own = {
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
             "PYTHONUNBUFFERED": "1",
         }
-        return {"DAGSTER_GRPC_TIMEOUT_SECONDS": _ANSWER_S} | inherited | self._env | own
+        return PATIENCE | inherited | self._env | own
 
     def _spawn(self, name: str) -> None:
         self._refuse_if_stopped()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,10 +29,15 @@ from tests.rig.waiting import until
 
 QUEUED = "queued"
 """The row of a run that is launched while there is no daemon."""
+DEQUEUED = "dequeued"
+"""That of a run which is in the queue when the code server is killed: the daemon, which lives,
+tries to launch it and fails."""
 DEADLINE_S = 900.0
 LOST_S = 60.0
 """Dagster's daemon passes over a failure for ever that it reads from the events before the run has
 its status, which is written after it: its retry is lost then, and somebody re-executes by hand."""
+KEPT = "re-submitting the run into the queue"
+"""Dagster's own word at a run that stays in the queue, its code server being away."""
 AT_WORK = 4
 """Runs that go on while others are held. Two stacks share two processors."""
 
@@ -93,7 +99,7 @@ class Killed:
         self._see_ends(list(self.roots))
 
     def _row(self, key: str) -> Row | None:
-        return None if key == QUEUED else self.rows[int(key.removeprefix("row"))]
+        return None if key in (QUEUED, DEQUEUED) else self.rows[int(key.removeprefix("row"))]
 
     def _rows_of(self, who: str) -> list[str]:
         return [row_key(n) for n, row in enumerate(self.rows) if row.who == who]
@@ -118,8 +124,9 @@ class Killed:
     def _kill_server(self, name: str, dying: Sequence[str] = ()) -> None:
         """SIGKILL, as the kernel gives it when memory is short; `dying`: runs that die with it."""
         record = self.stack.record(name)
-        os.kill(record.pid, signal.SIGKILL)
-        assert record.wait(30)
+        with self._queue_before_the_end_of(name):
+            os.kill(record.pid, signal.SIGKILL)
+            assert record.wait(30)
         for key in dying:
             os.kill(self.server.gates[key].pid, signal.SIGKILL)
             self.server.gates[key].open(forget=True)
@@ -135,7 +142,34 @@ class Killed:
             )
         if name == DAEMON:
             assert not self.server.worlds[QUEUED].requests
+        if name == CODE:
+            self._see_the_queue_try()
         self.stack.restart(name)
+
+    @contextlib.contextmanager
+    def _queue_before_the_end_of(self, name: str) -> Iterator[None]:
+        """A code server ends when a run is in the queue that the daemon hasn't looked at."""
+        if name != CODE:
+            yield
+            return
+        daemon = self.stack.record(DAEMON).pid
+        os.kill(daemon, signal.SIGSTOP)  # for a second: it may hold the storage's lock
+        try:
+            self._launch(DEQUEUED)
+            yield
+        finally:
+            os.kill(daemon, signal.SIGCONT)
+
+    def _see_the_queue_try(self) -> None:
+        root = self.roots[DEQUEUED]
+        with dg.DagsterInstance.from_config(str(self.stack.home)) as instance:
+            until(
+                f"the queue has tried to launch run {root}",
+                lambda: any(KEPT in entry.message for entry in instance.all_logs(root)),
+                seconds=DEADLINE_S,
+                every=1.0,
+            )
+        assert not self.server.worlds[DEQUEUED].requests
 
     def _is_done(self, key: str) -> bool:
         row = self._row(key)
@@ -189,13 +223,14 @@ class Killed:
 def patient(settings: Path, held: int) -> None:
     """A machine that is busy with other tests takes minutes to start a run: no start times out.
 
-    And several runs start at a time beside those that are held, and monitoring looks more often.
+    Nor does a code server stay away for too long. And several runs start at a time beside those
+    that are held, and monitoring looks more often.
     """
     read = yaml.safe_load(settings.read_text())
-    read["run_coordinator"]["config"] |= {
-        "dequeue_use_threads": True,
-        "dequeue_num_workers": AT_WORK,
-    }
+    queue = read["run_coordinator"]["config"]
+    queue["max_user_code_failure_retries"] = int(
+        DEADLINE_S / queue["user_code_failure_retry_delay"]
+    )
     read["concurrency"]["runs"]["max_concurrent_runs"] = held + AT_WORK
     read["run_monitoring"]["start_timeout_seconds"] = int(DEADLINE_S)
     read["run_monitoring"]["poll_interval_seconds"] = 5

@@ -141,6 +141,50 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     assert "data:image/svg+xml" in str(told["lag_over_time"].value)
 
 
+class Clock:
+    """The time of the looks, in which a pause is over at once."""
+
+    def __init__(self, now_s: float = 1_800_000_000.0) -> None:
+        self.now_s = now_s
+
+    def sleep(self, seconds: float) -> None:
+        """So long."""
+        self.now_s += seconds
+
+    def time_ns(self) -> int:
+        """Since the epoch."""
+        return int(self.now_s * 1e9)
+
+    def monotonic(self) -> float:
+        """In seconds."""
+        return self.now_s
+
+
+def test_a_forecast_says_every_half_minute_when_it_looks_next(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run was silent for up to ten minutes between two looks."""
+    clock = Clock()
+    monkeypatch.setattr("samza_dagster.orchestration.assets.readiness_looks.time", clock)
+    result = dg.materialize(
+        [standby_readiness()],
+        instance=stage.instance,
+        resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
+        run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=3, every_s=70)}),
+    )
+    told = [entry.message for entry in stage.instance.all_logs(result.run_id)]
+    assert clock.now_s == 1_800_000_140.0
+    assert [text for text in told if text.startswith("look ")] == [
+        "look 1 of 3: 8 replicas",
+        "look 2 of 3 in 40 s",
+        "look 2 of 3 in 10 s",
+        "look 2 of 3: 8 replicas",
+        "look 3 of 3 in 40 s",
+        "look 3 of 3 in 10 s",
+        "look 3 of 3: 8 replicas",
+    ]
+
+
 def fleet() -> Lookout:
     """1,000 containers on 100 hosts; all standbys behind, one host sick, ten mute."""
     world = Lookout(actives=500, host_count=100)

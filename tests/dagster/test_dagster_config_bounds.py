@@ -17,6 +17,7 @@ from samza_dagster.orchestration.bounce.config import BlackoutConfig, RollingBou
 from samza_dagster.orchestration.bounce.schedules import BlackoutWindow, ScheduledBounce
 from samza_dagster.orchestration.checks.settings import LagObjective, LagSlo
 from samza_dagster.orchestration.component import Policies
+from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -195,3 +196,18 @@ def test_a_blackout_s_texts_and_lists_have_bounds(window: type[BaseModel]) -> No
             made(given)
     with pytest.raises(ValidationError, match="blackouts"):
         made({"weekdays": ["mon"]}, 101)
+
+
+def test_every_job_takes_who_asks_why_and_for_which_ticket() -> None:
+    """Also one that only reads: its run has the tags of any other."""
+    made = SamzaJobComponent(bootstrap_servers="here:9092", app_name="demo")
+    forms = {
+        job.name: [
+            set(getattr(op.config_schema.config_type, "fields", {}))
+            for op in job.graph.iterate_op_defs()
+        ]
+        for job in dg.build_defs_for_component(made).get_repository_def().get_all_jobs()
+    }
+    assert {"snapshot_assets", "forecast_readiness", "move_container"} <= forms.keys()
+    said = set(SaidConfig.model_fields)
+    assert [name for name, each in forms.items() if not any(said <= one for one in each)] == []

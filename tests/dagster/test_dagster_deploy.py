@@ -19,7 +19,7 @@ from urllib.parse import quote
 import dagster as dg
 import pytest
 from killed_rows import ROWS, Row
-from killed_stack import DEADLINE_S, QUEUED, Killed, patient, row_key
+from killed_stack import DEADLINE_S, DEQUEUED, QUEUED, Killed, patient, row_key
 from served_errand import written
 from served_errands import MOVE
 from served_placement import PlacementServer
@@ -56,7 +56,8 @@ def environment(**variables: str) -> Iterator[None]:
 
 def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     """One stack with all rows of its storage, once every row is over and the stack is stopped."""
-    errands = {row_key(n): row.errand for n, row in enumerate(ROWS)} | {QUEUED: MOVE}
+    errands = {row_key(n): row.errand for n, row in enumerate(ROWS)}
+    errands |= {QUEUED: MOVE, DEQUEUED: MOVE}
     directory = Path(tempfile.mkdtemp(prefix="deploy-"))  # a socket's path is short
     server = PlacementServer({k: e.world() for k, e in errands.items()}, directory / "worlds")
     definitions = directory / "placed.py"
@@ -66,7 +67,8 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     definitions.write_text(DEFINITIONS.format(**told))
     held = [row for row in ROWS if row.who != "worker"]
     patient(write_instance(directory / "home", storage=storage), len(held))
-    variables["DAGSTER_GRPC_TIMEOUT_SECONDS"] = str(int(DEADLINE_S))
+    for limit in ("DAGSTER_GRPC_TIMEOUT_SECONDS", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"):
+        variables[limit] = str(int(DEADLINE_S))
     stack = DagsterStack(directory / "home", definitions, env=variables)
     made = Killed(stack, server, ROWS)
     try:
@@ -93,6 +95,12 @@ def judge(killed: Killed, row: Row) -> None:
         assert set(written(killed.server, key).values()) == {1}
 
 
+def judge_launched_once(killed: Killed, key: str) -> None:
+    end = killed.ends[key]
+    assert (end.status, end.run_id) == (dg.DagsterRunStatus.SUCCESS, end.root)
+    MOVE.judge(killed.server.worlds[key], end.root)
+
+
 class Kills:
     """What is judged on each storage. Its class is what one process of two takes."""
 
@@ -109,9 +117,13 @@ class Kills:
 
     def test_a_run_launched_without_a_daemon_starts_when_it_is_back(self, killed: Killed) -> None:
         """The queue is in the storage."""
-        end = killed.ends[QUEUED]
-        assert (end.status, end.run_id) == (dg.DagsterRunStatus.SUCCESS, end.root)
-        MOVE.judge(killed.server.worlds[QUEUED], end.root)
+        judge_launched_once(killed, QUEUED)
+
+    def test_a_run_dequeued_without_a_code_server_starts_when_it_is_back(
+        self, killed: Killed
+    ) -> None:
+        """The run itself, which nobody launches again."""
+        judge_launched_once(killed, DEQUEUED)
 
     def test_no_command_line_and_no_log_has_the_password(self, killed: Killed) -> None:
         """A run's process gets the name of the variable, not what it holds."""

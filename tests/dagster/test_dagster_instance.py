@@ -35,6 +35,7 @@ from samza_dagster.orchestration.instance import (
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.run_coordinator import ContainerGroupRunCoordinator
 from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+from samza_dagster.sandbox.dagster_stack import PATIENCE
 
 pytestmark = pytest.mark.dagster
 DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
@@ -215,6 +216,14 @@ def test_the_services_of_the_page_are_commands_that_there_are() -> None:
         parsed[name] = command.make_context(name, arguments).params
     assert parsed.keys() == roots.keys()
     assert parsed["dagster"]["max_workers"] == CODE_SERVER_THREADS
+
+
+def test_the_page_gives_a_launch_and_a_tick_the_time_that_the_sandbox_gives_them() -> None:
+    """By Dagster's default a worker that imports for more than a minute fails its run."""
+    given = dict(
+        re.findall(r"^(DAGSTER_\w*TIMEOUT_SECONDS)=(\d+)$", DEPLOY.read_text(), re.MULTILINE)
+    )
+    assert given == PATIENCE
 
 
 def test_an_existing_home_is_made_where_needed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A run that Dagster created and whose submission failed goes on with nothing: it is asked for again.
 
-The daemon submits such a run when the sensor asks for its run key once more; else never.
+The daemon submits such a run when the sensor asks for its run key once more; else run monitoring
+fails it, and a bounce is retried by Dagster itself.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import time
 
 import dagster as dg
+import fake_bounce
 import pytest
 from fake_placement import FakeClient, World, fake_job
 from waiting_runs import VIA, launch, requested, tags, tick
@@ -17,11 +19,13 @@ from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.reconcile.left_over import left_over
+from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
+from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
 CREATED = dg.DagsterRunStatus.NOT_STARTED
-RUN_KEY = "dagster/run_key"
+RUN_KEY, RETRY_NUMBER = "dagster/run_key", "dagster/retry_number"
 
 
 @pytest.fixture
@@ -146,7 +150,7 @@ def test_a_bounce_whose_resumption_was_never_submitted_is_resumed_again(
 def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A schedule's run isn't asked for again: it would bar all later ticks for ever."""
+    """A schedule's run isn't asked for again: it would bar ticks until it counts as failed."""
     created = a_bounce(instance, CREATED)
     assert f"bounce {created.run_id} is being submitted" in bounce_runs.hindrance(
         instance, "demo/1"
@@ -162,3 +166,76 @@ def test_an_order_without_a_run_s_id_is_not_for_a_bounce_that_was_never_submitte
     runs = a_bounce(instance, dg.DagsterRunStatus.STARTED)
     a_bounce(instance, CREATED)
     assert bounce_runs.steer(instance, BounceAction.pause)[0].run_id == runs.run_id
+
+
+def never_begun(instance: dg.DagsterInstance) -> dg.DagsterRun:
+    """A bounce that run monitoring has failed: nobody submitted it, or its worker never began."""
+    return a_bounce(instance, dg.DagsterRunStatus.FAILURE)
+
+
+def retried(instance: dg.DagsterInstance, failed: dg.DagsterRun) -> dg.ExecuteJobResult:
+    """What Dagster's daemon does by itself with a run whose tag `dagster/max_retries` says so."""
+    again = dg.ReexecutionOptions(parent_run_id=failed.run_id)
+    return fake_bounce.bounce(instance, again, {RETRY_NUMBER: "1"})
+
+
+@pytest.fixture
+def bounced(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
+    """The job that is bounced."""
+    made = BounceWorld()
+    fake_bounce.in_virtual_time(made, monkeypatch)
+    return made
+
+
+def test_a_bounce_that_never_began_is_not_retried_after_another_was_launched(
+    instance: dg.DagsterInstance, bounced: BounceWorld
+) -> None:
+    """Who saw the first do nothing launched again: the job was bounced a second time by itself."""
+    first = never_begun(instance)
+    second = fake_bounce.bounce(instance)
+    assert second.success
+    asked = dict(bounced.requests)
+    again = retried(instance, first)
+    assert again.success
+    assert bounced.requests == asked
+    told = fake_bounce.tags_of(instance, again)
+    assert told[bounce_runs.BOUNCE] == bounce_runs.SKIPPED
+    assert f"bounce {second.run_id} was launched after" in told[bounce_runs.PROGRESS]
+    by_hand = dg.ReexecutionOptions(parent_run_id=again.run_id)
+    assert fake_bounce.bounce(instance, by_hand).success
+    assert len(bounced.requests) == 2 * len(asked)
+
+
+def test_of_two_bounces_that_never_began_the_later_one_is_retried(
+    instance: dg.DagsterInstance, bounced: BounceWorld
+) -> None:
+    """Neither is skipped for the other's retry."""
+    first, second = never_begun(instance), never_begun(instance)
+    told = [fake_bounce.tags_of(instance, retried(instance, one)) for one in (first, second)]
+    assert [each[bounce_runs.BOUNCE] for each in told] == [bounce_runs.SKIPPED, bounce_runs.DONE]
+
+
+def test_a_bounce_that_never_began_is_retried_when_no_other_was_launched(
+    instance: dg.DagsterInstance, bounced: BounceWorld
+) -> None:
+    """An older bounce, a dry run and another job's are none."""
+    assert fake_bounce.bounce(instance).success
+    asked = len(bounced.requests)
+    first = never_begun(instance)
+    assert fake_bounce.bounce(instance, dry_run=True).success
+    a_bounce(instance, dg.DagsterRunStatus.SUCCESS, **{JOB: "other/1"})
+    assert fake_bounce.tags_of(instance, retried(instance, first))[bounce_runs.BOUNCE] == "done"
+    assert len(bounced.requests) == 2 * asked
+
+
+def test_a_bounce_that_had_begun_is_gone_on_with_whatever_was_launched_since(
+    instance: dg.DagsterInstance, bounced: BounceWorld
+) -> None:
+    """It left off in the middle: its retry brings it to its end."""
+    bounced.kill_at = 40
+    first = fake_bounce.bounce(instance)
+    assert not first.success
+    never_begun(instance)
+    failed = instance.get_run_by_id(first.run_id)
+    assert failed is not None
+    assert fake_bounce.tags_of(instance, retried(instance, failed))[bounce_runs.BOUNCE] == "done"

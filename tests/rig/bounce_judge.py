@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from samza_dagster.model.naming import is_standby
-from tests.rig.cockpit import PATIENCE_S, Cockpit
+from tests.rig.cockpit import Cockpit
 from tests.rig.down_watch import DownWatch
 from tests.rig.stream_times import Placed, placements
 from tests.rig.waiting import until
@@ -41,10 +41,9 @@ class BounceJudge:
 
     def until_down(self, count: int) -> None:
         """So many containers have been down since it began, the last of them now."""
-        until(
+        self._cockpit.until(
             f"{count} container(s) went down",
             lambda: self.watch.down and len(self.watch.order) >= count,
-            seconds=PATIENCE_S,
             every=0.05,
         )
 

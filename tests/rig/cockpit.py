@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.job import alive, kill
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
-from tests.rig.waiting import until
+from tests.rig.stalls import stall, that_dump
+from tests.rig.waiting import Value, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 600.0
@@ -110,14 +111,40 @@ class Cockpit:
             over = run.status in bounce_runs.ENDED
             return run if over and run.tags.get(bounce_runs.BOUNCE) == end else None
 
+        return self.until(
+            f"bounce {root} is {end}", ended, seconds=seconds, every=0.5, roots=(root,)
+        )
+
+    def until(
+        self,
+        what: str,
+        condition: Callable[[], Value | None],
+        *,
+        seconds: float = PATIENCE_S,
+        every: float = 0.2,
+        roots: Sequence[str] = (),
+    ) -> Value:
+        """As the rig's `until`; in vain it tells what Dagster is at, and of these chains their logs."""
         try:
-            return until(f"bounce {root} is {end}", ended, seconds=seconds, every=0.5)
+            return until(what, condition, seconds=seconds, every=every)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told(root)}") from None
+            logs = [self.told(root) for root in roots]
+            now = stall(self.instance, self.stack)
+            raise AssertionError("\n".join([str(error), *logs, now])) from None
+
+    def status_of(self, run_id: str) -> str:
+        """How a run has ended, once it has."""
+
+        def ended() -> str | None:
+            run = self.instance.get_run_by_id(run_id)
+            return run.status.value if run is not None and run.is_finished else None
+
+        return self.until(f"run {run_id} has ended", ended, every=0.5, roots=(run_id,))
 
     def told(self, root: str, last: int = 40) -> str:
         """The end of the logs of a chain's runs, for who reads why a test failed."""
-        runs = reversed(bounce_runs.chain(self.instance, root))
+        # One that never began isn't tagged as its own chain's.
+        runs = reversed(bounce_runs.chain(self.instance, root) or [self.bounce_of(root)])
         lines = [
             f"{run.run_id[:8]} {run.status.value} {(entry.message or entry.user_message)[:300]}"
             for run in runs
@@ -148,7 +175,7 @@ class Cockpit:
             fresh = all((b["lastHeartbeatTime"] or 0) >= since for b in beats if b["required"])
             return fresh and not graphql.not_ready(data)
 
-        until("the cockpit is ready again", ready, seconds=seconds)
+        self.until("the cockpit is ready again", ready, seconds=seconds)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`samza-dagster …` as an operator types it, on this Dagster; exit code 0."""
@@ -213,7 +240,7 @@ class Cockpit:
         """Job `control_bounce`, as the UI launches it; awaits its success."""
         config = {"action": action, "run_id": run_id}
         steering = self.runs.launch("control_bounce", {"ops": {"steer_bounce": {"config": config}}})
-        assert self.runs.wait(steering, timeout_s=PATIENCE_S) == "SUCCESS"
+        assert self.status_of(steering) == "SUCCESS"
 
     @contextmanager
     def schedule(self, name: str) -> Generator[Ticking]:
@@ -270,13 +297,15 @@ def cockpit(
         stack = DagsterStack(
             sandbox.dagster_home,
             write_definitions(root / "definitions", attributes or {}),
-            env={
-                "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": str(sandbox.status()["bootstrap_servers"]),
-                "SAMZA_DAGSTER_JOB_NAME": demo_job.JOB_NAME,
-                "SAMZA_DAGSTER_JOB_ID": demo_job.JOB_ID,
-                "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
-                **(environment or {}),
-            },
+            env=that_dump(
+                {
+                    "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": str(sandbox.status()["bootstrap_servers"]),
+                    "SAMZA_DAGSTER_JOB_NAME": demo_job.JOB_NAME,
+                    "SAMZA_DAGSTER_JOB_ID": demo_job.JOB_ID,
+                    "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
+                    **(environment or {}),
+                }
+            ),
         )
         try:
             stack.start(timeout_s=PATIENCE_S)

@@ -4,11 +4,11 @@
 
 from pydantic import Field
 
-from samza_dagster.orchestration.config import OpConfig
+from samza_dagster.orchestration.config import SaidConfig
 
 
-class ReadinessConfig(OpConfig):
-    """How long the standbys are looked at."""
+class ReadinessConfig(SaidConfig):
+    """Who wants the forecast and why, and how long the standbys are looked at."""
 
     samples: int = Field(default=4, ge=2, le=60, description="Looks at the lag.")
     every_s: float = Field(

@@ -27,6 +27,7 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.waits.heartbeat import EVERY_S
 from samza_dagster.orchestration.watching_ports import ReplicaLag, open_watch
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def forecast_now(
             samples: dict[str, Any] = {}
             for number in range(config.samples):
                 if number:
-                    time.sleep(config.every_s)
+                    _pause(config.every_s, f"look {number + 1} of {config.samples}", context)
                 lags = read_lags(client)
                 at_ms = time.time_ns() // 1_000_000
                 looks.append((at_ms, lags))
@@ -77,6 +78,15 @@ def forecast_now(
             "dagster/row_count": len(rows),
         }
     )
+
+
+def _pause(seconds: float, then: str, context: dg.AssetExecutionContext) -> None:
+    """Until the next look; the log says every half minute when that is, as of any wait."""
+    due = time.monotonic() + seconds
+    while (left := due - time.monotonic()) > 0:
+        time.sleep(min(left, EVERY_S))
+        if left > EVERY_S:
+            context.log.info(f"{then} in {left - EVERY_S:.0f} s")
 
 
 def readiness_rows(

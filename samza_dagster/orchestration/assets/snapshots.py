@@ -9,6 +9,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.assets.snapshot_pictures import lag_picture, map_metadata_of_rows
 from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
+from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import GROUP, HISTORY
 from samza_dagster.orchestration.names import asset_key, asset_path, named
@@ -47,10 +48,12 @@ def snapshot_assets(
     `given` are its resources where the code location's are another job's.
     """
 
-    def with_own(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
+    def with_own(
+        context: dg.AssetExecutionContext, config: SaidConfig
+    ) -> Iterator[dg.MaterializeResult[Any]]:
         own = given or {}
         yield from _take_snapshot(
-            context, own["samza"], own["samza_policies"], own["snapshot_store"]
+            context, config, own["samza"], own["samza_policies"], own["snapshot_store"]
         )
 
     return dg.multi_asset(
@@ -76,11 +79,15 @@ def snapshot_assets(
 
 def _take_snapshot(
     context: dg.AssetExecutionContext,
+    config: SaidConfig,
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
     snapshot_store: SnapshotStore,
 ) -> Iterator[dg.MaterializeResult[Any]]:
-    """Takes the three at one time: none of them is ever newer than the others."""
+    """Takes the three at one time: none of them is ever newer than the others.
+
+    What `config` says is among the run's tags since its launch.
+    """
     with errors_as_failures():
         taken = snapshot_store.take(samza)
     for dataset in DATASETS:

@@ -15,6 +15,7 @@ from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.order import natural
+from samza_dagster.orchestration.bounce.overtaken import overtaken_by
 from samza_dagster.orchestration.bounce.plan import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
@@ -64,12 +65,18 @@ def plan_bounce(
 ) -> Iterator[dg.Output[Any]]:
     """Decides the order, once for a chain of re-executions, and prints what will be asked of whom.
 
-    A clock's run that comes to begin in a blackout ends here, skipped.
+    A clock's run that comes to begin in a blackout ends here, skipped; so does Dagster's own
+    retry of a bounce that hadn't begun when another one was launched.
     """
     instance, run = context.instance, context.run
     dark = config.why_not_at(present())
     if dark and not config.dry_run and bounce_runs.is_by_clock(instance, run):
-        yield _skipped(context, dark)
+        yield _skipped(context, dark, "The schedule's next tick is the next try")
+        return
+    later = None if config.dry_run else overtaken_by(instance, run)
+    if later is not None:
+        why = f"bounce {later.run_id} was launched after this one, which hadn't begun"
+        yield _skipped(context, why, "That one is the job's bounce")
         return
     with errors_as_failures():
         state = bounce_runs.DRY_RUN if config.dry_run else bounce_runs.PLANNED
@@ -204,8 +211,11 @@ def _orders(context: dg.OpExecutionContext) -> "list[Steering]":
     return steerings(run.tags) if run is not None else []
 
 
-def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:
-    """The end of a run that restarts nobody; a success, as a tick that is skipped is no failure."""
+def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Output[str]:
+    """The end of a run that restarts nobody; a success, as a tick that is skipped is no failure.
+
+    Nobody has anything to mend: `instead` says what goes on in its place.
+    """
     instance, run = context.instance, context.run
     with errors_as_failures():
         bounce_runs.begin(instance, run, bounce_runs.SKIPPED)
@@ -213,8 +223,8 @@ def _skipped(context: dg.OpExecutionContext, why: str) -> dg.Output[str]:
     tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
     instance.add_run_tags(run.run_id, {**tags, bounce_runs.PROGRESS: text})
     context.log.warning(
-        f"{text}; nobody is restarted. The schedule's next tick is the next try; re-executed or"
-        " resumed by hand, this run begins all the same"
+        f"{text}; nobody is restarted. {instead}; re-executed or resumed by hand, this run begins"
+        " all the same"
     )
     return dg.Output(text, PREVIEW, metadata={"what": text})
 

@@ -133,15 +133,20 @@ def _is_copied(tags: Mapping[str, str], parents: Mapping[str, str]) -> bool:
     )
 
 
-def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether the run would begin its bounce, and nobody goes on with that by hand."""
-    root, asked = root_of(run), run
-    while RETRY_NUMBER in asked.tags and asked.parent_run_id is not None:
-        parent = instance.get_run_by_id(asked.parent_run_id)
+def asked_for(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+    """What a person or a clock launched, where `run` is a retry that Dagster made by itself."""
+    while RETRY_NUMBER in run.tags and run.parent_run_id is not None:
+        parent = instance.get_run_by_id(run.parent_run_id)
         if parent is None:
             break
-        asked = parent
-    if asked.run_id != root:
+        run = parent
+    return run
+
+
+def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the run would begin its bounce, and nobody goes on with that by hand."""
+    root = root_of(run)
+    if asked_for(instance, run).run_id != root:
         return False
     others = [one for one in chain(instance, root) if one.run_id != run.run_id]
     return all(state_of(one) in (PLANNED, SKIPPED) for one in others)
@@ -175,7 +180,7 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     )
     for record in records:
         other = record.dagster_run
-        if other.run_id == run.run_id or _restarts_nobody(other):
+        if other.run_id == run.run_id or restarts_nobody(other):
             continue
         is_older = mine is None or record.storage_id < mine.storage_id
         if is_older or other.tags.get(BOUNCE) == RUNNING:
@@ -187,7 +192,7 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
             )
 
 
-def _restarts_nobody(run: dg.DagsterRun) -> bool:
+def restarts_nobody(run: dg.DagsterRun) -> bool:
     """A dry run, or one that was skipped."""
     return _is_dry_run(run) or run.tags.get(BOUNCE) == SKIPPED
 

@@ -13,9 +13,8 @@ import pytest
 
 from tests.integration.cockpit.conftest import AT_ONCE, SCHEDULE
 from tests.rig.bounce_judge import BounceJudge
-from tests.rig.cockpit import PATIENCE_S, Cockpit
+from tests.rig.cockpit import Cockpit
 from tests.rig.job import kill
-from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 
@@ -28,9 +27,7 @@ def test_a_cron_bounce_of_all_goes_on_while_the_daemon_dies_and_is_started_again
     """One run for the tick, each container bounced once, standbys first, never more than two down."""
     everybody = sorted(ready.job.processors())
     with BounceJudge(ready) as judge, ready.schedule(f"bounce_{SCHEDULE}") as ticks:
-        root = until(
-            "a tick launched a bounce", lambda: ready.bounces_since(judge.began), seconds=PATIENCE_S
-        )[0]
+        root = ready.until("a tick launched a bounce", lambda: ready.bounces_since(judge.began))[0]
         judge.until_down(2)
         ready.kill("daemon")
         judge.until_down(3)

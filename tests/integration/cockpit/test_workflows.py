@@ -23,7 +23,7 @@ pytestmark = pytest.mark.realcockpit
 def carried_out(cockpit: Cockpit, job: str, **config: Any) -> str:
     """A run of the job from launch to success; its id."""
     run_id = cockpit.runs.launch(job, {"ops": {f"plan_{job}": {"config": config}}})
-    assert cockpit.runs.wait(run_id, timeout_s=PATIENCE_S) == "SUCCESS", cockpit.told(run_id)
+    assert cockpit.status_of(run_id) == "SUCCESS", cockpit.told(run_id)
     return run_id
 
 
@@ -56,7 +56,7 @@ def test_a_host_is_drained_while_the_coordinator_dies(ready: Cockpit) -> None:
     until("an action is under way", begun, seconds=PATIENCE_S)
     ready.job.end_coordinators()
     ready.job.start_coordinator()
-    assert ready.runs.wait(run_id, timeout_s=PATIENCE_S) == "SUCCESS", ready.told(run_id)
+    assert ready.status_of(run_id) == "SUCCESS", ready.told(run_id)
     after = at_rest(ready)
     assert sorted(after) == sorted(before)
     assert drained not in after.values()
@@ -114,8 +114,8 @@ def test_a_frozen_agent_gives_one_request_one_failover_and_one_audit_run(ready: 
             if record.create_timestamp.timestamp() * 1000 >= began_ms
         ]
 
-    (audit,) = until("its audit run", audits, seconds=PATIENCE_S)
-    assert ready.runs.wait(audit.dagster_run.run_id, timeout_s=PATIENCE_S) == "SUCCESS"
+    (audit,) = ready.until("its audit run", audits)
+    assert ready.status_of(audit.dagster_run.run_id) == "SUCCESS"
     assert len(audits()) == 1
     with ready.job.client() as client:
         asked = [r for r in client.history() if r.timestamp >= began_ms and r.processor_id == "0"]
