@@ -45,7 +45,7 @@ class KillPoint:
         return other.point == self.point and same
 
     def __str__(self) -> str:
-        return f"{self.point}:{self.number} ({self.what})"
+        return f"{self.point}:{self.number}" + (f" ({self.what})" if self.what else "")
 
 
 @dataclass(frozen=True)
