@@ -61,10 +61,10 @@ bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and b
 bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (12 minutes)
 	@$(BIN)/python -m benchmarks.cockpit_reaction --json benchmarks/results/cockpit_reaction.json
 
-killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (15 minutes)
+killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (22 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
 
-killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time for, and the slow contracts (16 minutes)
+killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time for, and the slow contracts (18 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or longcontract" -n 4 --dist worksteal
 
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)

@@ -22,8 +22,8 @@ from tests.chaos.in_force import InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified
 from tests.chaos.report import CarriedOut, Report, befell, same_host, told_of
 from tests.chaos.schedule import Fault
+from tests.rig.at_rest import Processors
 from tests.rig.job import alive
-from tests.rig.kill_points import Processors
 from tests.rig.load_watch import LoadWatch, load_lives
 from tests.rig.replacement import partitions_of
 from tests.rig.sandbox_job import SandboxJob

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+FENCE = "FencePrincipal"
+"""What the name of each point around a fence at the brokers begins with."""
+
 _CHANGES = re.compile(r"host-\d+|request-\d+|[0-9a-f]{8}-[0-9a-f-]{27}")
 
 

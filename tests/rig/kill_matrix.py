@@ -6,23 +6,39 @@ import time
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from tests.rig.crashing_points import FENCE
 from tests.rig.kill_points import KilledJob, KillPoint, Scenario
 
 TRIES = 3
 """A point may be passed by: what reaches the coordinator first isn't always the same. From the
-second try on it is found by what happens there."""
+second try on it is found by what happens there; one of a fence always is."""
+SPARES_POINTS = (
+    KillPoint("after-mark", 1),
+    KillPoint("before-commit", 1),
+    KillPoint("after-commit", 1),
+    KillPoint("after-effect", 1),
+    KillPoint("after-effect", 2),
+)
+"""Where a spare that has taken over is killed, too: as it says again what was under way."""
 
 
 def kill_at(
-    killed: KilledJob, scenario: Scenario, point: KillPoint | None, *, by_what: bool = False
+    killed: KilledJob,
+    scenario: Scenario,
+    point: KillPoint | None,
+    *,
+    by_what: bool = False,
+    spares: KillPoint | None = None,
 ) -> bool:
     """Once with a kill at the point, or undisturbed; whether it was come to."""
     began = time.monotonic()
+    where = f"{point}, then {spares}" if spares else str(point)
+    by_what = by_what or (point is not None and point.what.startswith(FENCE))
     try:
-        reached = killed.run(scenario, point, by_what=by_what)
+        reached = killed.run(scenario, point, by_what=by_what, spares=spares)
     except AssertionError as error:
-        raise AssertionError(f"{scenario.name}, killed at {point}: {error}") from error
-    print(f"{scenario.name} {point}: {time.monotonic() - began:.1f} s", flush=True)
+        raise AssertionError(f"{scenario.name}, killed at {where}: {error}") from error
+    print(f"{scenario.name} {where}: {time.monotonic() - began:.1f} s", flush=True)
     return reached
 
 
@@ -36,12 +52,40 @@ def go_through(
     points = killed.points_of(scenario)
     _counted(points)
     chosen = points[every // 2 if first is None else first :: every]
-    left = [
+    return len(chosen), go_through_these(killed, scenario, chosen)
+
+
+def go_through_these(
+    killed: KilledJob, scenario: Scenario, chosen: Sequence[KillPoint]
+) -> list[str]:
+    """A kill at each of the points; those that were never come to."""
+    return [
         str(point)
         for point in chosen
         if not any(kill_at(killed, scenario, point, by_what=n > 0) for n in range(TRIES))
     ]
-    return len(chosen), left
+
+
+def go_through_twice_killed(
+    killed: KilledJob,
+    scenario: Scenario,
+    chosen: Sequence[KillPoint],
+    spares: Sequence[KillPoint] = SPARES_POINTS,
+) -> list[str]:
+    """A kill at each of the points, and of the spare that takes over at one of its own, in turn.
+
+    Those that were never come to: of the leader, and of spares.
+    """
+    left = [
+        f"{point}, then {spare}"
+        for number, point in enumerate(chosen)
+        for spare in (spares[number % len(spares)],)
+        if not any(
+            kill_at(killed, scenario, point, by_what=n > 0, spares=spare) for n in range(TRIES)
+        )
+    ]
+    died = killed.deaths_of_spares
+    return left + [f"no spare at {at}" for at in spares if not any(map(at.is_met_by, died))]
 
 
 def go_through_in_turn(killed: KilledJob, one: Scenario, other: Scenario) -> tuple[int, list[str]]:
@@ -63,5 +107,5 @@ def go_through_in_turn(killed: KilledJob, one: Scenario, other: Scenario) -> tup
 
 def _counted(points: Sequence[KillPoint]) -> int:
     kinds = {point.point for point in points}
-    assert kinds == {"before-commit", "after-commit", "after-effect", "before-acknowledgement"}
+    assert kinds >= {"before-commit", "after-commit", "after-effect", "before-acknowledgement"}
     return len(points)

@@ -15,52 +15,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from samza_dagster.client.audit_history import read_history
-from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.client.responses import terminal
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
+from tests.rig.at_rest import KillableJob, Processors, unanswered, unsettled
 from tests.rig.crashing_points import same_in_each_run
 from tests.rig.job import alive
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 CRASHING = "tests.rig.crashing_coordinator"
-POINTS = ("before-commit", "after-commit", "after-effect", "before-acknowledgement")
 GONE = "gone"
-Processors = dict[str, dict[str, Any]]
-
-
-class KillableJob(Protocol):
-    """What the matrix needs of a job: one of stubs (`Job`) or a sandbox's (`SandboxJob`)."""
-
-    coordinator: Any
-    actives: int
-    standbys: int
-    connection: Connection
-    memory_mb: int
-
-    @property
-    def host_names(self) -> list[str]: ...
-    @property
-    def kill_file(self) -> Path: ...
-    @property
-    def coordinator_log(self) -> Path: ...
-    def host_directory(self, host: str) -> Path: ...
-    def is_up(self, host: str) -> bool: ...
-    def status(self) -> dict[str, Any] | None: ...
-    def processors(self) -> Processors: ...
-    def client(self) -> PlacementClient: ...
-    def start_coordinator(self) -> Any: ...
-    def kill_agent(self, host: str) -> None: ...
-    def start_agent(self, host: str, *, memory_mb: int | None = None) -> None: ...
-    def journal(self) -> list[dict[str, Any]]:
-        """Each start of a container as an outsider saw it (`what`: `started`), and each `VIOLATION`."""
-        ...
+SPARES = "-spare"
 
 
 @dataclass(frozen=True)
@@ -71,8 +39,13 @@ class KillPoint:
     number: int
     what: str = ""
 
+    def is_met_by(self, other: KillPoint) -> bool:
+        """The same happens there, or it has the same number where nothing is said of that."""
+        same = other.what == self.what if self.what else other.number == self.number
+        return other.point == self.point and same
+
     def __str__(self) -> str:
-        return f"{self.point}:{self.number} ({self.what})"
+        return f"{self.point}:{self.number}" + (f" ({self.what})" if self.what else "")
 
 
 @dataclass(frozen=True)
@@ -94,68 +67,6 @@ class Scenario:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def unanswered(client: PlacementClient, uuid: str) -> str:
-    """That the request has no end yet; or "" .
-
-    Whoever takes over is at rest until it has read the request: the state alone can't tell.
-    """
-    response = client.response(uuid)
-    ended = response is not None and terminal(response)
-    return "" if ended else f"the request {uuid} has no end: {response}"
-
-
-def unsettled(job: KillableJob, extra: int = 0) -> str:
-    """What isn't at rest yet, by the coordinator, the agents' records and the kernel; or "" ."""
-    status = job.status()
-    if status is None:
-        return "no coordinator answers"
-    processors: Processors = status["processors"]
-    wanted = job.actives * (1 + job.standbys) + extra
-    if len(processors) != wanted:
-        return f"{sorted(processors)}: {wanted} are wanted"
-    for name, found in processors.items():
-        if found["state"] != "running" or not found["pid"] or not alive(found["pid"]):
-            return f"{name} is {found['state']}, pid {found['pid']}"
-    up = {host for host in job.host_names if job.is_up(host)}
-    for what in ("actions", "failovers"):
-        if status[what]:
-            return f"{what}: {status[what]}"
-    for ghost in status["ghosts"]:
-        if ghost["ended"] is None or ghost["host"] in up:
-            return f"ghost: {ghost}"
-    known = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}
-    if known != up:
-        return f"hosts that registered: {sorted(known)}"
-    for host in up:
-        here = {f["execution_id"] for f in processors.values() if f["host"] == host}
-        directory = job.host_directory(host)
-        books = directory / "reservations.json"
-        held = json.loads(books.read_text())["held"] if books.exists() else []
-        if {h["execution_id"] for h in held} != here or len(held) != len(here):
-            return f"{host} holds {held} for {here}"
-        of_incarnations = directory / "incarnations"  # from a host's first one on
-        records = {p.name for p in of_incarnations.iterdir()} if of_incarnations.exists() else set()
-        if records != here:
-            return f"{host} has records of {records}, {here} run there"
-    current = {found["execution_id"] for found in processors.values()}
-    journal = job.journal()
-    if violations := [line for line in journal if line["what"] == "VIOLATION"]:
-        raise AssertionError(violations)
-    started = {line["pid"]: line["execution"] for line in journal}
-    for pid, execution_id in started.items():
-        if execution_id not in current and alive(pid) and _is_container(pid, execution_id):
-            return f"pid {pid} of {execution_id} lives for nobody"
-    return ""
-
-
-def _is_container(pid: int, execution_id: str) -> bool:
-    """The pid is still that container's, by the environment that the kernel shows."""
-    try:
-        return execution_id.encode() in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-
-
 @dataclass
 class KilledJob:
     """A job whose coordinators are killed; one that waits takes over from each."""
@@ -164,6 +75,9 @@ class KilledJob:
     spare: Any = None
     patience_s: float = 60.0
     arms: int = 0
+    deaths: list[KillPoint] = field(default_factory=list)
+    """What each leader that was killed had reached."""
+    deaths_of_spares: list[KillPoint] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     outsider: Callable[[], None] = lambda: None
     """Judges, after each run of a scenario, what containers have done; raises `AssertionError`."""
@@ -194,32 +108,49 @@ class KilledJob:
         self.spare = self.job.start_coordinator()
         self.job.coordinator = leader
 
-    def _arm(self, point: KillPoint | None, *, by_what: bool) -> str:
-        assert self.job.coordinator is not None
+    def _arm(self, point: KillPoint | None, spares: KillPoint | None, *, by_what: bool) -> None:
         self.arms += 1
-        arm = {
-            "pid": self.job.coordinator.pid,
-            "arm": str(self.arms),
-            "point": point.point if point else "",
-            "number": point.number if point and not by_what else 0,
-            "what": same_in_each_run(point.what) if point and by_what else "",
-        }
+        armed = [
+            {
+                "pid": process.pid,
+                "arm": f"{self.arms}{suffix}",
+                "point": at.point if at else "",
+                "number": at.number if at and not named else 0,
+                "what": same_in_each_run(at.what) if at and named else "",
+            }
+            for process, suffix, at, named in (
+                (self.job.coordinator, "", point, by_what),
+                *([(self.spare, SPARES, spares, bool(spares.what))] if spares else []),
+            )
+        ]
         beside = self.job.kill_file.with_suffix(".new")
-        beside.write_text(json.dumps(arm))
+        beside.write_text(json.dumps(armed))
         beside.replace(self.job.kill_file)
-        return arm["arm"]
+
+    def _reached(self, suffix: str = "") -> list[KillPoint]:
+        """Since the last arming, in order: a process that was killed died at the last of them."""
+        trace = self.job.kill_file.with_suffix(".trace").read_text().splitlines()
+        lines = [line for line in map(json.loads, trace) if line["arm"] == f"{self.arms}{suffix}"]
+        return [KillPoint(line["point"], line["number"], line["what"]) for line in lines]
 
     def points_of(self, scenario: Scenario) -> list[KillPoint]:
         """Runs it undisturbed; every point that it came to, in order."""
         assert self.run(scenario, None) is False
-        trace = self.job.kill_file.with_suffix(".trace").read_text().splitlines()
-        found = [line for line in map(json.loads, trace) if line["arm"] == str(self.arms)]
-        return [KillPoint(line["point"], line["number"], line["what"]) for line in found]
+        return self._reached()
 
-    def run(self, scenario: Scenario, point: KillPoint | None, *, by_what: bool = False) -> bool:
+    def run(
+        self,
+        scenario: Scenario,
+        point: KillPoint | None,
+        *,
+        by_what: bool = False,
+        spares: KillPoint | None = None,
+    ) -> bool:
         """Once, with a kill at `point`; whether it was reached. Raises what isn't as it has to be.
 
         `by_what`: at the first of its kind where the same happens, whichever number it has.
+        `spares`: where the spare is killed, too, if it comes to it as a leader: by what it says
+        happens there, or by its number.
         """
         job, coordinator = self.job, self.job.coordinator
         assert coordinator is not None
@@ -228,33 +159,20 @@ class KilledJob:
         before = self.settle(scenario.extra[0])
         journalled = len(job.journal())
         moved = scenario.moved(job, before)
-        self._arm(point, by_what=by_what)
+        self._arm(point, spares, by_what=by_what)
         uuid = scenario.happens(job, before)
         client = job.client()
         asked = partial(unanswered, client, uuid) if uuid else lambda: ""
-        rest_since: list[float] = []
-
-        def dead_or_over() -> bool:
-            if coordinator.poll() is not None:
-                return True
-            if asked() or unsettled(job, scenario.extra[1]):
-                rest_since.clear()
-                return False
-            rest_since.append(time.monotonic())
-            return rest_since[-1] - rest_since[0] > 0.5
-
-        until(
-            f"death at {point}, or the end of {scenario.name}",
-            dead_or_over,
-            seconds=self.patience_s,
-        )
-        killed = coordinator.poll() is not None
-        job.kill_file.unlink()
+        killed = self._dies(coordinator, point, asked, scenario.extra[1])
         others = {name: p["pid"] for name, p in before.items() if name not in moved}
         if killed:
-            assert coordinator.returncode == -signal.SIGKILL, coordinator.returncode
             assert not [name for name, pid in others.items() if not alive(pid)]
+            self.deaths.append(self._reached()[-1])
             job.coordinator = self.spare or job.start_coordinator()
+            if spares and self._dies(self.spare, spares, asked, scenario.extra[1]):
+                self.deaths_of_spares.append(self._reached(SPARES)[-1])
+                job.coordinator = job.start_coordinator()
+        job.kill_file.unlink()
         after = self.settle(scenario.extra[1], asked=asked)
         client.close()
         if killed:  # not before: of two that find nobody leading, the later ends the other
@@ -279,6 +197,27 @@ class KilledJob:
         scenario.restore(job, before)
         self.outsider()
         return killed
+
+    def _dies(
+        self, coordinator: Any, point: KillPoint | None, asked: Callable[[], str], extra: int
+    ) -> bool:
+        """Waits for its death at the point, or until all is over without it."""
+        rest_since: list[float] = []
+
+        def dead_or_over() -> bool:
+            if coordinator.poll() is not None:
+                return True
+            if asked() or unsettled(self.job, extra):
+                rest_since.clear()
+                return False
+            rest_since.append(time.monotonic())
+            return rest_since[-1] - rest_since[0] > 0.5
+
+        until(f"death at {point}, or the end", dead_or_over, seconds=self.patience_s)
+        if coordinator.poll() is None:
+            return False
+        assert coordinator.returncode == -signal.SIGKILL, coordinator.returncode
+        return True
 
     def judge(self) -> None:
         """What is on record at the end, read by a consumer that knows nothing of ours."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.rig.at_rest import KillableJob, Processors
 from tests.rig.job import Job, kill
-from tests.rig.kill_points import GONE, KillableJob, Processors, Scenario
+from tests.rig.kill_points import GONE, Scenario
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -30,7 +31,8 @@ def _kill_active(_job: KillableJob, before: Processors) -> None:
     kill(before["0"]["pid"])
 
 
-def _swapped(_job: KillableJob, before: Processors) -> dict[str, str | None]:
+def swapped(_job: KillableJob, before: Processors) -> dict[str, str | None]:
+    """The active in its standby's place, the standby anywhere legal."""
     return {"0": before["0-0"]["host"], "0-0": None}
 
 
@@ -57,7 +59,7 @@ def _refuse(job: Job, before: Processors) -> None:
     _kill_active(job, before)
 
 
-def _set_apart(job: Job) -> None:
+def set_apart(job: Job) -> None:
     """Nobody but the active is on its host: how much there is to do is the same each time."""
     for name in ("1", "1-0"):
         processors = job.processors()
@@ -76,7 +78,7 @@ MOVE = Scenario(
 SWAP = Scenario(
     "swap",
     lambda job, _: _ask(job, "place", "0", "STANDBY", request_expiry_s=60 * PACE),
-    _swapped,
+    swapped,
 )
 SPIN_UP = Scenario(
     "spin-up",
@@ -93,20 +95,20 @@ STOP_STANDBY = Scenario(
 FAILOVER = Scenario(
     "failover-full",
     _fill_up,
-    _swapped,
+    swapped,
     restore=lambda job, before: _resize(job, before["0"]["host"], job.memory_mb),
 )
 REFUSED = Scenario(
     "failover-refused",
     _refuse,
-    _swapped,
+    swapped,
     restore=lambda job, before: (job.state_dir(before["0"]["host"]) / "refuse-starts-0").unlink(),
 )
 HOST_LOST = Scenario(
     "host-lost",
     lambda job, before: job.kill_host(before["0"]["host"]),
-    _swapped,
-    prepare=_set_apart,
+    swapped,
+    prepare=set_apart,
     restore=lambda job, before: job.start_agent(before["0"]["host"]),
     options={"lease_ms": 9_000, "host_timeout_ms": 4_000},
 )

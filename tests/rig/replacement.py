@@ -6,8 +6,8 @@ import time
 
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
+from tests.rig.at_rest import Processors
 from tests.rig.job import alive
-from tests.rig.kill_points import Processors
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.waiting import until

@@ -22,66 +22,29 @@ from samza_dagster.metadata.authorizer import ALLOW, DENY, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
-from samza_dagster.model import naming
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
+from tests.rig.fence_broker import (
+    RIGHTS_OF,
+    SECRET,
+    client_file,
+    config_of,
+    fence_broker,
+    fenced_job,
+    settings_of,
+)
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
-RIGHTS_OF = "User:the-job"
-SECRET = "s" * 32
-
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """With an authorizer, and a login for the coordinator."""
-    with Broker(tmp_path_factory.mktemp("fence"), authorizer=True) as broker:
-        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
-        authorizer.set_login(ADMIN, SECRET, MECHANISM)
+    with fence_broker(tmp_path_factory.mktemp("fence")) as broker:
         yield broker
-
-
-def settings_of(broker: Broker, directory: Path, *, servers: str = "") -> dict[str, str]:
-    """What a job's config says of the fence."""
-    secret = directory / "fencing.secret"
-    secret.write_text(SECRET)
-    settings = {
-        "samza.dagster.fencing": "broker",
-        "samza.dagster.fencing.secret.file": str(secret),
-        "samza.dagster.fencing.rights.of": RIGHTS_OF,
-    }
-    for side in ("consumer", "producer"):
-        settings |= {
-            f"systems.kafka.{side}.bootstrap.servers": servers or broker.sasl_servers,
-            f"systems.kafka.{side}.security.protocol": "SASL_PLAINTEXT",
-            f"systems.kafka.{side}.sasl.mechanism": MECHANISM,
-        }
-    return settings
-
-
-def config_of(broker: Broker, name: str, directory: Path) -> dict[str, str]:
-    """A job with one store and one input; its topics exist, and may be used."""
-    config = {
-        "job.name": name,
-        "job.id": "1",
-        "job.default.system": "kafka",
-        "job.coordinator.system": "kafka",
-        "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
-        "task.inputs": f"kafka.{name}-input",
-        "stores.s.changelog": f"kafka.{name}-s",
-        **settings_of(broker, directory),
-    }
-    topics = [f"{name}-input", f"{name}-s", naming.coordinator_stream_topic(name, "1")]
-    cluster = KafkaCluster(broker.bootstrap_servers)
-    for topic in topics:
-        ensure_topic(cluster, topic)
-    Authorizer(cluster).add_rules(
-        [Rule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
-    )
-    return config
 
 
 @pytest.fixture
@@ -371,22 +334,8 @@ def test_an_active_on_a_lost_host_is_replaced_after_the_fence_and_not_after_the_
     its successor that fences. The certificate says how; when the host is back nothing is left.
     """
     name = "fenced-host"
-    config_of(broker, name, tmp_path)
-    (tmp_path / "client.properties").write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
-        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
-    )
-    job = Job(
-        tmp_path / "job",
-        broker.bootstrap_servers,
-        name,
-        input_topic=f"{name}-input",
-        actives=1,
-        lease_ms=120_000,
-        host_timeout_ms=2_000,
-        hosts=3,
-        settings=settings_of(broker, tmp_path),
-        environment={CLIENT_CONFIG: str(tmp_path / "client.properties")},
+    job = fenced_job(
+        broker, tmp_path, name, actives=1, lease_ms=120_000, host_timeout_ms=2_000, hosts=3
     )
     authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
     principals = Principals.of(job.properties)
@@ -446,23 +395,8 @@ def test_what_the_fence_left_when_leases_took_its_place_is_removed_unless_it_may
     that was lost stays shut out by what it is: nobody saw it dead.
     """
     name = "unfenced"
-    config_of(broker, name, tmp_path)
-    client = tmp_path / "client.properties"
-    client.write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
-        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
-    )
-    job = Job(
-        tmp_path / "job",
-        broker.bootstrap_servers,
-        name,
-        input_topic=f"{name}-input",
-        actives=1,
-        lease_ms=8_000,
-        host_timeout_ms=2_000,
-        hosts=3,
-        settings=settings_of(broker, tmp_path),
-        environment={CLIENT_CONFIG: str(client)},
+    job = fenced_job(
+        broker, tmp_path, name, actives=1, lease_ms=8_000, host_timeout_ms=2_000, hosts=3
     )
     authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
     fenced = Principals.of(job.properties)
@@ -473,7 +407,7 @@ def test_what_the_fence_left_when_leases_took_its_place_is_removed_unless_it_may
         told = CliRunner().invoke(
             cli,
             ["gc", "--logins", "--config", config, "--json", *options],
-            env={CLIENT_CONFIG: str(client)},
+            env={CLIENT_CONFIG: str(client_file(tmp_path))},
         )
         assert told.exit_code == 0, told.output
         return json.loads(told.output)
@@ -524,18 +458,13 @@ def test_without_a_state_nobody_is_known_to_be_dead(
     """A job whose own topics are gone: refused, and nothing removed."""
     fence = BrokerFence.at(principals, cluster, lambda _: None)
     fence.admit("a-000001")
-    client = tmp_path / "client.properties"
-    client.write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
-        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
-    )
     told = CliRunner().invoke(
         cli,
         [
             *("gc", "--logins", "--json", "--job-name", principals.job_name),
             *("--bootstrap-servers", broker.sasl_servers),
         ],
-        env={CLIENT_CONFIG: str(client)},
+        env={CLIENT_CONFIG: str(client_file(tmp_path))},
     )
     assert told.exit_code == 2
     assert "which containers with a login are dead" in told.output

@@ -6,7 +6,8 @@ its process; no processor had two processes and no group two members on a host, 
 kernel's locks; nothing is held for nobody; the audit history is whole.
 
 Here is what isn't in the contract level (`test_killed_in_a_*.py`) since it waits for time-outs
-or tells less; `python -m pytest -m killmatrix` is the whole.
+or tells less, and where the successor is killed, too; `test_kill_matrix_of_a_fence.py` has a job
+with the broker fence. `python -m pytest -m killmatrix` is the whole.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.rig.kill_matrix import go_through
+from tests.rig.kill_matrix import go_through, go_through_twice_killed
 from tests.rig.kill_points import KilledJob, Scenario
-from tests.rig.kill_scenarios import FAILOVER, HOST_LOST, MOVE
+from tests.rig.kill_scenarios import FAILOVER, HOST_LOST, MOVE, SWAP
 
 pytestmark = pytest.mark.killmatrix
 
@@ -38,3 +39,14 @@ def test_a_coordinator_killed_at_any_point_comes_to_the_right_end(
     assert left == []
     killed.judge()
     print(f"{scenario.name}: {number} kill points")
+
+
+def test_a_coordinator_and_its_successor_killed_come_to_the_right_end(
+    killed_job: Callable[..., KilledJob],
+) -> None:
+    """Every third point of a move onto the standby's host; the spare dies as it takes over."""
+    killed = killed_job(f"{SWAP.name}-twice")
+    points = killed.points_of(SWAP)[::3]
+    assert go_through_twice_killed(killed, SWAP, points) == []
+    killed.judge()
+    print(f"{SWAP.name}: {len(points)} kill points, {len(killed.deaths_of_spares)} spares killed")

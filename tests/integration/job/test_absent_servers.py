@@ -18,9 +18,10 @@ import pytest
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.rig.at_rest import Processors
 from tests.rig.broker import kill_broker
 from tests.rig.job import alive
-from tests.rig.kill_points import KilledJob, Processors
+from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import FAILOVER, MOVE, SPIN_UP, STOP_STANDBY, SWAP, free_host
 from tests.rig.pace import PACE
 from tests.rig.replacement import offsets, works

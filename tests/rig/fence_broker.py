@@ -1,0 +1,105 @@
+"""A broker that can shut a container out, and jobs there that have it do so.
+
+Its plain listener is an outside judge's; coordinators log in at the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from samza_dagster.metadata.authorizer import ALLOW, Authorizer, Rule
+from samza_dagster.metadata.connection import CLIENT_CONFIG
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.model import naming
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
+from tests.rig.job import Job
+
+RIGHTS_OF = "User:the-job"
+SECRET = "s" * 32
+
+
+@contextmanager
+def fence_broker(directory: Path) -> Iterator[Broker]:
+    """With an authorizer, and a login for the coordinator."""
+    with Broker(directory, authorizer=True) as broker:
+        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
+        authorizer.set_login(ADMIN, SECRET, MECHANISM)
+        yield broker
+
+
+def settings_of(broker: Broker, directory: Path, *, servers: str = "") -> dict[str, str]:
+    """What a job's config says of the fence."""
+    secret = directory / "fencing.secret"
+    secret.write_text(SECRET)
+    settings = {
+        "samza.dagster.fencing": "broker",
+        "samza.dagster.fencing.secret.file": str(secret),
+        "samza.dagster.fencing.rights.of": RIGHTS_OF,
+    }
+    for side in ("consumer", "producer"):
+        settings |= {
+            f"systems.kafka.{side}.bootstrap.servers": servers or broker.sasl_servers,
+            f"systems.kafka.{side}.security.protocol": "SASL_PLAINTEXT",
+            f"systems.kafka.{side}.sasl.mechanism": MECHANISM,
+        }
+    return settings
+
+
+def client_file(directory: Path) -> Path:
+    """How the coordinator logs in, for `CLIENT_CONFIG`."""
+    path = directory / "client.properties"
+    path.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
+        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
+    )
+    return path
+
+
+def config_of(broker: Broker, name: str, directory: Path, *, partitions: int = 1) -> dict[str, str]:
+    """A job with one store and one input; its topics exist, and may be used."""
+    config = {
+        "job.name": name,
+        "job.id": "1",
+        "job.default.system": "kafka",
+        "job.coordinator.system": "kafka",
+        "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
+        "task.inputs": f"kafka.{name}-input",
+        "stores.s.changelog": f"kafka.{name}-s",
+        **settings_of(broker, directory),
+    }
+    topics = [f"{name}-input", f"{name}-s", naming.coordinator_stream_topic(name, "1")]
+    cluster = KafkaCluster(broker.bootstrap_servers)
+    for topic in topics:
+        of_input = topic == f"{name}-input"
+        ensure_topic(cluster, topic, partitions=partitions if of_input else 1)
+    Authorizer(cluster).add_rules(
+        [Rule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
+    )
+    return config
+
+
+def fenced_job(
+    broker: Broker,
+    directory: Path,
+    name: str,
+    *,
+    partitions: int = 1,
+    settings: dict[str, str] | None = None,
+    **options: Any,
+) -> Job:
+    """A job of stubs whose lost containers the brokers shut out; `directory` is its alone."""
+    config_of(broker, name, directory, partitions=partitions)
+    return Job(
+        directory / "job",
+        broker.bootstrap_servers,
+        name,
+        input_topic=f"{name}-input",
+        settings={**settings_of(broker, directory), **(settings or {})},
+        environment={CLIENT_CONFIG: str(client_file(directory))},
+        **options,
+    )
