@@ -16,9 +16,10 @@ from samza_dagster.model import StatusCode
 from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.ledger import Gap
+from tests.rig.at_rest import Processors
 from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.job import kill
-from tests.rig.kill_points import KilledJob, Processors
+from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import FAILOVER, free_host
 from tests.rig.kill_scenarios import HOST_LOST as LOSS
 from tests.rig.replacement import offsets, partitions_of, replaced, replacement_works, works

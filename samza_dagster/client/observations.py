@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
 from samza_dagster.client.input_lag import input_lags, input_topics
@@ -11,7 +11,7 @@ from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.job_topics import JobTopics
+from samza_dagster.metadata.job_topics import JobTopics, TopicRecord
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
@@ -46,7 +46,7 @@ def read_lag(
     samples = task_samples(snapshots, view.job_name, view.job_id, counts=counts)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
-    checkpoints = newest(_checkpoints(view, topics, 0)) if idle else {}
+    checkpoints = _newest_checkpoints(view, topics, 0) if idle else {}
     # Ends after applied offsets: a lag is never too small.
     ranges = topics.offset_ranges({store.topic for store in stores})
     return replica_lags(
@@ -65,7 +65,7 @@ def read_lag(
 
 def read_input_lag(view: JobView, topics: JobTopics, *, now_ms: int) -> tuple[InputLag, ...]:
     """How far each active is behind its input, of those that committed in the last ten minutes."""
-    checkpoints = newest(_checkpoints(view, topics, now_ms - _CHECKPOINT_LOOK_BACK_MS))
+    checkpoints = _newest_checkpoints(view, topics, now_ms - _CHECKPOINT_LOOK_BACK_MS)
     names = input_topics(checkpoints)
     return input_lags(view, checkpoints, topics.offset_ranges(names) if names else {})
 
@@ -93,8 +93,26 @@ def read_progress(
     )
 
 
+def _newest_checkpoints(view: JobView, topics: JobTopics, since_ms: int) -> dict[str, Checkpoint]:
+    """Task → its newest checkpoint.
+
+    Of a key the last record counts, as for Samza: the others, which compaction hasn't
+    removed yet, are many times as many, and aren't parsed.
+    """
+    last = {r.key: r for r in _checkpoint_records(view, topics, since_ms) if r.value}
+    return newest(_parsed(last.values()))
+
+
 def _checkpoints(view: JobView, topics: JobTopics, since_ms: int) -> Iterator[Checkpoint]:
-    for record in topics.tail(checkpoint_topic(view.job_name, view.job_id), since_ms):
+    return _parsed(_checkpoint_records(view, topics, since_ms))
+
+
+def _checkpoint_records(view: JobView, topics: JobTopics, since_ms: int) -> Iterator[TopicRecord]:
+    return topics.tail(checkpoint_topic(view.job_name, view.job_id), since_ms)
+
+
+def _parsed(records: Iterable[TopicRecord]) -> Iterator[Checkpoint]:
+    for record in records:
         checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms)
         if checkpoint is not None:
             yield checkpoint

@@ -11,8 +11,8 @@ from samza_dagster.client.views import HostView, LeaderView
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
+from samza_dagster.metadata.kept_state import KeptState
 from samza_dagster.metadata.own_requests import OwnMail, read_mail
-from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
 
@@ -89,10 +89,10 @@ def decode_state(
 
 
 class TopicStateSource:
-    """`StateSource` over a job's state topic, read-committed."""
+    """`StateSource` over a job's state topic, read-committed; what it has read it keeps."""
 
     def __init__(self, connection: Connection) -> None:
-        self._reader = StateReader(
+        self._kept = KeptState(
             connection.bootstrap_servers,
             connection.state_topic,
             client_config=connection.client_config,
@@ -102,7 +102,7 @@ class TopicStateSource:
     def read(self) -> CoordinatorState | None:
         """The committed state; None when the topic doesn't exist or holds no job."""
         try:
-            snapshot = self._reader.snapshot()
+            snapshot = self._kept.snapshot()
         except MalformedRecord:
             raise
         except InvalidInput:  # no such topic: Samza's own AM coordinates this job
@@ -112,4 +112,4 @@ class TopicStateSource:
 
     def close(self) -> None:
         """Releases connections."""
-        self._reader.close()
+        self._kept.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
+
 from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import MalformedRecord
@@ -19,7 +22,7 @@ from samza_dagster.model.placement_messages import (
 
 
 class StreamReader:
-    """One reading of the stream; `unreadable` names what was skipped, in order of reading."""
+    """One reading of the stream, at the first question; `unreadable` names what was skipped."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -30,10 +33,14 @@ class StreamReader:
         """`<type>, key <key>: <why>` of every skipped record."""
         return tuple(self._unreadable)
 
+    @cached_property
+    def _read(self) -> Mapping[str, Mapping[str, bytes]]:
+        return self._store.whole()
+
     def values(self, namespace: str, field: str) -> dict[str, str]:
         """Key → one field of the envelope's values, for the records that have it."""
         found: dict[str, str] = {}
-        for key, raw in self._store.all(namespace).items():
+        for key, raw in self._read.get(namespace, {}).items():
             try:
                 value = stream.decode_envelope(raw).values.get(field)
             except MalformedRecord as error:
@@ -51,7 +58,7 @@ class StreamReader:
         """Requests not yet taken and the newest response of each request, by UUID."""
         requests: dict[str, PlacementRequest] = {}
         responses: dict[str, PlacementResponse] = {}
-        for key, raw in self._store.all(PLACEMENT_NAMESPACE).items():
+        for key, raw in self._read.get(PLACEMENT_NAMESPACE, {}).items():
             try:
                 if key.endswith(f".{REQUEST}"):
                     request = parse_request(raw)

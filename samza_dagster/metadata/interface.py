@@ -41,6 +41,10 @@ class MetadataStore(Protocol):
         """Every key of a namespace with its newest value."""
         ...
 
+    def whole(self) -> dict[str, dict[str, bytes]]:
+        """Every namespace with its keys and their newest values, as of one reading."""
+        ...
+
     def put(self, namespace: str, key: str, value: bytes) -> int:
         """Writes and waits for the acknowledgement; returns the position written."""
         ...

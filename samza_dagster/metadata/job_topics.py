@@ -99,7 +99,7 @@ class KafkaJobTopics:
 
     def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
         """Records of all partitions from `since_ms` to the end at the time of the call."""
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 
         asked = f"read topic {topic}"
         with self._answered(asked):
@@ -108,14 +108,17 @@ class KafkaJobTopics:
                 return
             consumer = self._cluster.reader(committed_only=True)
             try:
-                wanted = [TopicPartition(topic, number, max(since_ms, 0)) for number in partitions]
-                starts = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
-                ends = {
-                    number: consumer.get_watermark_offsets(
-                        TopicPartition(topic, number), timeout=ANSWER_S
-                    )[1]
-                    for number in partitions
-                }
+
+                def at(time_ms: int) -> list[TopicPartition]:
+                    """By one question for all partitions, not one after the other."""
+                    wanted = [TopicPartition(topic, number, time_ms) for number in partitions]
+                    told = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
+                    for error in (tp.error for tp in told if tp.error is not None):
+                        raise KafkaException(error)
+                    return told
+
+                starts = at(max(since_ms, 0))
+                ends = {tp.partition: tp.offset for tp in at(OFFSET_END)}
                 left = [tp for tp in starts if 0 <= tp.offset < ends[tp.partition]]
                 if left:
                     yield from self._read(consumer, left, ends, asked)

@@ -76,6 +76,12 @@ class KafkaMetadataStore:
             self._catch_up()
             return dict(self._view.get(namespace, {}))
 
+    def whole(self) -> dict[str, dict[str, bytes]]:
+        """Every namespace with its keys and their newest values; the broker is asked once."""
+        with self._view_lock:
+            self._catch_up()
+            return {namespace: dict(keys) for namespace, keys in self._view.items()}
+
     def put(self, namespace: str, key: str, value: bytes) -> int:
         """Writes and waits for the acknowledgement of all replicas; returns the offset."""
         return self._write(namespace, key, value)

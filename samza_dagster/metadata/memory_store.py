@@ -39,6 +39,11 @@ class MemoryMetadataStore:
         with self._written:
             return dict(self._newest.get(namespace, {}))
 
+    def whole(self) -> dict[str, dict[str, bytes]]:
+        """Every namespace with its keys and their newest values."""
+        with self._written:
+            return {namespace: dict(keys) for namespace, keys in self._newest.items()}
+
     def put(self, namespace: str, key: str, value: bytes) -> int:
         """Writes; returns the position written."""
         return self._append(namespace, key, value)

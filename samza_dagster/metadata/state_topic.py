@@ -119,37 +119,62 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
     return StateRecord(key, fields, record.offset, record.timestamp_ms)
 
 
+class Gathered:
+    """The newest record of each key, of the records of a state topic as they are read in order."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._newest: dict[bytes | None, TopicRecord] = {}
+        self._decoded: dict[bytes | None, StateRecord] = {}
+        self._answers: list[TopicRecord] = []
+
+    def take(self, record: TopicRecord) -> None:
+        """The next committed record."""
+        self._decoded.pop(record.key, None)
+        self._newest.pop(record.key, None)  # what comes last stands last
+        self._newest[record.key] = record
+        if record.value is not None and is_answer(record.key):
+            self._answers.append(record)
+
+    def snapshot(self, end: int) -> Snapshot:
+        """As it stands; each record is decoded once.
+
+        Raises `MalformedRecord` for a current record of the state that can't be read (one that
+        was overwritten since doesn't count).
+        """
+        mail: list[TopicRecord] = []
+        foreign: list[TopicRecord] = []
+        records: dict[str, StateRecord] = {}
+        for key, record in self._newest.items():
+            if not is_state(key):
+                if record.value is not None:
+                    (mail if is_mail(key) else foreign).append(record)
+                continue
+            decoded = self._decoded.get(key)
+            if decoded is None:
+                decoded = self._decoded[key] = decode_record(self._topic, record)
+            if decoded.value is not None:
+                records[decoded.key] = decoded
+        return Snapshot(records, end, tuple(mail), tuple(self._answers), tuple(foreign))
+
+
 def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: float) -> Snapshot:
     """The committed records before `end` (none later of its transactions), the newest of each key.
 
-    Raises `MalformedRecord` for a current record of the state that can't be read (one that
-    was overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
+    Raises `MalformedRecord` as `Gathered` does, `Unreachable` when `end` isn't reached in time.
     """
-    newest: dict[bytes | None, TopicRecord] = {}
-    answers: list[TopicRecord] = []
+    gathered = Gathered(topic)
 
     def keep(record: TopicRecord) -> None:
-        if record.offset >= end:
-            return  # of a commit that may not be read whole
-        if record.value is not None and is_answer(record.key):
-            answers.append(record)
-        newest.pop(record.key, None)
-        newest[record.key] = record
+        if record.offset < end:  # else of a commit that may not be read whole
+            gathered.take(record)
 
     reader = TopicReader(cluster, topic, committed_only=True)
     try:
         reader.read_until(end, keep, timeout_s)
     finally:
         reader.close()
-    there = [record for record in newest.values() if record.value is not None]
-    current = (decode_record(topic, record) for record in there if is_state(record.key))
-    return Snapshot(
-        {record.key: record for record in current},
-        end,
-        tuple(record for record in there if is_mail(record.key)),
-        tuple(answers),
-        tuple(record for record in there if is_foreign(record.key)),
-    )
+    return gathered.snapshot(end)
 
 
 class StateReader:

@@ -14,6 +14,8 @@ from samza_dagster.model.numbers import long_or_none
 
 _GROUP_SUFFIX = "TaskInstanceMetrics"
 _SOURCE_PREFIX = "TaskName-"
+# A container's own snapshot is twice as long as its task's, and as often there.
+_OF_A_TASK = f'"{_SOURCE_PREFIX}'.encode()
 _DEFAULT_INTERVAL_S = 60
 # Reporters run before stores are restored; these counters begin at 0 with each process and grow
 # only in its run loop, which comes after.
@@ -70,7 +72,7 @@ def task_samples(
     newest: dict[str, TaskSample] = {}
     for raw in snapshots:
         try:
-            sample = _sample(raw, job_name, job_id) if raw else None
+            sample = _sample(raw, job_name, job_id) if raw and _OF_A_TASK in raw else None
         except _UNREADABLE:
             on_unreadable(raw or b"")
             continue

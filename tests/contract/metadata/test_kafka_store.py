@@ -100,7 +100,9 @@ def test_what_one_store_writes_another_reads_at_once(
     assert other.get("set-config", "a") is None
     assert other.all("set-config") == {"b": b"2"}
     assert other.all("set-changelog") == {"b": b"3"}
-    assert other.end_position() == 23
+    store.put("set-changelog", "c", b"4")
+    assert other.whole() == {"set-config": {"b": b"2"}, "set-changelog": {"b": b"3", "c": b"4"}}
+    assert other.end_position() == 24
     other.close()
 
 

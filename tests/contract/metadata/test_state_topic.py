@@ -23,6 +23,7 @@ from samza_dagster.metadata import (
     StateWriter,
     ensure_topic,
 )
+from samza_dagster.metadata.kept_state import KeptState
 from samza_dagster.metadata.topic_reader import TopicEnd
 from tests.rig.pace import PACE
 
@@ -289,8 +290,12 @@ def test_answers_that_were_overwritten_are_read_with_the_newest(
     assert [(r.offset, r.value) for r in snapshot.mail] == [(8, b"SUCCEEDED")]
 
 
+@pytest.mark.parametrize("kind", [StateReader, KeptState])
 def test_readers_never_see_half_a_commit(
-    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
+    new_writer: Callable[[], StateWriter],
+    bootstrap_servers: str,
+    topic: str,
+    kind: type[StateReader] | type[KeptState],
 ) -> None:
     """While commits run, every snapshot of a client holds one whole commit, and the first at least."""
     writer = new_writer()
@@ -307,7 +312,7 @@ def test_readers_never_see_half_a_commit(
 
     thread = threading.Thread(target=write)
     thread.start()
-    reader = StateReader(bootstrap_servers, topic)
+    reader = kind(bootstrap_servers, topic)
     seen: set[int] = set()
     deadline = time.monotonic() + 20 * PACE
     try:

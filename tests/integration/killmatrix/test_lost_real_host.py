@@ -13,7 +13,8 @@ import pytest
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.sandbox.judge import Judge
 from tests.integration.killmatrix.conftest import SILENCE_S
-from tests.rig.kill_points import KilledJob, Processors
+from tests.rig.at_rest import Processors
+from tests.rig.kill_points import KilledJob
 from tests.rig.replacement import outputs_are_whole, replaced
 from tests.rig.sandbox_job import SandboxJob
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,6 +36,21 @@ def test_an_active_is_behind_by_the_records_after_its_newest_commit(committed: A
     first = next(lag for lag in lags if lag.task_name == "Partition 0")
     assert first.lag == 66_000 - 1 - first.committed_offset
     assert first.partition == 0
+
+
+def test_of_a_key_the_last_record_counts_as_for_samza(committed: Any) -> None:
+    """Whatever its time says: a successor's clock may be behind. One without a value hides none."""
+    second = b'"taskName":"Partition 0","type":"checkpoint-v2"}'
+    records = [r for r in committed.topics.records[TOPIC] if r.key.endswith(second)]
+    told = json.loads(records[-1].value)
+    told["input-offsets"] = {"kafka.yw-input.0": "65990"}
+    early_ms = records[-1].timestamp_ms - 1_000
+    records.append(replace(records[-1], value=json.dumps(told).encode(), timestamp_ms=early_ms))
+    records.append(replace(records[-1], value=None))
+    committed.topics.records[TOPIC] = records
+    lags = committed.client().input_lag()
+    (first,) = [lag for lag in lags if lag.task_name == "Partition 0"]
+    assert first.committed_offset == 65_990
 
 
 def test_what_retention_took_is_not_to_be_read(committed: Any) -> None:

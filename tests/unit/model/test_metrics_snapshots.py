@@ -47,11 +47,11 @@ UNREADABLE = {
     "a time that no number holds": snapshot({**HEADER, "time": float("inf")}),
     "a time that no clock tells": snapshot({**HEADER, "time": 10**400}),
     "no time": snapshot({**HEADER, "time": None}),
-    "deeper than any stack": b"[" * 50_000,
-    "objects deeper than any stack": b'{"header":' * 50_000,
-    "no JSON": b"\x00\xff",
-    "no object": b"7",
-    "no header": b"{}",
+    "deeper than any stack": b'["TaskName-P",' + b"[" * 50_000,
+    "objects deeper than any stack": b'{"TaskName-P":' * 50_000,
+    "no JSON": b'"TaskName-P\x00\xff',
+    "no object": b'"TaskName-P"',
+    "no header": b'{"TaskName-P":1}',
     "groups that are none": snapshot(metrics=[1]),
 }
 
@@ -71,6 +71,8 @@ def test_what_isnt_ours_is_no_report_that_cant_be_read() -> None:
     others = [
         snapshot({**HEADER, "job-name": "k", "time": float("inf")}),
         snapshot({**HEADER, "source": "samza-container-0"}),
+        b"[" * 50_000,  # without the name of a task it isn't even read
+        b"\x00\xff",
         None,
         b"",
     ]

@@ -1,0 +1,115 @@
+"""What a tick of the sensors that look at the job takes by the clock, its reading of Kafka included.
+
+1,000 containers on a real broker; each tick opens connections of its own, as under Dagster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import dagster as dg
+import pytest
+from fleet import ACTIVES, HOSTS, Ticks
+from reporting_fleet import BEHIND, COMMITS, RECORDS, ReportingFleet, leaders_page
+
+from samza_dagster.client import PlacementClient
+from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
+from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.jobs import waiting_jobs
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.tags import JOB
+from samza_dagster.orchestration.waits.conditions import Wait
+from samza_dagster.orchestration.waits.continuation import MOST_LAUNCHED, continuations_sensor
+from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
+from samza_dagster.placement.state import Phase
+
+pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
+TICKS = 5
+
+
+@pytest.fixture(scope="module")
+def fleet(bootstrap_servers: str) -> Iterator[ReportingFleet]:
+    """One for all: a thousand partitions and 10,000 reports take seconds to write."""
+    with leaders_page() as page:
+        made = ReportingFleet(bootstrap_servers, page)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """One a test: what was recorded is the instance's."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def test_the_look_that_is_timed_sees_all_that_the_job_reports(fleet: ReportingFleet) -> None:
+    """Else a tick would be fast because it reads nothing."""
+    fleet.beat()
+    with PlacementClient(fleet.connection) as client:
+        look = client.look()
+    assert len(look.job.processors) == 2 * ACTIVES
+    assert all(p.is_running for p in look.job.processors.values())
+    assert sorted(lag.lag or 0 for lag in look.lags) == [0] * ACTIVES + [BEHIND] * ACTIVES
+    assert {lag.basis for lag in look.lags} == {"running", "metrics"}
+    assert [lag.lag for lag in look.input_lags] == [RECORDS - COMMITS] * ACTIVES
+    assert len(look.host_words) == HOSTS
+
+
+@pytest.mark.parametrize("down", [(), ("3",)], ids=["all run", "an active is down"])
+@pytest.mark.parametrize("what", ["auto_failover", "lag_slo", "invariants"])
+def test_a_look_at_a_thousand_containers_takes_a_tick_two_seconds_at_most(
+    fleet: ReportingFleet, instance: dg.DagsterInstance, what: str, down: tuple[str, ...]
+) -> None:
+    """`auto_failover` with one look a tick: what it does besides is to wait for the next one."""
+    sensors: dict[str, Callable[[], dg.SensorDefinition]] = {
+        "auto_failover": lambda: auto_failover_sensor(AutoFailover(look_for_s=0)),
+        "lag_slo": lambda: lag_slo_sensor(
+            LagSlo.model_validate({"objectives": [{"records": 10_000, "seconds": 60}]})
+        ),
+        "invariants": lambda: invariants_sensor(Invariants()),
+    }
+    policies = {"samza_policies": PlacementPolicies(lag_limit=100)} if what == "invariants" else {}
+    ticks = Ticks(instance, sensors[what](), fleet.samza, resources=policies)
+    for active in down:
+        fleet.set_phase(active, Phase.REQUESTING)
+    try:
+        for _ in range(TICKS):
+            fleet.beat()
+            result = ticks.tick()
+            assert isinstance(result, dg.SensorResult), result
+    finally:
+        for active in down:
+            fleet.set_phase(active, Phase.RUNNING)
+    ticks.judge()
+
+
+def test_a_thousand_runs_that_wait_take_a_tick_two_seconds_at_most(
+    fleet: ReportingFleet, instance: dg.DagsterInstance
+) -> None:
+    """Two for each standby; none of them is steady for long enough at first."""
+    job, later_ms = f"{fleet.name}/1", time.time_ns() // 1_000_000 + 3_600_000
+    for number in range(2 * ACTIVES):
+        name = f"run-{number}"
+        wait = Wait((f"{number % ACTIVES}-0",), BEHIND, 0.01, later_ms, 1, name)
+        tags = {JOB: job, WAITING: YES, ROOT: name, WAITS_FOR: wait.to_text()}
+        instance.add_run(
+            dg.DagsterRun(
+                job_name="move_via_new_standby",
+                run_id=name,
+                status=dg.DagsterRunStatus.SUCCESS,
+                tags=tags,
+            )
+        )
+    ticks = Ticks(instance, continuations_sensor(waiting_jobs(job)), fleet.samza)
+    launched: list[int] = []
+    for _ in range(TICKS):
+        result = ticks.tick()
+        assert isinstance(result, dg.SensorResult), result
+        launched.append(len(result.run_requests or []))
+    assert launched == [0] + [MOST_LAUNCHED] * (TICKS - 1)
+    ticks.judge()
