@@ -46,10 +46,11 @@ def judge_quiet(
 
 
 def only_waits(state: JobState) -> bool:
-    """Nothing is under way but processors that ask for a host again and again."""
+    """Nothing is under way but processors that ask for a host again and again; no lease runs out either."""
     return all(
         group.action is None
         and group.failover is None
+        and all(ghost.ended or ghost.lease_ends_ms is None for ghost in group.ghosts)
         and all(
             processor.phase is Phase.RUNNING
             or (processor.incarnation is None and processor.attempts > 3)
