@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.views import JobView
@@ -26,6 +25,7 @@ class StreamReader:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
+        self._read: Mapping[str, Mapping[str, bytes]] | None = None
         self._unreadable: list[str] = []
 
     @property
@@ -33,14 +33,17 @@ class StreamReader:
         """`<type>, key <key>: <why>` of every skipped record."""
         return tuple(self._unreadable)
 
-    @cached_property
-    def _read(self) -> Mapping[str, Mapping[str, bytes]]:
-        return self._store.whole()
+    def _keys(self, namespace: str) -> Mapping[str, bytes]:
+        # A `cached_property` of Python 3.11 has one lock for all instances: a reader whose
+        # broker is away would keep every other one waiting.
+        if self._read is None:
+            self._read = self._store.whole()
+        return self._read.get(namespace, {})
 
     def values(self, namespace: str, field: str) -> dict[str, str]:
         """Key → one field of the envelope's values, for the records that have it."""
         found: dict[str, str] = {}
-        for key, raw in self._read.get(namespace, {}).items():
+        for key, raw in self._keys(namespace).items():
             try:
                 value = stream.decode_envelope(raw).values.get(field)
             except MalformedRecord as error:
@@ -58,7 +61,7 @@ class StreamReader:
         """Requests not yet taken and the newest response of each request, by UUID."""
         requests: dict[str, PlacementRequest] = {}
         responses: dict[str, PlacementResponse] = {}
-        for key, raw in self._read.get(PLACEMENT_NAMESPACE, {}).items():
+        for key, raw in self._keys(PLACEMENT_NAMESPACE).items():
             try:
                 if key.endswith(f".{REQUEST}"):
                     request = parse_request(raw)

@@ -373,7 +373,10 @@ def test_a_step_that_was_cut_out_is_found(two_terms: tuple[Path, int]) -> None:
         (lambda line: line.update(term="1"), "line 1.term: '1'"),
         (lambda line: line.update(records=[]), r"line 1.records: \[\]"),
         (lambda line: line["records"].update(job=1), "line 1.records.job: 1"),
-        (lambda line: line["records"]["job"].clear(), "line 1.records: key job: field state: it is missing"),
+        (
+            lambda line: line["records"]["job"].clear(),
+            "line 1.records: key job: field state: it is missing",
+        ),
         (lambda line: line["limits"].update(more=1), "line 1.limits.more"),
         (
             lambda line: line["records"]["group/0"]["group"].update(more=1),

@@ -35,9 +35,10 @@ def kept(bootstrap_servers: str, topic: str) -> Iterator[KeptState]:
 
 
 def commit(writer: StateWriter, topic: str, **values: int | None) -> None:
-    """Key to the number in its record; None deletes it."""
+    """Host, or the key of an answer, to the number in its record; None deletes it."""
+    keys = {key if key == ANSWER else f"host/{key}": n for key, n in values.items()}
     writer.commit(
-        [(topic, *encode_record(key, None if n is None else {"n": n})) for key, n in values.items()]
+        [(topic, *encode_record(key, None if n is None else {"n": n})) for key, n in keys.items()]
     )
 
 
@@ -55,15 +56,15 @@ def test_each_look_shows_what_a_reader_of_the_whole_topic_sees(
 
     commit(writer, topic, gone=1, changed=1, same=1, **{ANSWER: 1})
     first = judged()
-    assert {"gone", "changed", "same"} <= first.records.keys()
+    assert {"host/gone", "host/changed", "host/same"} <= first.records.keys()
     assert judged() == first
     commit(writer, topic, changed=2, gone=None, new=1, **{ANSWER: 2})
     commit(writer, topic, **{ANSWER: 3})
     second = judged()
-    assert "gone" not in second.records
-    assert second.records["changed"].value == {"version": 2, "n": 2}
+    assert "host/gone" not in second.records
+    assert second.records["host/changed"].value == {"version": 2, "n": 2}
     assert len(second.answers) == 3
-    assert second.records["same"] is first.records["same"]
+    assert second.records["host/same"] is first.records["host/same"]
     whole.close()
 
 
@@ -73,19 +74,19 @@ def test_a_topic_that_was_made_anew_is_read_anew(
     """Nothing of the former one is shown."""
     for number in range(5):
         commit(writer, topic, former=number)
-    assert "former" in kept.snapshot().records
+    assert "host/former" in kept.snapshot().records
     with cluster.admin() as admin:
         untyped = cast("Any", admin)
         untyped.delete_topics([topic])[topic].result(30 * PACE)
     with pytest.raises(InvalidInput):
         until("the topic is gone", lambda: kept.snapshot() and None)
     ensure_topic(cluster, topic)
-    key, value = encode_record("later", {"n": 1})
+    key, value = encode_record("host/later", {"n": 1})
     producer = cluster.producer()
     producer.produce(topic, key=key, value=value)
     assert producer.flush(30 * PACE) == 0
     seen = until("what was written since", lambda: _readable(kept))
-    assert list(seen.records) == ["later"]
+    assert list(seen.records) == ["host/later"]
 
 
 def _readable(kept: KeptState) -> Snapshot | None:
