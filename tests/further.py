@@ -39,13 +39,13 @@ class Suite:
 SUITES = (
     Suite("Dagster", 80, ("make", "test-dagster-long")),
     Suite("kill matrix on real containers", 1_150, ("make", "killmatrix-real")),
-    Suite("chaos", 400, ("make", "chaos", "FAULTS=14")),
-    # 190 runs that are killed, 9 s of a processor each, two at a time: measured alone.
-    Suite("deployed", 990, ("make", "test-deploy")),
     # 578 alone, 988 and 877 beside other suites, as it mostly waits; since then the fence and
     # the spares, 670 by one of four workers.
     Suite("kill matrix on stubs", 1_160, ("make", "killmatrix-further")),
     Suite("real faults", 640, ("make", "faults-real")),
+    Suite("chaos", 400, ("make", "chaos", "FAULTS=14")),
+    # 190 runs that are killed, 9 s of a processor each, two at a time: measured alone.
+    Suite("deployed", 990, ("make", "test-deploy")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 600, ("make", "test-browser")),
     Suite("Dagster over real containers", 660, ("make", "cockpit-real")),
