@@ -102,7 +102,7 @@ LEVELS = (
     ),
     Level("e2e", 240, (_pytest("e2e"),)),
     Level("contract", 180, (_pytest("contract and not longcontract", "contract", workers=4),)),
-    Level("kill points", 240, (_pytest("killpoints", "contract", workers=2),)),
+    Level("kill points", 300, (_pytest("killpoints", "contract", workers=3),)),
 )
 
 
