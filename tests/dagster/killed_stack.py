@@ -152,6 +152,7 @@ class Killed:
         if name != CODE:
             yield
             return
+        self.stack.wait_ready(DEADLINE_S)  # the web server, which launches it, was just restarted
         daemon = self.stack.record(DAEMON).pid
         os.kill(daemon, signal.SIGSTOP)  # for a second: it may hold the storage's lock
         try:
