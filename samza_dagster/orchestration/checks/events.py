@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import (
-    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-)
 
+from samza_dagster.orchestration.checks.evaluations import newest_evaluation
 from samza_dagster.orchestration.checks.findings import Board, Result, Told, is_due
 from samza_dagster.orchestration.tables import table
 
 SHOWN = 100
-_LOOKED_AT = 10
 
 
 class CheckLog(Protocol):
@@ -38,23 +35,6 @@ class InstanceChecks:
         key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
         found = newest_evaluation(self.instance, key)
         return found[0] if found is not None else None
-
-
-def newest_evaluation(
-    instance: dg.DagsterInstance, key: dg.AssetCheckKey
-) -> tuple[dg.AssetCheckEvaluation, float] | None:
-    """A check's newest evaluation and when it was (s since the epoch); None without one."""
-    # Dagster's "latest record" is also one of a run that hasn't come to the check yet, or never
-    # will; and records are in the order of the runs' launches, not of what they found.
-    records = instance.event_log_storage.get_asset_check_execution_history(
-        key, limit=_LOOKED_AT, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
-    )
-    found = [
-        (record.event.dagster_event.asset_check_evaluation_data, record.event.timestamp)
-        for record in records
-        if record.event is not None and record.event.dagster_event is not None
-    ]
-    return max(found, key=lambda one: one[1], default=None)
 
 
 def seeded(board: Board | None, job: str, checks: Mapping[str, str], log: CheckLog) -> Board:

@@ -17,8 +17,6 @@ ROOM_FOR_NEW = 30
 MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
-SAME_LOOK_MS = 400
-"""Two looks closer together than this count once."""
 HOST_SICK = "host-sick"
 COORDINATOR_GONE = "coordinator-gone"
 STANDBY_DOWN = "standby-down"

@@ -12,7 +12,6 @@ from samza_dagster.orchestration.failover.memory import (
     FLAPPING,
     HOST_SICK,
     MOST_MEMBERS,
-    SAME_LOOK_MS,
     STANDBY_DOWN,
     LeaderMark,
     Memory,
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.failover.memory import (
     suspect_key,
     weight,
 )
+from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
 
 FALLING_BEHIND = "falling-behind"

@@ -30,7 +30,8 @@ from samza_dagster.orchestration.failover.log import (
     told,
     with_episodes,
 )
-from samza_dagster.orchestration.failover.memory import SAME_LOOK_MS, Memory
+from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.policy import (
     Decision,
     Mode,
