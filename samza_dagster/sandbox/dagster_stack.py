@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 import threading
 import time
@@ -222,7 +223,7 @@ class DagsterStack:
             except Unreachable:
                 time.sleep(_POLL_S)
                 continue
-            missing = graphql.not_ready(data)
+            missing = graphql.not_ready(data) or self._not_served()
             if not missing:
                 self.runs = DagsterRuns(self.url, self.location, graphql.repository(data))
                 return
@@ -232,6 +233,14 @@ class DagsterStack:
             seen=missing,
             fix=f"the logs in {self.home / 'logs'}",
         )
+
+    def _not_served(self) -> str:
+        """What is missing of a code server: a web server that has loaded from the one before it doesn't tell."""
+        try:
+            socket.create_connection((self.host, self._code_port), timeout=1).close()
+        except OSError as error:
+            return f"code server: {error}"
+        return ""
 
     def asset_url(self, *key: str) -> str:
         """The page of an asset."""
