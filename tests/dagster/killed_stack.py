@@ -54,6 +54,7 @@ class Ended:
     root: str
     run_id: str
     status: dg.DagsterRunStatus
+    why: str = ""
 
 
 @dataclass
@@ -93,6 +94,8 @@ class Killed:
             )
         self._see_ends([key for key in self.roots if key not in held])
         self._kill_server(WEBSERVER)
+        # A launch that is on its way as its code server is killed fails for good.
+        self._see_ends(self._rows_of(WEBSERVER))
         self._kill_server(CODE, dying=self._rows_of(BOTH))
         self.stack.wait_ready(DEADLINE_S)  # a run is launched by the web server
         self._kill_server(DAEMON)
@@ -154,12 +157,26 @@ class Killed:
             return
         self.stack.wait_ready(DEADLINE_S)  # the web server, which launches it, was just restarted
         daemon = self.stack.record(DAEMON).pid
-        os.kill(daemon, signal.SIGSTOP)  # for a second: it may hold the storage's lock
         try:
-            self._launch(DEQUEUED)
+            until(
+                "the daemon was halted while it held no lock that a launch needs",
+                lambda: self._launches_beside_halted(daemon),
+                seconds=DEADLINE_S,
+            )
             yield
         finally:
             os.kill(daemon, signal.SIGCONT)
+
+    def _launches_beside_halted(self, daemon: int) -> bool:
+        os.kill(daemon, signal.SIGSTOP)
+        try:
+            self._launch(DEQUEUED)
+        except InvalidInput as refused:
+            os.kill(daemon, signal.SIGCONT)
+            if "database is locked" not in str(refused):  # SQLite has one lock for all writers
+                raise
+            return False
+        return True
 
     def _see_the_queue_try(self) -> None:
         root = self.roots[DEQUEUED]
@@ -194,10 +211,10 @@ class Killed:
         newest: dict[str, dg.DagsterRun] = {}
         for run in reversed(instance.get_runs()):
             newest[run.tags.get(ROOT) or run.root_run_id or run.run_id] = run
-        over = [self._is_over(key, newest[self.roots[key]]) for key in keys]
+        over = [self._is_over(instance, key, newest[self.roots[key]]) for key in keys]
         return all(over)
 
-    def _is_over(self, key: str, run: dg.DagsterRun) -> bool:
+    def _is_over(self, instance: dg.DagsterInstance, key: str, run: dg.DagsterRun) -> bool:
         row = self._row(key)
         if not run.is_finished or WAITING in run.tags:
             return False
@@ -208,7 +225,9 @@ class Killed:
                 self._failed[run.run_id] = math.inf  # once
                 self._reexecute(key, run.run_id)
             return False
-        self.ends[key] = Ended(self.roots[key], run.run_id, run.status)
+        events = instance.all_logs(run.run_id) if failed else []
+        why = "\n".join(entry.user_message or entry.message for entry in events)
+        self.ends[key] = Ended(self.roots[key], run.run_id, run.status, why)
         return True
 
     def _reexecute(self, key: str, root: str) -> None:

@@ -87,7 +87,7 @@ def judge(killed: Killed, row: Row) -> None:
     key = row_key(list(killed.rows).index(row))
     end = killed.ends[key]
     assert killed.server.gates[key].arrived.is_set()
-    assert end.status is dg.DagsterRunStatus.SUCCESS
+    assert end.status is dg.DagsterRunStatus.SUCCESS, end.why
     row.errand.judge(killed.server.worlds[key], end.root, killed.formers.get(key, ""))
     assert (end.run_id != end.root) == row.ends_as_another
     assert ("No steps needed to be retried" in killed.refused.get(key, "")) == row.whole
