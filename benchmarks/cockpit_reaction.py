@@ -33,6 +33,7 @@ import dagster as dg
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.results_file import keep
 from benchmarks.run_stages import stages, stages_table
 from samza_dagster.client.host_words import read_host_words
 from samza_dagster.model.naming import LAST_SEEN
@@ -243,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(document)
     if asked.json:
-        asked.json.write_text(document + "\n")
+        keep(document, asked.json)
     console.print(f"{LATE}: {len(late)} of {asked.events}")
     return 0 if not late and all(within(*one) for one in spreads.items()) else 1
 

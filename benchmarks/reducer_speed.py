@@ -29,6 +29,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.results_file import keep
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
@@ -315,8 +316,7 @@ def main() -> int:
             "job": next(row for row in sizes if row["containers"] == JOB),
             "sizes": sizes,
         }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        keep(json.dumps(results, indent=1), options.json)
     missed = too_slow(sizes)
     for what in missed:
         console.print(what, markup=False)
