@@ -281,9 +281,11 @@ def test_records_that_cannot_be_read_are_reported_and_stop_nobody(
     producer.produce(topic, key=b'[1,"n","k"]', value=b"good")
     producer.flush(10)
     assert store.get("n", "k") == b"good"
-    assert [f"topic {topic}, offset {n}, key" in told[n].seen for n in range(5)] == [True] * 5
     assert seen.get(timeout=10 * PACE).value == b"good"
     watch.close()
+    # By the reader and by the watch, whose thread reads beside it.
+    words = [f"topic {topic}, offset {n}, key" for n in range(5)]
+    assert [sum(word in one.seen for one in told) for word in words] == [2] * 5
     assert len(told) == 10
     store.close()
 
