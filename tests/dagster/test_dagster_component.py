@@ -43,24 +43,7 @@ attributes:
 MEASURE = """
 import json, sys, time
 start = time.process_time()
-import dagster as dg, dagster.components, jinja2  # jinja2: a template in any component's YAML
-
-class Config(dg.Config):  # the first of each kind costs more than all others: it isn't ours
-    number: int = 1
-
-@dg.op
-def op(context, config: Config) -> int:
-    'Does.'
-    return config.number
-
-@dg.job
-def job():
-    op()
-
-@dg.sensor(job=job)
-def sensor(): ...
-
-dg.Definitions(jobs=[job], sensors=[sensor]).get_repository_def()
+import dagster, dagster.components, jinja2  # jinja2: a template in any component's YAML
 imported = time.process_time()
 import definitions
 definitions.defs.get_repository_def()
@@ -412,8 +395,8 @@ def test_build_methods_can_be_overridden() -> None:
 def test_definitions_load_in_a_third_of_dagsters_time_and_import_nothing_heavy() -> None:
     """Every run's start pays for what `definitions.py` imports: a third on top of Dagster's own.
 
-    Processor time of both in one process, so that the machine's speed doesn't count; of four
-    processes the least of each, so that what else runs there counts less.
+    Processor time of both in one process, so that the machine's speed doesn't count; the
+    better of two.
     """
     runs = [
         json.loads(
@@ -425,10 +408,10 @@ def test_definitions_load_in_a_third_of_dagsters_time_and_import_nothing_heavy()
                 check=True,
             ).stdout
         )
-        for _ in range(4)
+        for _ in range(2)
     ]
-    assert [run["heavy"] for run in runs] == [[]] * 4
-    assert min(run["ours"] for run in runs) <= min(run["dagster"] for run in runs) / 3, runs
+    assert [run["heavy"] for run in runs] == [[], []]
+    assert min(run["ours"] / run["dagster"] for run in runs) <= 1 / 3, runs
 
 
 def test_importing_the_package_imports_no_dagster() -> None:
