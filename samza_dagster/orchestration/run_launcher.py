@@ -16,13 +16,22 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import dagster as dg
-from dagster._core.errors import DagsterLaunchFailedError, DagsterUserCodeUnreachableError
+from dagster._core.errors import (
+    DagsterCodeLocationLoadError,
+    DagsterLaunchFailedError,
+    DagsterUserCodeUnreachableError,
+)
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+
+if TYPE_CHECKING:
+    from dagster._core.remote_representation.code_location import GrpcServerCodeLocation
 
 _STARTED = re.compile(r"^Started process for run \(pid: (\d+)\)\.")
 _LAUNCHED = re.compile(r"^Its process was started from tick (\d+) to (\d+) of boot (\S+)\.$")
+DOUBT = "The code server was asked to start the run and hasn't answered."
 _NEVER_CONNECTED = "failed to connect to all addresses"
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _SERVER = ".dagster/grpc_info"
@@ -30,6 +39,18 @@ _PROC = Path("/proc")
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _LOG = logging.getLogger(__name__)
 _BOOT_ID = "sys/kernel/random/boot_id"
+_LOOK_S = 0.5
+_DOUBT_S = 60.0
+"""How long a code server that ended in a launch may be away. Dagster tries a retry once, so the run
+isn't failed before that. The queue launches nobody else meanwhile."""
+_BEGUN = frozenset(
+    {
+        dg.DagsterRunStatus.STARTED,
+        dg.DagsterRunStatus.SUCCESS,
+        dg.DagsterRunStatus.FAILURE,
+        dg.DagsterRunStatus.CANCELED,
+    }
+)
 _CLOCKS_S = 5.0  # an event is written after its process has started; clocks differ by less
 
 
@@ -80,14 +101,17 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
     """
 
     proc = _PROC
+    doubt_s = _DOUBT_S
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """As Dagster's, which returns once the process has begun; keeps when that was.
 
         The queue launches a run again after `DagsterUserCodeUnreachableError`, so that is
         raised only where no code server was asked. One that doesn't answer, or that ends
-        meanwhile, may have started a process, which would ask beside the next one: raises
-        `DagsterLaunchFailedError` then, and a process that finds its run failed does nothing.
+        meanwhile, may have started a process, which would ask beside the next one. If a process
+        says so before the code server answers again, it has been launched; if none has by then, or
+        within `doubt_s`, raises `DagsterLaunchFailedError`: a process that finds its run failed
+        does nothing.
         """
         since_tick = _ticks()
         try:
@@ -95,10 +119,11 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         except DagsterUserCodeUnreachableError as error:
             if was_never_asked(error):
                 raise
-            raise DagsterLaunchFailedError(
-                "The code server was asked to start the run and hasn't answered. A process may"
-                f" have been started: the launch isn't tried again beside it. {error}"
-            ) from error
+            if not self._begins(context):
+                raise DagsterLaunchFailedError(
+                    f"{DOUBT} No process has said since that it is the run's. One may have been"
+                    f" started: the launch isn't tried again beside it. {error}"
+                ) from error
         try:
             launch = Launch(since_tick, _ticks(), (self.proc / _BOOT_ID).read_text().strip())
             self._instance.report_engine_event(str(launch), context.dagster_run)
@@ -106,6 +131,23 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
             _LOG.exception(
                 "when the process of run %s began isn't kept", context.dagster_run.run_id
             )
+
+    def _begins(self, context: LaunchRunContext) -> bool:
+        run_id = context.dagster_run.run_id
+        self._instance.report_engine_event(
+            f"{DOUBT} Its process is waited for until the code server answers again, at most"
+            f" {self.doubt_s:g} s.",
+            context.dagster_run,
+        )
+        until = time.monotonic() + self.doubt_s
+        while True:
+            gives_up = time.monotonic() >= until or _answers(context)
+            run = self._instance.get_run_by_id(run_id)
+            if run is not None and (run.status in _BEGUN or self._process_of(run_id) is not None):
+                return True
+            if run is None or gives_up:
+                return False
+            time.sleep(_LOOK_S)
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -176,6 +218,20 @@ def was_never_asked(error: DagsterUserCodeUnreachableError) -> bool:
     """
     details = getattr(error.__cause__, "details", None)
     return callable(details) and str(details()).startswith(_NEVER_CONNECTED)
+
+
+def _answers(context: LaunchRunContext) -> bool:
+    """Whether the run's code server can be asked, again or still."""
+    origin = context.dagster_run.remote_job_origin
+    if context.workspace is None or origin is None:
+        return False
+    name = origin.repository_origin.code_location_origin.location_name
+    try:
+        location = context.workspace.get_code_location(name)
+        cast("GrpcServerCodeLocation", location).client.ping("")
+    except (DagsterUserCodeUnreachableError, DagsterCodeLocationLoadError):
+        return False
+    return True
 
 
 def is_alive(process: RunProcess, proc: Path = _PROC) -> bool:

@@ -13,14 +13,17 @@ from pathlib import Path
 
 import dagster as dg
 import yaml
+from dagster._core.storage.tags import WILL_RETRY_TAG
+from held_starts import HeldStarts
 from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
 from served_errand import Errand
-from served_errands import MOVE
-from served_placement import Gate, PlacementServer
+from served_errands import MOVE, SPIN_UP_WAITING
+from served_placement import Gate, PlacementServer, Point
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.run_launcher import DOUBT
 from samza_dagster.orchestration.waits.waiting import WAITING
 from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
@@ -32,6 +35,11 @@ QUEUED = "queued"
 DEQUEUED = "dequeued"
 """That of a run which is in the queue when the code server is killed: the daemon, which lives,
 tries to launch it and fails."""
+BEGINNING, CONTINUING = "beginning", "continuing"
+"""Two runs whose launches are under way as the code server is killed: the process of the first,
+which somebody launched, lives and begins; that of the second, which a sensor launched, dies too."""
+NO_ROWS = {QUEUED: MOVE, DEQUEUED: MOVE, BEGINNING: MOVE, CONTINUING: SPIN_UP_WAITING}
+"""Runs beside the rows, each in a world of its own."""
 DEADLINE_S = 900.0
 LOST_S = 60.0
 """Dagster's daemon passes over a failure for ever that it reads from the events before the run has
@@ -54,6 +62,7 @@ class Ended:
     root: str
     run_id: str
     status: dg.DagsterRunStatus
+    parent: str = ""
     why: str = ""
 
 
@@ -68,6 +77,7 @@ class Killed:
     stack: DagsterStack
     server: PlacementServer
     rows: Sequence[Row]
+    starts: HeldStarts
     roots: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Ended] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -100,15 +110,46 @@ class Killed:
         self.stack.wait_ready(DEADLINE_S)  # a run is launched by the web server
         self._kill_server(DAEMON)
         self._see_ends(list(self.roots))
+        self._kill_as_it_continues()
+        self._kill_as_it_begins()
+
+    def _kill_as_it_continues(self) -> None:
+        """The code server, and the process that it has just started for a run of a sensor."""
+        gate = self.server.gates[CONTINUING] = Gate(Point("after spin_up"))
+        self._launch(CONTINUING)
+        until("the first run came to its wait", gate.arrived.is_set, seconds=DEADLINE_S)
+        with self.starts.holding():
+            gate.open()
+            os.kill(self._kill_in_the_launch(), signal.SIGKILL)
+        self._see_said(CONTINUING, DOUBT)
+        self.stack.restart(CODE)
+        self._see_ends([CONTINUING])
+
+    def _kill_as_it_begins(self) -> None:
+        """The code server alone, which comes back when the run's process has said who it is."""
+        with self.starts.holding():
+            self._launch(BEGINNING)
+            pid = self._kill_in_the_launch()
+        self._see_said(BEGINNING, f"(pid: {pid})")
+        self.stack.restart(CODE)
+        self._see_ends([BEGINNING])
+
+    def _kill_in_the_launch(self) -> int:
+        """The code server, which has started a process and hasn't said so; the process."""
+        pid = until("a process was started", self.starts.newly_held, seconds=DEADLINE_S)
+        record = self.stack.record(CODE)
+        os.kill(record.pid, signal.SIGKILL)
+        assert record.wait(30)
+        return pid
 
     def _row(self, key: str) -> Row | None:
-        return None if key in (QUEUED, DEQUEUED) else self.rows[int(key.removeprefix("row"))]
+        return None if key in NO_ROWS else self.rows[int(key.removeprefix("row"))]
 
     def _rows_of(self, who: str) -> list[str]:
         return [row_key(n) for n, row in enumerate(self.rows) if row.who == who]
 
     def _launch(self, key: str, row: Row | None = None) -> None:
-        errand, tags = (MOVE, {}) if row is None else (row.errand, row.tags)
+        errand, tags = (NO_ROWS[key], {}) if row is None else (row.errand, row.tags)
         job = named(key, errand.job)
         self.roots[key] = self.stack.runs.launch(job, errand.run_config, tags)
 
@@ -179,15 +220,21 @@ class Killed:
         return True
 
     def _see_the_queue_try(self) -> None:
-        root = self.roots[DEQUEUED]
+        self._see_said(DEQUEUED, KEPT)
+        assert not self.server.worlds[DEQUEUED].requests
+
+    def _see_said(self, key: str, what: str) -> None:
+        """Waits until the events of the newest run of its chain have a word."""
         with dg.DagsterInstance.from_config(str(self.stack.home)) as instance:
             until(
-                f"the queue has tried to launch run {root}",
-                lambda: any(KEPT in entry.message for entry in instance.all_logs(root)),
+                f"a run of {key!r} says {what!r}",
+                lambda: any(
+                    what in entry.message
+                    for entry in instance.all_logs(_newest(instance)[self.roots[key]].run_id)
+                ),
                 seconds=DEADLINE_S,
                 every=1.0,
             )
-        assert not self.server.worlds[DEQUEUED].requests
 
     def _is_done(self, key: str) -> bool:
         row = self._row(key)
@@ -208,9 +255,7 @@ class Killed:
             )
 
     def _are_over(self, instance: dg.DagsterInstance, keys: Sequence[str]) -> bool:
-        newest: dict[str, dg.DagsterRun] = {}
-        for run in reversed(instance.get_runs()):
-            newest[run.tags.get(ROOT) or run.root_run_id or run.run_id] = run
+        newest = _newest(instance)
         over = [self._is_over(instance, key, newest[self.roots[key]]) for key in keys]
         return all(over)
 
@@ -219,15 +264,17 @@ class Killed:
         if not run.is_finished or WAITING in run.tags:
             return False
         failed = run.status is dg.DagsterRunStatus.FAILURE
-        if failed and row is not None and row.worker_dies and run.parent_run_id is None:
+        dies = key == CONTINUING if row is None else row.worker_dies
+        if failed and dies and run.parent_run_id is None and not _is_given_up(run, row):
             since = self._failed.setdefault(run.run_id, time.monotonic())
-            if row.by_hand or time.monotonic() - since > LOST_S * PACE:
+            if (row is not None and row.by_hand) or time.monotonic() - since > LOST_S * PACE:
                 self._failed[run.run_id] = math.inf  # once
                 self._reexecute(key, run.run_id)
             return False
         events = instance.all_logs(run.run_id) if failed else []
         why = "\n".join(entry.user_message or entry.message for entry in events)
-        self.ends[key] = Ended(self.roots[key], run.run_id, run.status, why)
+        parent = run.parent_run_id or ""
+        self.ends[key] = Ended(self.roots[key], run.run_id, run.status, parent, why)
         return True
 
     def _reexecute(self, key: str, root: str) -> None:
@@ -238,6 +285,17 @@ class Killed:
             whole = {"params": {"parentRunId": root, "strategy": "ALL_STEPS"}}
             answer = graphql.ask(self.stack.url, graphql.REEXECUTE, whole)
             graphql.launched(answer["launchRunReexecution"], f"re-execute run {root} whole")
+
+
+def _newest(instance: dg.DagsterInstance) -> dict[str, dg.DagsterRun]:
+    """By the root of its chain."""
+    runs = reversed(instance.get_runs())
+    return {run.tags.get(ROOT) or run.root_run_id or run.run_id: run for run in runs}
+
+
+def _is_given_up(run: dg.DagsterRun, row: Row | None) -> bool:
+    """Whether Dagster tried to retry it in vain. It gives the rows' runs up, too, where they say so."""
+    return row is None and run.tags.get(WILL_RETRY_TAG) == "false"
 
 
 def patient(settings: Path, held: int) -> None:

@@ -101,6 +101,20 @@ def test_a_double_tick_asks_for_the_same_run_key(
     assert "no run waits" in str(tick(instance).skip_reason)
 
 
+@pytest.mark.parametrize("given", [None, "0"])
+def test_a_continuing_run_whose_process_dies_is_retried_once_unless_its_launch_said_otherwise(
+    world: World, instance: dg.DagsterInstance, given: str | None
+) -> None:
+    """It comes hours after its launch, when nobody looks."""
+    world.lag_now = {"0-1": [90_000]}
+    first = launch(instance)
+    if given is not None:
+        instance.add_run_tags(first.run_id, {"dagster/max_retries": given})
+    world.lag_now = {"0-1": [7]}
+    (request,) = requested(tick(instance))
+    assert request.tags["dagster/max_retries"] == (given or "1")
+
+
 @pytest.mark.longdagster
 @pytest.mark.parametrize("lost", [None, "", "{}", "no json", '{"version":1,"job":"other/1"}'])
 def test_a_new_cursor_launches_nothing_twice(

@@ -18,10 +18,20 @@ from urllib.parse import quote
 
 import dagster as dg
 import pytest
+from held_starts import HeldStarts
 from killed_rows import ROWS, Row
-from killed_stack import DEADLINE_S, DEQUEUED, QUEUED, Killed, patient, row_key
+from killed_stack import (
+    BEGINNING,
+    CONTINUING,
+    DEADLINE_S,
+    DEQUEUED,
+    NO_ROWS,
+    QUEUED,
+    Killed,
+    patient,
+    row_key,
+)
 from served_errand import written
-from served_errands import MOVE
 from served_placement import PlacementServer
 
 from samza_dagster.orchestration.instance import POSTGRES_URL, Storage, write_instance
@@ -57,7 +67,7 @@ def environment(**variables: str) -> Iterator[None]:
 def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     """One stack with all rows of its storage, once every row is over and the stack is stopped."""
     errands = {row_key(n): row.errand for n, row in enumerate(ROWS)}
-    errands |= {QUEUED: MOVE, DEQUEUED: MOVE}
+    errands |= NO_ROWS
     directory = Path(tempfile.mkdtemp(prefix="deploy-"))  # a socket's path is short
     server = PlacementServer({k: e.world() for k, e in errands.items()}, directory / "worlds")
     definitions = directory / "placed.py"
@@ -69,8 +79,10 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     patient(write_instance(directory / "home", storage=storage), len(held))
     for limit in ("DAGSTER_GRPC_TIMEOUT_SECONDS", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"):
         variables[limit] = str(int(DEADLINE_S))
-    stack = DagsterStack(directory / "home", definitions, env=variables)
-    made = Killed(stack, server, ROWS)
+    starts = HeldStarts(directory)
+    environ = {**variables, **starts.environment}
+    stack = DagsterStack(directory / "home", definitions, env=environ)
+    made = Killed(stack, server, ROWS, starts)
     try:
         with environment(**variables):
             stack.start(timeout_s=DEADLINE_S)
@@ -97,8 +109,8 @@ def judge(killed: Killed, row: Row) -> None:
 
 def judge_launched_once(killed: Killed, key: str) -> None:
     end = killed.ends[key]
-    assert (end.status, end.run_id) == (dg.DagsterRunStatus.SUCCESS, end.root)
-    MOVE.judge(killed.server.worlds[key], end.root)
+    assert (end.status, end.run_id) == (dg.DagsterRunStatus.SUCCESS, end.root), end.why
+    NO_ROWS[key].judge(killed.server.worlds[key], end.root)
 
 
 class Kills:
@@ -124,6 +136,22 @@ class Kills:
     ) -> None:
         """The run itself, which nobody launches again."""
         judge_launched_once(killed, DEQUEUED)
+
+    def test_a_run_begins_by_itself_when_its_code_server_died_in_its_launch(
+        self, killed: Killed
+    ) -> None:
+        """Its process lives, and the launch waits for it: no second one is started beside it."""
+        judge_launched_once(killed, BEGINNING)
+
+    def test_a_run_that_a_sensor_continues_is_retried_when_it_died_in_its_launch(
+        self, killed: Killed
+    ) -> None:
+        """With its code server, which is back when the retry is made: Dagster tries that once."""
+        end = killed.ends[CONTINUING]
+        assert end.status is dg.DagsterRunStatus.SUCCESS, end.why
+        assert end.parent  # a retry, of the run that the sensor launched
+        assert CONTINUING not in killed.refused
+        NO_ROWS[CONTINUING].judge(killed.server.worlds[CONTINUING], end.root)
 
     def test_no_command_line_and_no_log_has_the_password(self, killed: Killed) -> None:
         """A run's process gets the name of the variable, not what it holds."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._core.errors import DagsterLaunchFailedError, DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
 from fake_placement import fake_move_container
 
@@ -23,6 +24,7 @@ from samza_dagster.orchestration.run_launcher import RunProcess, WatchedRunLaunc
 
 pytestmark = pytest.mark.dagster
 NOW_S = time.time()
+DEADLINE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +180,60 @@ def test_a_launch_is_none_the_worse_when_its_times_cannot_be_kept(
     monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", says_no)
     monkeypatch.setattr(type(launcher._instance), "report_engine_event", away)
     launcher.launch_run(LaunchRunContext(run, workspace=None))
+
+
+class _Ended(Exception):
+    """What gRPC says of a connection that ended after the call had been sent."""
+
+    def details(self) -> str:
+        return "Socket closed"
+
+
+def ends_in_the_launch(then: Callable[[], object]) -> Callable[..., None]:
+    """A code server that has been asked, and then does this last of all."""
+
+    def asked(*_: object) -> None:
+        then()
+        raise DagsterUserCodeUnreachableError("Could not reach user code server") from _Ended()
+
+    return asked
+
+
+def test_a_process_that_begins_after_its_code_server_ended_has_been_launched(
+    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on by itself: a run that is failed meanwhile would have to be launched again."""
+    run = run_of(launcher, None)
+    said = f"Started process for run (pid: {os.getpid()})."
+    late = threading.Timer(1.0, lambda: launcher._instance.report_engine_event(said, run))
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", ends_in_the_launch(late.start))
+    monkeypatch.setattr(type(launcher), "doubt_s", DEADLINE_S)
+    starting(launcher, run)
+    launcher.launch_run(LaunchRunContext(run, workspace=None))
+    late.join()
+    assert launcher.check_run_worker_health(run).run_worker_id == str(os.getpid())
+
+
+def test_a_launch_of_which_nothing_is_heard_fails_and_is_not_tried_again(
+    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`DagsterUserCodeUnreachableError` would have the queue start a second process."""
+    run = run_of(launcher, None)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", ends_in_the_launch(lambda: None))
+    monkeypatch.setattr(type(launcher), "doubt_s", 0.0)
+    starting(launcher, run)
+    with pytest.raises(DagsterLaunchFailedError, match="isn't tried again beside it"):
+        launcher.launch_run(LaunchRunContext(run, workspace=None))
+
+
+def starting(launcher: WatchedRunLauncher, run: dg.DagsterRun) -> None:
+    """As the queue says before it launches."""
+    kind = dg.DagsterEventType.PIPELINE_STARTING.value
+    event = dg.DagsterEvent(event_type_value=kind, job_name=run.job_name)
+    launcher._instance.report_dagster_event(event, run_id=run.run_id)
+    now = launcher._instance.get_run_by_id(run.run_id)
+    assert now is not None
+    assert now.status is dg.DagsterRunStatus.STARTING
 
 
 def test_a_later_process_with_the_same_number_is_another() -> None:

@@ -50,6 +50,8 @@ SENSOR = "continuations"
 MOST_LAUNCHED = 25
 GAP_MS = 60_000
 TOLD = 20
+_RETRIES = {"dagster/max_retries": "1"}
+"""Nobody watches a run that a sensor launches hours later: one whose process dies is retried."""
 _GIVEN_AT_LAUNCH = frozenset(
     f"dagster/{tag}"
     for tag in (
@@ -139,7 +141,13 @@ def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
         run_key=f"{one.root}/{one.wait.number}",
         job_name=one.run.job_name,
         run_config=dict(one.run.run_config),
-        tags={**tags, ROOT: one.root, CONTINUES: str(one.wait.number), MET: why.to_text()},
+        tags={
+            **_RETRIES,
+            **tags,
+            ROOT: one.root,
+            CONTINUES: str(one.wait.number),
+            MET: why.to_text(),
+        },
     )
 
 
