@@ -49,11 +49,18 @@ EQUIVALENT: dict[Place, str] = {
     ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
         "entries that are equal are the same entry, whichever of them is on top"
     ),
+    **{
+        ("failover.py", "draft.put_processor(group_id, active.evolve(request=None))", change): (
+            "the next rung always puts another request in its place, and its own never counts"
+            " against it"
+        )
+        for change in ("evolves without request", "statement removed")
+    },
     (
-        "failover.py",
-        "draft.put_processor(group_id, active.evolve(request=None))",
-        "evolves without request",
-    ): "the next rung always puts another request in its place, and its own never counts against it",
+        "leases.py",
+        "return max(0, limits.lease_ms - beat_every_ms(limits) - longest_silence_ms)",
+        "0 → -1",
+    ): "a third and a quarter of a lease, which is 1 ms at least, are never more than it",
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
         "two numbers that tell kinds apart; at the same time the group is still first"
     ),

@@ -7,6 +7,7 @@ host, and one for each remembered request, all of them as JSON text.
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -120,6 +121,16 @@ def judge_records(state: JobState, draw: int) -> None:
         plain = {"host": host.host}
         if host_from_json(plain) != Host(host.host):
             raise InvariantViolated(RECORDS_RESTORE, f"{plain} isn't read with its defaults")
+
+
+def judge_copy(state: JobState) -> None:
+    """The state goes to another process as it is: histories are explored by several."""
+    try:
+        found = pickle.loads(pickle.dumps(state))  # noqa: S301 - its own bytes
+    except Exception as error:
+        raise InvariantViolated(RECORDS_RESTORE, f"can't be copied: {error!r}") from error
+    if found != state:
+        raise InvariantViolated(RECORDS_RESTORE, f"copied: {found}\nwas: {state}")
 
 
 def _judge_in_flight(state: JobState) -> None:

@@ -7,11 +7,13 @@ from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_
 from samza_dagster.simulation.judges.audit_trail import judge_tampering, judge_trail
 from samza_dagster.simulation.judges.books import judge_books, judge_expected, judge_sums
 from samza_dagster.simulation.judges.chronicle import Chronicle
-from samza_dagster.simulation.judges.durability import judge_records
+from samza_dagster.simulation.judges.durability import judge_copy, judge_records
 from samza_dagster.simulation.judges.explaining import judge_explanations
+from samza_dagster.simulation.judges.given_up import judge_given_up
 from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.lacking import judge_lacking
 from samza_dagster.simulation.judges.phrases import judge_words
+from samza_dagster.simulation.judges.readiness import judge_ahead, judge_starting
 from samza_dagster.simulation.judges.renewals import judge_renewals
 from samza_dagster.simulation.judges.rungs import judge_places
 from samza_dagster.simulation.judges.shape import judge_shape
@@ -52,9 +54,12 @@ def judge_step(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
     judge_places(chronicle, taken)
+    judge_given_up(taken)
+    judge_ahead(taken)
     judge_words(chronicle, taken)
     judge_arrivals(chronicle, taken)
     judge_certificates(chronicle, taken)
+    judge_starting(taken)
     if taken.restarted:
         judge_take_over(taken)
         chronicle.premises[RECORDS_RESTORE] += 1
@@ -82,6 +87,7 @@ def judge_end(chronicle: Chronicle, state: JobState) -> None:
     if chronicle.steps % TRAIL_EVERY == 0:
         chronicle.premises[AUDIT_VERIFIES] += 1
         judge_trail(chronicle.trail, state)
+    judge_copy(state)
     judge_renewals(state.limits, state.now_ms + chronicle.steps)
     if chronicle.steps % LACKING_EVERY == 0:
         judge_lacking()

@@ -133,6 +133,7 @@ DOCTORS: list[tuple[str, str, Doctor]] = [
     ("a dead one is kept by its host", "books-balance", without(cmd.ForgetContainer)),
     ("a resource of another size", "books-balance", said(cmd.RequestResource, memory_mb=1)),
     ("an expiry of its own", "books-balance", said(cmd.RequestResource, expires_in_ms=77)),
+    ("a process made ready for nobody", "books-balance", said(cmd.RequestResource, ahead=True)),
     ("a failure isn't counted", "tallies", without(cmd.CountMetric)),
     ("a start has longer", "on-time", processors(_late)),
     ("it was last seen elsewhere", "well-formed", processors(_unlikely)),
