@@ -324,7 +324,7 @@ class _Driver:
             destination = naming.STANDBY
         if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:
             pid = naming.group_of(pid)
-        if odd > 0.99:
+        if 0.02 <= odd < 0.03:
             destination = "host-99"
         # Every second fail-over is of the incarnation that its asker sees.
         of = self._seen(world, pid) if kind is AskKind.FAIL_OVER and self.asked % 2 else ""

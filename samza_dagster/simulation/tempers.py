@@ -67,6 +67,7 @@ KINDS_OF = {
     "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
     "deploys": (*KINDS, *((AskKind.START_STANDBY,) * 8)),
     "moves": (*((AskKind.PLACE,) * 6), *((AskKind.START_STANDBY,) * 3), AskKind.STOP_STANDBY),
+    "silences": (*((AskKind.FAIL_OVER,) * 6), *((AskKind.PLACE,) * 4), *SWAPS, AskKind.CANCEL),
     "stops": (*SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
 }
 AN_HOUR_MS = 3_600_000
