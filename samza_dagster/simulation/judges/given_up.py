@@ -31,22 +31,35 @@ def _judge_what_is_held(taken: Taken) -> None:
 
 
 def _judge_stop_failed(taken: Taken, execution_id: str) -> None:
-    """Whoever waited for that end does without it from now on."""
-    for both in taken.both:
-        was, now, old, group = both.was, both.now, both.old, both.group
-        if was is None or now is None or was.incarnation != now.incarnation:
-            continue
-        if was.incarnation is None or was.incarnation.execution_id != execution_id:
-            continue
-        if was.phase is not Phase.STOPPING or old is None or group is None:
-            continue
-        pid = both.processor_id
-        waits, waited = _waits_for(group, pid), _waits_for(old, pid)
-        if waits is not None and waited is not None and waits.ask == waited.ask:
-            raise taken.broken(NOT_KEPT_DOWN, f"{waits} waits for {pid}, whose stop failed")
-        failover = group.failover
-        if failover is not None and failover == old.failover and failover.standby_id == pid:
-            raise taken.broken(NOT_KEPT_DOWN, f"{failover} waits for {pid}, whose stop failed")
+    """Whoever waited for that end does without it from now on, if nothing else changes."""
+    for name, old in taken.before.groups.items():
+        group = taken.after.groups.get(name)
+        for pid, was in old.processors.items():
+            now = None if group is None else group.processors.get(pid)
+            if was.phase is not Phase.STOPPING or was.incarnation is None:
+                continue
+            if was.incarnation.execution_id != execution_id or now is None or group is None:
+                continue
+            if now.incarnation == was.incarnation:
+                _judge_waits(taken, old, group, pid, was.incarnation.host)
+
+
+def _judge_waits(taken: Taken, old: Group, group: Group, standby_id: str, host: str) -> None:
+    waits, waited = _waits_for(group, standby_id), _waits_for(old, standby_id)
+    if waits is not None and waited is not None and waits.ask == waited.ask:
+        raise taken.broken(NOT_KEPT_DOWN, f"{waits} waits for {standby_id}, whose stop failed")
+    failover = group.failover
+    place = (standby_id, host)
+    if (
+        failover is not None
+        and failover == old.failover
+        and place
+        == (
+            failover.standby_id,
+            failover.host,
+        )
+    ):
+        raise taken.broken(NOT_KEPT_DOWN, f"{failover} waits for {standby_id}, whose stop failed")
 
 
 def _waits_for(group: Group, standby_id: str) -> Action | None:

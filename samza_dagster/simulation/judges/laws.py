@@ -79,6 +79,7 @@ def judge_quiet_step(chronicle: Chronicle, taken: Taken) -> None:
     judge_kept_down(chronicle, taken)
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
+    judge_given_up(taken)
     judge_arrivals(chronicle, taken)
 
 

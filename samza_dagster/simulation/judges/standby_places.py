@@ -211,5 +211,7 @@ def _judge_home_first(taken: Taken, old: Group | None, new: Group, active: Proce
     if old.action is not None or active.avoid_hosts[-1:] == (active.last_seen_host,):
         return
     host = active.last_seen_host or ""
-    if host and not reasons(taken.after, new, active.processor_id, host):
+    # Its standby, which may be in the fault domain of its own host, had its place until now.
+    before = replace(new, failover=None)
+    if host and not reasons(taken.after, before, active.processor_id, host):
         raise taken.broken(RIGHT_PLACE, f"{active.processor_id} could go home to {host}")
