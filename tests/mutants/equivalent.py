@@ -46,6 +46,12 @@ EQUIVALENT: dict[Place, str] = {
     ("requests.py", "if group is None or refusal is not None:", "operand 1 dropped"): (
         "`refusal_of_ask` refuses where there is no group; the operand is there for the type"
     ),
+    **{
+        ("requests.py", "if group is None or refusal is None or refusal ==", change): (
+            "where there is no group the refusal is that of an unknown processor"
+        )
+        for change in ("operand 1 dropped", "operand 2 dropped")
+    },
     ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
         "entries that are equal are the same entry, whichever of them is on top"
     ),
