@@ -110,8 +110,8 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         raised only where no code server was asked. One that doesn't answer, or that ends
         meanwhile, may have started a process, which would ask beside the next one. If a process
         says so before the code server answers again, it has been launched; if none has by then, or
-        within `doubt_s`, raises `DagsterLaunchFailedError`: a process that finds its run failed
-        does nothing.
+        within `doubt_s` (at once after a launch that timed out, which was waited for), raises
+        `DagsterLaunchFailedError`: a process that finds its run failed does nothing.
         """
         since_tick = _ticks()
         try:
@@ -119,7 +119,7 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         except DagsterUserCodeUnreachableError as error:
             if was_never_asked(error):
                 raise
-            if not self._begins(context):
+            if not self._begins(context, 0.0 if timed_out(error) else self.doubt_s):
                 raise DagsterLaunchFailedError(
                     f"{DOUBT} No process has said since that it is the run's. One may have been"
                     f" started: the launch isn't tried again beside it. {error}"
@@ -132,14 +132,14 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
                 "when the process of run %s began isn't kept", context.dagster_run.run_id
             )
 
-    def _begins(self, context: LaunchRunContext) -> bool:
+    def _begins(self, context: LaunchRunContext, longest_s: float) -> bool:
         run_id = context.dagster_run.run_id
         self._instance.report_engine_event(
             f"{DOUBT} Its process is waited for until the code server answers again, at most"
-            f" {self.doubt_s:g} s.",
+            f" {longest_s:g} s.",
             context.dagster_run,
         )
-        until = time.monotonic() + self.doubt_s
+        until = time.monotonic() + longest_s
         while True:
             gives_up = time.monotonic() >= until or _answers(context)
             run = self._instance.get_run_by_id(run_id)
@@ -218,6 +218,12 @@ def was_never_asked(error: DagsterUserCodeUnreachableError) -> bool:
     """
     details = getattr(error.__cause__, "details", None)
     return callable(details) and str(details()).startswith(_NEVER_CONNECTED)
+
+
+def timed_out(error: DagsterUserCodeUnreachableError) -> bool:
+    """Whether the code server was waited for as long as a launch may take."""
+    code = getattr(error.__cause__, "code", None)
+    return callable(code) and getattr(code(), "name", "") == "DEADLINE_EXCEEDED"
 
 
 def _answers(context: LaunchRunContext) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import grpc
 import pytest
 from dagster._core.errors import DagsterLaunchFailedError, DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
@@ -188,13 +189,28 @@ class _Ended(Exception):
     def details(self) -> str:
         return "Socket closed"
 
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
 
-def ends_in_the_launch(then: Callable[[], object]) -> Callable[..., None]:
+
+class _TimedOut(_Ended):
+    """What it says of one that is still there, and hasn't answered."""
+
+    def details(self) -> str:
+        return "Deadline Exceeded"
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def ends_in_the_launch(
+    then: Callable[[], object] = lambda: None, why: type[_Ended] = _Ended
+) -> Callable[..., None]:
     """A code server that has been asked, and then does this last of all."""
 
     def asked(*_: object) -> None:
         then()
-        raise DagsterUserCodeUnreachableError("Could not reach user code server") from _Ended()
+        raise DagsterUserCodeUnreachableError("Could not reach user code server") from why()
 
     return asked
 
@@ -219,11 +235,27 @@ def test_a_launch_of_which_nothing_is_heard_fails_and_is_not_tried_again(
 ) -> None:
     """`DagsterUserCodeUnreachableError` would have the queue start a second process."""
     run = run_of(launcher, None)
-    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", ends_in_the_launch(lambda: None))
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", ends_in_the_launch())
     monkeypatch.setattr(type(launcher), "doubt_s", 0.0)
     starting(launcher, run)
     with pytest.raises(DagsterLaunchFailedError, match="isn't tried again beside it"):
         launcher.launch_run(LaunchRunContext(run, workspace=None))
+
+
+def test_a_launch_that_timed_out_is_not_waited_for_a_second_time(
+    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue launches nobody meanwhile. A process that has said by then that it is the run's counts."""
+    asked = ends_in_the_launch(why=_TimedOut)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", asked)
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    run = run_of(launcher, None)
+    starting(launcher, run)
+    with pytest.raises(DagsterLaunchFailedError):
+        launcher.launch_run(LaunchRunContext(run, workspace=None))
+    begun = run_of(launcher, os.getpid())
+    starting(launcher, begun)
+    launcher.launch_run(LaunchRunContext(begun, workspace=None))
 
 
 def starting(launcher: WatchedRunLauncher, run: dg.DagsterRun) -> None:
