@@ -105,13 +105,25 @@ def _examined(
         return
     rules = authorizer.rules()
     yield Finding(_AUTHORIZER, True, f"{len(rules)} rules")
-    yield _rights(principals, rules)
+    yield rights(principals, authorizer.rules)
     name = rehearsal_id(wall_clock_ms())
     fence = BrokerFence.at(principals, cluster, lambda _: None)
     try:
         yield from _rehearsed(principals, cluster, fence, name, rules, config)
     finally:
         fence.remove_now([name])
+
+
+def rights(principals: Principals, read: Callable[[], list[Rule]]) -> Finding:
+    """Whether containers have any; what was just given reaches a broker a moment later."""
+    known: list[Finding] = []
+
+    def lacking() -> bool:
+        known.append(_rights(principals, read()))
+        return not known[-1].ok
+
+    _settled(lacking)
+    return known[-1]
 
 
 def _rights(principals: Principals, rules: list[Rule]) -> Finding:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, Producer  # noqa: TID253 - the outsi
 from samza_dagster.cli.main import cli
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.coordinator.broker_fence import BrokerFence
-from samza_dagster.coordinator.fence_examination import Finding, examine
+from samza_dagster.coordinator.fence_examination import Finding, examine, rights
 from samza_dagster.coordinator.principals import Principals
 from samza_dagster.metadata.authorizer import ALLOW, DENY, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
@@ -258,6 +258,18 @@ def test_the_examination_holds_and_leaves_nothing_behind(
     assert len(findings) == 7
     assert Authorizer(cluster).rules() == before
     assert not BrokerFence.at(principals, cluster, lambda _: None).present()
+
+
+def test_rights_that_the_broker_asked_has_not_heard_of_yet_are_waited_for(
+    principals: Principals, cluster: KafkaCluster
+) -> None:
+    """The controller acknowledges a rule before every broker has it."""
+    rules = Authorizer(cluster).rules()
+    answers = [[], [], rules]
+    assert rights(principals, lambda: answers.pop(0)).ok
+    assert not answers
+    none = rights(principals, list)
+    assert (none.ok, none.seen[:1]) == (False, "0")
 
 
 def test_a_topic_that_containers_may_not_write_is_named(
