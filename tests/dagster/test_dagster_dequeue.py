@@ -25,6 +25,7 @@ from dagster._grpc.client import DagsterGrpcClient
 from fake_placement import fake_move_container
 
 from samza_dagster.orchestration.instance import write_instance
+from samza_dagster.orchestration.run_launcher import WatchedRunLauncher
 from samza_dagster.orchestration.tags import GROUP
 
 pytestmark = pytest.mark.dagster
@@ -150,6 +151,7 @@ def test_no_second_process_is_launched_for_a_run_whose_first_may_have_begun(
 
     One that begins when its run has failed does nothing; one beside another of its run would ask.
     """
+    monkeypatch.setattr(WatchedRunLauncher, "doubt_s", 1.0)  # nobody restarts this code server
     with code_server(how) as port:
         run = dequeued(instance, monkeypatch, port)
     assert status(instance, run) is FAILURE
