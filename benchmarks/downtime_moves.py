@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,8 @@ UP_S = 1_800.0
 RECORD_BYTES = 1_100  # of an input, and of what it changes in the changelog
 QUOTA_WINDOW_S = 11.0
 """Kafka's default: what consumers got so long ago counts against their quota still."""
+OF_ITS_OWN_MS = 2_000
+"""A silence that began so long before a move isn't its own."""
 CLIENT_ID = f"kafka_consumer-{demo_job.JOB_NAME.replace('-', '_')}-{demo_job.JOB_ID}"
 """As `KafkaConsumerConfig.createClientId` of Samza makes it."""
 SETTINGS = {
@@ -52,7 +54,7 @@ class Quota:
         self._bytes_s = steady + restores
         self._restores = restores
         limit_consumers(servers, CLIENT_ID, self._bytes_s)
-        self._counts_from = time.monotonic() + QUOTA_WINDOW_S
+        self.was_overdrawn()
 
     def is_worth_lifting(self, state_mb: float) -> bool:
         """For a whole restore of so much: what is saved is more than the window that is waited for."""
@@ -66,7 +68,14 @@ class Quota:
             yield
         finally:
             limit_consumers(self._servers, CLIENT_ID, self._bytes_s)
-            self._counts_from = time.monotonic() + QUOTA_WINDOW_S
+            self.was_overdrawn()
+
+    def was_overdrawn(self) -> None:
+        """A client may have got more than its quota until now.
+
+        A new one gets that of a whole window at once, and stands still for it some seconds later.
+        """
+        self._counts_from = time.monotonic() + QUOTA_WINDOW_S
 
     def wait_until_it_counts(self) -> None:
         """Nothing that was read without it counts any more."""
@@ -113,8 +122,7 @@ class Moves:
             self.restores[kind](self.job, before)
         self.at_rest = self.rest.settle()
         window = (since_ms, int(time.time() * 1000))
-        mine = [gap for gap in self._nothing_missing(window) if gap.partition in self.partitions]
-        longest = max(mine, key=lambda gap: gap.gap_ms)
+        longest = longest_of(self._nothing_missing(window), self.partitions, since_ms)
         downtime_ms = self._since_declared(before, longest) if kind == HOST_LOST else longest.gap_ms
         return Move(downtime_ms, slowest_rate(self.servers, self.partitions, window))
 
@@ -187,7 +195,16 @@ class Moves:
             for store in state.glob(f"**/{demo_job.STORE}/Partition_{number}"):
                 shutil.rmtree(store)
         self._place(host)
+        self.quota.was_overdrawn()
         return {"0"}
+
+
+def longest_of(gaps: Iterable[Gap], partitions: Collection[int], since_ms: int) -> Gap:
+    """The longest silence in these partitions. Raises `AssertionError` for one from before the move."""
+    longest = max((gap for gap in gaps if gap.partition in partitions), key=lambda gap: gap.gap_ms)
+    before_ms = since_ms - longest.from_ms
+    assert before_ms < OF_ITS_OWN_MS, f"it stood still {before_ms} ms before the move: {longest}"
+    return longest
 
 
 def slowest_rate(servers: str, partitions: list[int], window_ms: tuple[int, int]) -> float:

@@ -116,17 +116,10 @@ def _examined(
 
 def rights(principals: Principals, read: Callable[[], list[Rule]]) -> Finding:
     """Whether containers have any; what was just given reaches a broker a moment later."""
-    known: list[Finding] = []
-
-    def lacking() -> bool:
-        known.append(_rights(principals, read()))
-        return not known[-1].ok
-
-    _settled(lacking)
-    return known[-1]
+    return _settled(lambda: _rights_among(principals, read()), lambda found: found.ok)
 
 
-def _rights(principals: Principals, rules: list[Rule]) -> Finding:
+def _rights_among(principals: Principals, rules: list[Rule]) -> Finding:
     of = principals.rights_of
     granted = [r for r in rules if r.permission == ALLOW and r.principal == of]
     everybody = [r for r in rules if r.permission == ALLOW and r.principal == f"User:{ANYTHING}"]
@@ -187,17 +180,19 @@ def _rehearsed(
     yield Finding(_FENCED, not serving, ", ".join(serving) or "refused")
 
 
-def _settled(what_is_wrong: Callable[[], _Found]) -> _Found:
-    """Asks until nothing is wrong, or until the deadline; an error counts only then."""
+def _settled(
+    look: Callable[[], _Found], is_good: Callable[[_Found], bool] = lambda wrong: not wrong
+) -> _Found:
+    """Looks until what is found is good, or until the deadline; an error counts only then."""
     deadline = time.monotonic() + _DEADLINE_S
     while True:
         late = time.monotonic() > deadline
         try:
-            found = what_is_wrong()
+            found = look()
         except Unreachable:
             if late:
                 raise
         else:
-            if late or not found:
+            if late or is_good(found):
                 return found
         time.sleep(0.05)

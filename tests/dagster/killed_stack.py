@@ -264,11 +264,14 @@ class Killed:
         if not run.is_finished or WAITING in run.tags:
             return False
         failed = run.status is dg.DagsterRunStatus.FAILURE
-        dies = key == CONTINUING if row is None else row.worker_dies
-        if failed and dies and run.parent_run_id is None and not _is_given_up(run, row):
+        # Dagster says "false" of rows' runs, too: those are re-executed all the same.
+        told = run.tags.get(WILL_RETRY_TAG)
+        dies = (key == CONTINUING and told != "false") if row is None else row.worker_dies
+        if failed and dies and run.parent_run_id is None:
             since = self._failed.setdefault(run.run_id, time.monotonic())
             if (row is not None and row.by_hand) or time.monotonic() - since > LOST_S * PACE:
                 self._failed[run.run_id] = math.inf  # once
+                assert row is not None or told == "true", "no retry was ever meant"
                 self._reexecute(key, run.run_id)
             return False
         events = instance.all_logs(run.run_id) if failed else []
@@ -291,11 +294,6 @@ def _newest(instance: dg.DagsterInstance) -> dict[str, dg.DagsterRun]:
     """By the root of its chain."""
     runs = reversed(instance.get_runs())
     return {run.tags.get(ROOT) or run.root_run_id or run.run_id: run for run in runs}
-
-
-def _is_given_up(run: dg.DagsterRun, row: Row | None) -> bool:
-    """Whether Dagster tried to retry it in vain. It gives the rows' runs up, too, where they say so."""
-    return row is None and run.tags.get(WILL_RETRY_TAG) == "false"
 
 
 def patient(settings: Path, held: int) -> None:

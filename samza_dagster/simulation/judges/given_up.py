@@ -49,16 +49,9 @@ def _judge_waits(taken: Taken, old: Group, group: Group, standby_id: str, host: 
     if waits is not None and waited is not None and waits.ask == waited.ask:
         raise taken.broken(NOT_KEPT_DOWN, f"{waits} waits for {standby_id}, whose stop failed")
     failover = group.failover
-    place = (standby_id, host)
-    if (
-        failover is not None
-        and failover == old.failover
-        and place
-        == (
-            failover.standby_id,
-            failover.host,
-        )
-    ):
+    if failover is None or failover != old.failover:
+        return
+    if failover.standby_id == standby_id and failover.host == host:
         raise taken.broken(NOT_KEPT_DOWN, f"{failover} waits for {standby_id}, whose stop failed")
 
 

@@ -56,21 +56,16 @@ def test_a_place_that_is_held_on_a_lost_host_is_found() -> None:
         judge_given_up(taken(event, group, group, lost))
 
 
-def test_an_action_that_waits_for_a_standby_whose_stop_failed_is_found() -> None:
-    """The standby lives on; the action has failed."""
-    action = Action(ASK, Stage.STOPPING_STANDBY, "host-1", standby_id="0-0", target_host="host-2")
-    old = Group("0", {"0-0": stopping()}, action)
-    event = ev.StopFailed(5, incarnation("0-0", 2, "host-2").execution_id, "host-2", "it lives")
-    again = {"0-0": stopping().evolve(deadline_ms=30_005)}
-    judge_given_up(taken(event, old, Group("0", again)))
-    with pytest.raises(InvariantViolated, match="waits for 0-0, whose stop failed"):
-        judge_given_up(taken(event, old, old))
+WAITING = {
+    "action": Action(ASK, Stage.STOPPING_STANDBY, "host-1", standby_id="0-0", target_host="host-2"),
+    "failover": Failover("0", "0-0", "host-2", 1, "it failed", ("0-0",)),
+}
 
 
-def test_a_failover_that_waits_for_a_standby_whose_stop_failed_is_found() -> None:
-    """The active goes elsewhere."""
-    failover = Failover("0", "0-0", "host-2", 1, "it failed", ("0-0",))
-    old = Group("0", {"0-0": stopping()}, failover=failover)
+@pytest.mark.parametrize("who", WAITING)
+def test_who_waits_for_a_standby_whose_stop_failed_is_found(who: str) -> None:
+    """The standby lives on: the action has failed, and the active goes elsewhere."""
+    old = Group("0", {"0-0": stopping()}).evolve(**{who: WAITING[who]})
     event = ev.StopFailed(5, incarnation("0-0", 2, "host-2").execution_id, "host-2", "it lives")
     again = {"0-0": stopping().evolve(deadline_ms=30_005)}
     judge_given_up(taken(event, old, Group("0", again)))
