@@ -55,7 +55,7 @@ bench: $(STAMP) java ## request to first response, against Samza's recorded figu
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
 	@$(BIN)/python -m benchmarks.failover_reaction
 
-bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and by its state's size (two hours; goes on where it was ended, plot beside the result)
+bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and by its state's size (an hour and a half; goes on where it was ended, plot beside the result)
 	@$(BIN)/python -m benchmarks.failover --json benchmarks/results/downtime.json $(if $(WITHIN),--within $(WITHIN))
 
 bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (12 minutes)

@@ -18,10 +18,10 @@ WIDTH = 130
 _WIDE, _HIGH, _LEFT, _TOP, _BOTTOM, _RIGHT = 960, 420, 90, 60, 50, 30
 
 
-def console() -> Console:
-    """On stderr, wide enough for the table."""
-    made = Console(stderr=True)
-    return made if made.is_terminal else Console(stderr=True, width=WIDTH)
+def console(*, stderr: bool = True) -> Console:
+    """Wide enough for the tables of results."""
+    made = Console(stderr=stderr)
+    return made if made.is_terminal else Console(stderr=stderr, width=WIDTH)
 
 
 def show(results: Results, slopes: dict[str, dict[str, float]], on: Console) -> None:

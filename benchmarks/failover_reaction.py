@@ -28,9 +28,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.downtime_picture import console
 from benchmarks.response_latency import percentile
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
@@ -137,7 +137,7 @@ def main() -> int:
         for part, row in parts.items():
             times = row["p50_ms"] / peer["p50_ms"]
             table.add_row(name, part, *(str(value) for value in row.values()), f"{times:.1f}")
-    Console(stderr=True).print(table)
+    console().print(table)
     print(json.dumps({"bound_p50_ms": BOUND_MS, "reaction": results, "transaction": peer}))
     within = all(p["coordinator's share"]["p50_ms"] < BOUND_MS for p in results.values())
     return 0 if within else 1

@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.downtime_picture import console
 from benchmarks.results_file import keep
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.placement import commands as cmd
@@ -272,7 +272,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="runs per size; the best counts")
     parser.add_argument("--json", type=Path, help="write the results there as well")
     options = parser.parse_args()
-    console = Console()
+    out = console(stderr=False)
     peer_before = peer_s()
     sizes = measure(options.events, options.rounds)
     peer = min(peer_before, peer_s())
@@ -305,8 +305,8 @@ def main() -> int:
             f"{row['ratio_to_smallest']:.2f}",
             f"{row['ratio_to_peer']:.0f}",
         )
-    console.print(table)
-    console.print(f"peer: one dataclasses.replace of eight fields takes {1e6 * peer:.2f} µs here")
+    out.print(table)
+    out.print(f"peer: one dataclasses.replace of eight fields takes {1e6 * peer:.2f} µs here")
     if options.json:
         results = {
             "version": 1,
@@ -319,7 +319,7 @@ def main() -> int:
         keep(json.dumps(results, indent=1), options.json)
     missed = too_slow(sizes)
     for what in missed:
-        console.print(what, markup=False)
+        out.print(what, markup=False)
     return 1 if missed else 0
 
 
