@@ -65,6 +65,7 @@ class DagsterStack:
         self._env = dict(env or {})
         self._code_port = free_ports(1, host)[0]
         self._processes: list[ProcessRecord] = []
+        self._came_back = False
         self._stopped = threading.Event()
         self.runs = DagsterRuns(self.url, self.location)
 
@@ -120,6 +121,7 @@ class DagsterStack:
         if former.is_alive:
             raise InvalidInput(f"restart the {name}", seen=f"process {former.pid} runs")
         self._spawn(name)  # the former stays on record: a run outlives its code server
+        self._came_back |= name == "code-server"
 
     @property
     def _workspace(self) -> Path:
@@ -223,7 +225,7 @@ class DagsterStack:
             except Unreachable:
                 time.sleep(_POLL_S)
                 continue
-            missing = graphql.not_ready(data) or self._not_served()
+            missing = graphql.not_ready(data) or self._not_served() or self._not_reached()
             if not missing:
                 self.runs = DagsterRuns(self.url, self.location, graphql.repository(data))
                 return
@@ -241,6 +243,15 @@ class DagsterStack:
         except OSError as error:
             return f"code server: {error}"
         return ""
+
+    def _not_reached(self) -> str:
+        """What is missing of the web server's way to a code server that came back: both may be up without it."""
+        if not self._came_back:
+            return ""
+        answer = graphql.ask(self.url, graphql.RELOAD, {"name": self.location})
+        missing = graphql.not_reloaded(answer["reloadRepositoryLocation"])
+        self._came_back = bool(missing)
+        return missing
 
     def asset_url(self, *key: str) -> str:
         """The page of an asset."""

@@ -19,6 +19,12 @@ READY = """query Ready {
         ... on PythonError { message } } } } }
   instance { daemonHealth { allDaemonStatuses { daemonType healthy required lastHeartbeatTime } } }
 }"""
+RELOAD = """mutation Reload($name: String!) {
+  reloadRepositoryLocation(repositoryLocationName: $name) { __typename
+    ... on WorkspaceLocationEntry {
+      locationOrLoadError { __typename ... on PythonError { message } } }
+    ... on Error { message } }
+}"""
 LAUNCH = """mutation Launch($params: ExecutionParams!) {
   launchRun(executionParams: $params) { __typename
     ... on LaunchRunSuccess { run { runId } }
@@ -69,6 +75,12 @@ def ask(
     if document.get("errors"):
         raise InvalidInput(f"Dagster at {url}", seen=str(document["errors"][0].get("message")))
     return cast("dict[str, Any]", document["data"])
+
+
+def not_reloaded(answer: Mapping[str, Any]) -> str:
+    """Why the web server couldn't load a code location anew; empty when it could."""
+    loaded = answer.get("locationOrLoadError") or answer
+    return "" if loaded["__typename"] == "RepositoryLocation" else f"code location: {loaded}"
 
 
 def launched(answer: Mapping[str, Any], asked: str) -> str:
