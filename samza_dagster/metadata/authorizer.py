@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, SamzaDagsterError
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kept_client import KeptClient
 
 USER = "User:"
 ALLOW, DENY = "ALLOW", "DENY"
@@ -49,12 +50,11 @@ class Authorizer:
     def __init__(self, cluster: KafkaCluster, *, deadline_s: float = _DEADLINE_S) -> None:
         self._cluster = cluster
         self._deadline_s = deadline_s
-        self._admin: Any = None
+        self._kept: KeptClient[Any] = KeptClient(cluster.admin, end_admin)
 
     def close(self) -> None:
         """Ends the connection; the next call makes another."""
-        admin, self._admin = self._admin, None
-        end_admin(admin)
+        self._kept.close()
 
     def require(self) -> None:
         """Returns when there is one, and this client may change its rules."""
@@ -67,29 +67,33 @@ class Authorizer:
 
         Empty too where `require` would raise.
         """
-        future = self._client().describe_acls(_filter(principal), request_timeout=self._deadline_s)
-        return sorted(_rule(b) for b in self._result("read the cluster's ACLs", future))
+        with self._kept.use() as client:
+            future = client.describe_acls(_filter(principal), request_timeout=self._deadline_s)
+            return sorted(_rule(b) for b in self._result("read the cluster's ACLs", future))
 
     def add_rules(self, rules: Sequence[Rule]) -> None:
         """Returns when the controller has them."""
         if not rules:
             return
-        futures = self._client().create_acls(
-            [_binding(rule) for rule in rules], request_timeout=self._deadline_s
-        )
-        self._all("add ACLs", futures)
+        with self._kept.use() as client:
+            futures = client.create_acls(
+                [_binding(rule) for rule in rules], request_timeout=self._deadline_s
+            )
+            self._all("add ACLs", futures)
 
     def remove_rules_of(self, principals: Iterable[str]) -> None:
         """Removes every rule, ALLOW and DENY, of each principal."""
         filters = [_filter(principal) for principal in principals]
         if filters:
-            futures = self._client().delete_acls(filters, request_timeout=self._deadline_s)
-            self._all("remove ACLs", futures)
+            with self._kept.use() as client:
+                futures = client.delete_acls(filters, request_timeout=self._deadline_s)
+                self._all("remove ACLs", futures)
 
     def logins(self) -> frozenset[str]:
         """Names of all users that have a SCRAM login."""
-        future = self._client().describe_user_scram_credentials(request_timeout=self._deadline_s)
-        return frozenset(self._result("list SCRAM logins", future))
+        with self._kept.use() as client:
+            future = client.describe_user_scram_credentials(request_timeout=self._deadline_s)
+            return frozenset(self._result("list SCRAM logins", future))
 
     def set_login(self, user: str, password: str, mechanism: str) -> None:
         """Creates or replaces a SCRAM login. Sessions that are open stay open.
@@ -100,10 +104,11 @@ class Authorizer:
         kinds = _kinds()
         info = kinds.ScramCredentialInfo(_mechanism(mechanism), ITERATIONS)
         wanted = kinds.UserScramCredentialUpsertion(user, info, password.encode())
-        futures = self._client().alter_user_scram_credentials(
-            [wanted], request_timeout=self._deadline_s
-        )
-        self._all("create a SCRAM login", futures)
+        with self._kept.use() as client:
+            futures = client.alter_user_scram_credentials(
+                [wanted], request_timeout=self._deadline_s
+            )
+            self._all("create a SCRAM login", futures)
 
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
         """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
@@ -112,23 +117,20 @@ class Authorizer:
         kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
         unwanted = [deletion(user, kind) for user in users]
         if unwanted:
-            futures = self._client().alter_user_scram_credentials(
-                unwanted, request_timeout=self._deadline_s
-            )
-            self._all("remove SCRAM logins", futures, ignore=KafkaError.RESOURCE_NOT_FOUND)
+            with self._kept.use() as client:
+                futures = client.alter_user_scram_credentials(
+                    unwanted, request_timeout=self._deadline_s
+                )
+                self._all("remove SCRAM logins", futures, ignore=KafkaError.RESOURCE_NOT_FOUND)
 
     def own_operations(self) -> frozenset[str]:
         """What this client may do with the cluster: `ALTER`, `DESCRIBE`, …."""
-        future = self._client().describe_cluster(
-            include_authorized_operations=True, request_timeout=self._deadline_s
-        )
-        found = self._result("read this client's own rights on the cluster", future)
+        with self._kept.use() as client:
+            future = client.describe_cluster(
+                include_authorized_operations=True, request_timeout=self._deadline_s
+            )
+            found = self._result("read this client's own rights on the cluster", future)
         return frozenset(operation.name for operation in found.authorized_operations or ())
-
-    def _client(self) -> Any:
-        if self._admin is None:
-            self._admin = self._cluster.admin()
-        return self._admin
 
     def _all(
         self, asked: str, futures: Mapping[Any, _Future], *, ignore: int | None = None

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from samza_dagster.errors import MalformedRecord
+from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamKey, decode_key, encode_key
 from samza_dagster.metadata.interface import Change
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
@@ -175,7 +175,11 @@ class KafkaMetadataStore:
             self._reader = TopicReader(
                 self._cluster, self._topic, committed_only=self._committed_only
             )
-        self._reader.read_until(settled, self._apply, remaining_s(deadline))
+        try:
+            self._reader.read_until(settled, self._apply, remaining_s(deadline))
+        except Unreachable:
+            self._forget_view()  # its client is lost for good, perhaps: `kept_client`
+            raise
         if self._reader.position < end:
             self._read_undecided(self._reader.position, end, deadline)
 

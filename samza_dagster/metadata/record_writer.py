@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
 from samza_dagster.metadata.topic_reader import TopicEnd
 
@@ -76,9 +77,10 @@ class RecordWriter:
                 raise self._cluster.unreachable(asked, self._timeout_s)
             error, message = outcome[0]
             if error is not None:
-                if error.fatal():
-                    self._forget()
-                raise self._cluster.failure(asked, error, self._timeout_s, self._topic)
+                failure = self._cluster.failure(asked, error, self._timeout_s, self._topic)
+                if error.fatal() or isinstance(failure, Unreachable):
+                    self._forget()  # lost for good, perhaps: `kept_client`
+                raise failure
             offset = message.offset()
             assert offset is not None
             return offset

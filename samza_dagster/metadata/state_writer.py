@@ -27,6 +27,7 @@ Records = Sequence[tuple[str, bytes, bytes | None]]
 # once. Long, because a leader that a broker's absence cut off from its commit must be
 # able to finish it and not be fenced by time alone. Brokers allow 15 minutes by default.
 _TRANSACTION_TIMEOUT_MS = 600_000
+_OTHERS_S = 2.0
 _RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
 
 
@@ -58,6 +59,7 @@ class StateWriter:
         self._refused: KafkaError | None = None
         self._last_offset = -1  # of the record that was acknowledged last
         self._known_topics: set[str] = set()
+        self._others_answered = False
         self._lock = threading.Lock()
 
     @property
@@ -107,8 +109,9 @@ class StateWriter:
         `Fenced` when another writer took over (final), `InvalidInput` for records that
         the broker refuses (none is written), `Unreachable` when the deadline passed: the
         commit is then `pending`, and `finish_pending` or the next `commit` goes on with it.
-        Not pending after `Unreachable`: the client is beyond use, and only a take-over
-        tells what became of the commit.
+        Not pending after `Unreachable`: the client is beyond use, as when it fails for a
+        whole call while brokers answer others, and only a take-over tells what became of
+        the commit.
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
@@ -160,6 +163,7 @@ class StateWriter:
                     asked = f"lead by the transactional id {self._transactional_id}"
                     raise self._failure(asked, reason, timeout_s) from error
         self._producer = producer
+        self._others_answered = False
         self._fenced = ""
         self._pending = None
         self._in_transaction = False
@@ -197,6 +201,32 @@ class StateWriter:
             self._known_topics.add(topic)
 
     def _finish(self, deadline: float) -> None:
+        try:
+            self._try_until(deadline)
+        except Unreachable:
+            self._give_up_a_lost_client()
+            raise
+        self._others_answered = False
+
+    def _give_up_a_lost_client(self) -> None:
+        """librdkafka's producer may find no broker again, however long it lives (`kept_client`)."""
+        answered_before, self._others_answered = self._others_answered, self._answers_others()
+        if answered_before:
+            self._producer = None
+            self._pending = None
+            self._others_answered = False
+
+    def _answers_others(self) -> bool:
+        end = TopicEnd(self._cluster, self._state_topic)
+        try:
+            end.offset(_OTHERS_S)
+        except SamzaDagsterError:
+            return False
+        finally:
+            end.close()
+        return True
+
+    def _try_until(self, deadline: float) -> None:
         from confluent_kafka import KafkaException
 
         producer = self._producer

@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _POLL_S = 0.1
 _PATIENCE_S = 1.0
+_SILENCE_S = 5.0
+"""A tail that hears nothing for so long asks whether the brokers answer it at all."""
+_ANSWER_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,12 @@ class TopicEnd:
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._consumers: dict[bool, Consumer] = {}
-        self._lock = threading.Lock()
+        self._kept = {
+            committed_only: KeptClient(
+                partial(cluster.reader, committed_only=committed_only), _close
+            )
+            for committed_only in (False, True)
+        }
 
     def offset(self, deadline_s: float, *, committed_only: bool = False) -> int:
         """The offset after the last record or marker, open transactions included.
@@ -58,29 +67,24 @@ class TopicEnd:
 
         asked = f"read the end of topic {self._topic}"
         deadline = time.monotonic() + deadline_s
-        with self._lock:
-            if committed_only not in self._consumers:
-                self._consumers[committed_only] = self._cluster.reader(
-                    committed_only=committed_only
-                )
-            consumer = self._consumers[committed_only]
-        while True:
-            try:
-                offsets = consumer.get_watermark_offsets(
-                    TopicPartition(self._topic, 0),
-                    timeout=max(remaining_s(deadline), 0.001),
-                    cached=False,
-                )
-            except KafkaException as error:
-                consumer.poll(0)  # hands over the connection's errors, which say why
-                failure = self._cluster.failure(asked, error.args[0], deadline_s)
-                if isinstance(failure, InvalidInput) or remaining_s(deadline) <= 0:
-                    raise failure from error
-                if not self._exists(consumer, remaining_s(deadline)):
-                    raise self._cluster.unknown_topic(asked, self._topic) from error
-                consumer.poll(0.05)  # its leader is being elected
-            else:
-                return offsets[1]
+        with self._kept[committed_only].use() as consumer:
+            while True:
+                try:
+                    offsets = consumer.get_watermark_offsets(
+                        TopicPartition(self._topic, 0),
+                        timeout=max(remaining_s(deadline), 0.001),
+                        cached=False,
+                    )
+                except KafkaException as error:
+                    consumer.poll(0)  # hands over the connection's errors, which say why
+                    failure = self._cluster.failure(asked, error.args[0], deadline_s)
+                    if isinstance(failure, InvalidInput) or remaining_s(deadline) <= 0:
+                        raise failure from error
+                    if not self._exists(consumer, remaining_s(deadline)):
+                        raise self._cluster.unknown_topic(asked, self._topic) from error
+                    consumer.poll(0.05)  # its leader is being elected
+                else:
+                    return offsets[1]
 
     def settled(self, deadline_s: float) -> tuple[int, int]:
         """Up to where every transaction has ended, and the end at the time of the call.
@@ -99,10 +103,8 @@ class TopicEnd:
 
     def close(self) -> None:
         """Closes the connections."""
-        with self._lock:
-            consumers, self._consumers = self._consumers, {}
-        for consumer in consumers.values():
-            consumer.close()
+        for kept in self._kept.values():
+            kept.close()
 
     def _exists(self, consumer: Consumer, timeout_s: float) -> bool:
         from confluent_kafka import KafkaException
@@ -167,8 +169,9 @@ class TopicReader:
 class TopicTail:
     """Calls `on_record` for every record from `start`, in a thread of its own, until closed.
 
-    The client reconnects by itself when brokers go away and come back, and goes on where
-    it was. An exception of `on_record` is logged and the tail goes on.
+    When brokers go away and come back it goes on where it was, by a new client if the one
+    that it has isn't answered (`kept_client`). An exception of `on_record` is logged and the
+    tail goes on.
     """
 
     def __init__(
@@ -182,7 +185,7 @@ class TopicTail:
     ) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._start = start
+        self._position = start
         self._on_record = on_record
         self._committed_only = committed_only
         self._closed = threading.Event()
@@ -198,26 +201,54 @@ class TopicTail:
     def _run(self) -> None:
         from confluent_kafka import TopicPartition
 
-        consumer = self._cluster.reader(committed_only=self._committed_only, report_ends=False)
-        consumer.assign([TopicPartition(self._topic, 0, self._start)])
+        while not self._closed.is_set():
+            consumer = self._cluster.reader(committed_only=self._committed_only, report_ends=False)
+            consumer.assign([TopicPartition(self._topic, 0, self._position)])
+            try:
+                self._follow(consumer)
+            finally:
+                consumer.close()
+
+    def _follow(self, consumer: Consumer) -> None:
+        """Until closed, or until brokers don't answer this client."""
+        heard_s = time.monotonic()
+        while not self._closed.is_set():
+            message = consumer.poll(_POLL_S)
+            if message is not None:
+                heard_s = time.monotonic()
+                self._take(message)
+            elif time.monotonic() - heard_s > _SILENCE_S:
+                if not self._is_answered(consumer):
+                    return
+                heard_s = time.monotonic()
+
+    def _is_answered(self, consumer: Consumer) -> bool:
+        from confluent_kafka import KafkaException
+
         try:
-            while not self._closed.is_set():
-                message = consumer.poll(_POLL_S)
-                if message is None:
-                    continue
-                record, error = _received(message)
-                if error is not None:
-                    _log.warning("Tailing %s: %s", self._topic, error)
-                elif record is not None:
-                    self._deliver(record)
-        finally:
-            consumer.close()
+            consumer.list_topics(self._topic, timeout=_ANSWER_S)
+        except KafkaException as error:
+            _log.debug("Tailing %s by a new client: %s", self._topic, error.args[0].str())
+            return False
+        return True
+
+    def _take(self, message: Message) -> None:
+        record, error = _received(message)
+        if error is not None:
+            _log.warning("Tailing %s: %s", self._topic, error)
+        elif record is not None:
+            self._position = record.offset + 1
+            self._deliver(record)
 
     def _deliver(self, record: TopicRecord) -> None:
         try:
             self._on_record(record)
         except Exception:
             _log.exception("A watch's callback failed at %s, offset %d", self._topic, record.offset)
+
+
+def _close(consumer: Consumer) -> None:
+    consumer.close()
 
 
 def _received(message: Message) -> tuple[TopicRecord | None, str | None]:

@@ -18,8 +18,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-LOST_FOR_GOOD = {"metadata.recovery.strategy": "none"}
-"""Settings of a client that can't come back by itself from an answer without brokers."""
+from tests.rig.waiting import until
+
+LOST_FOR_GOOD = {
+    "metadata.recovery.strategy": "none",
+    "topic.metadata.refresh.interval.ms": "200",
+}
+"""Settings of a client that asks for the brokers all the time, and can't come back by itself."""
 _METADATA = 3
 _FLEXIBLE = 9
 """The first version of Metadata whose answer has lengths as varints."""
@@ -37,7 +42,8 @@ class BrokerList:
         self._own = ("127.0.0.1", int(self._listener.getsockname()[1]))
         self._empty = threading.Event()
         self._told = threading.Event()
-        self._ends: list[socket.socket] = []
+        self._links: set[socket.socket] = set()
+        self._asking: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -47,13 +53,22 @@ class BrokerList:
 
     @contextmanager
     def empty(self) -> Generator[threading.Event]:
-        """Whoever asks meanwhile hears of no broker; the event is set once somebody has."""
+        """Whoever asks for topics meanwhile hears of no broker; the event is set once somebody has.
+
+        An answer without topics, too, does no harm: librdkafka asks again.
+        """
         self._told.clear()
         self._empty.set()
         try:
             yield self._told
         finally:
             self._empty.clear()
+
+    def lose(self) -> None:
+        """Returns when a client that asks for its topic now and then has let go of its broker."""
+        with self.empty():
+            until("a client heard of no broker", self._told.is_set)
+            until("it let go of its own", lambda: not self._asking & self._links)
 
     def __enter__(self) -> Self:
         return self
@@ -64,10 +79,13 @@ class BrokerList:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for end in (self._listener, *self._ends):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else who accepts keeps it open
+        self._listener.close()
+        for client in list(self._links):
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+                client.shutdown(socket.SHUT_RDWR)
+        until("every link has ended", lambda: not self._links)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -75,9 +93,19 @@ class BrokerList:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._behind)
                 asked: dict[int, tuple[int, int]] = {}
-                self._ends += (client, server)
-                for pump in (self._ask, self._answer):
-                    threading.Thread(target=pump, args=(client, server, asked), daemon=True).start()
+                self._links.add(client)
+                threading.Thread(
+                    target=self._ask, args=(client, server, asked), daemon=True
+                ).start()
+                threading.Thread(
+                    target=self._link, args=(client, server, asked), daemon=True
+                ).start()
+
+    def _link(
+        self, client: socket.socket, server: socket.socket, asked: dict[int, tuple[int, int]]
+    ) -> None:
+        self._answer(client, server, asked)
+        self._links.discard(client)
 
     def _ask(
         self, client: socket.socket, server: socket.socket, asked: dict[int, tuple[int, int]]
@@ -99,8 +127,10 @@ class BrokerList:
                 answer = answer.replace(_address(self._behind), _address(self._own))
                 if kind == _METADATA and self._empty.is_set():
                     assert version >= _FLEXIBLE, f"Metadata version {version}"
-                    answer = _without_brokers(answer)
-                    self._told.set()
+                    answer, of_topics = _without_brokers(answer)
+                    if of_topics:
+                        self._asking.add(client)
+                        self._told.set()
                 client.sendall(_LENGTH.pack(len(answer)) + answer)
 
 
@@ -133,11 +163,12 @@ def _address(address: tuple[str, int]) -> bytes:
     return address[0].encode() + _LENGTH.pack(address[1])
 
 
-def _without_brokers(answer: bytes) -> bytes:
-    """Of an answer of one broker: id, host, port, rack and tags of it are cut out."""
+def _without_brokers(answer: bytes) -> tuple[bytes, bool]:
+    """Of an answer of one broker all that tells of it is cut out; whether it has topics."""
     at = _LENGTH.size + 1 + _LENGTH.size  # number, no tags, throttle
     assert answer[at] == 2, "one broker was expected"
     host = at + 1 + _LENGTH.size
     rack = host + answer[host] + _LENGTH.size
-    end = rack + max(answer[rack], 1) + 1
-    return answer[:at] + b"\x01" + answer[end:]
+    cluster = rack + max(answer[rack], 1) + 1
+    topics = cluster + max(answer[cluster], 1) + _LENGTH.size
+    return answer[:at] + b"\x01" + answer[cluster:], answer[topics] > 1
