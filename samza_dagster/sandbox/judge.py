@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError, Unreachable
+from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC, OUTPUT_TOPIC
 from samza_dagster.sandbox.ledger import Gap, Ledger
+
+_SILENT_S = 20.0
+"""A client that reads nothing for so long, where there is more, is given up."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ class Verdict:
 
 
 class Judge:
-    """Reads input and output of one job; call `judge` as often as you like."""
+    """Reads input and output of one job; call `judge` as often as you like.
+
+    `settings` are more of librdkafka's, for its consumers.
+    """
 
     def __init__(
         self,
@@ -56,13 +63,18 @@ class Judge:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         wall_clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.ledger = Ledger()
         self._clock = clock
         self._wall_clock_ms = wall_clock_ms
-        self._consumer = kafka_client.consumer(
-            bootstrap_servers,
-            {"fetch.message.max.bytes": 8 * 1024 * 1024, "queued.max.messages.kbytes": 64 * 1024},
+        own = {
+            "fetch.message.max.bytes": 8 * 1024 * 1024,
+            "queued.max.messages.kbytes": 64 * 1024,
+            **(settings or {}),
+        }
+        self._consumer = KeptClient[Any](
+            lambda: kafka_client.consumer(bootstrap_servers, own), lambda used: used.close()
         )
         self._sleep = sleep
         self._next: dict[tuple[str, int], int] = {}
@@ -83,7 +95,7 @@ class Judge:
 
         `partitions` (all when None) and `window_ms` say whose silences are looked for and
         between which broker times. Raises `DeadlineExceeded` when the topics themselves
-        can't be read in time, `Unreachable` without a broker.
+        can't be read in time, `Unreachable` without a broker until then.
         """
         started = self._clock()
         deadline = started + deadline_s
@@ -111,10 +123,23 @@ class Judge:
         )
 
     def _read(self, topic: str, deadline: float, wait_s: float = 0.0) -> None:
-        """Reads the topic up to its end of now; with `wait_s` lets that much time pass first."""
+        """Reads the topic up to its end of now; with `wait_s` lets that much time pass first.
+
+        Who can't reach the broker is followed by a new client, until the deadline.
+        """
         if wait_s:
             self._sleep(wait_s)
-        ends = kafka_client.end_offsets(self._consumer, topic)
+        while True:
+            try:
+                with self._consumer.use() as consumer:
+                    return self._read_by(consumer, topic, deadline)
+            except Unreachable:
+                if self._clock() > deadline:
+                    raise
+                self._sleep(0.2)
+
+    def _read_by(self, consumer: Any, topic: str, deadline: float) -> None:
+        ends = kafka_client.end_offsets(consumer, topic)
         self._counts[topic] = len(ends)
         left = {
             number: end
@@ -123,23 +148,25 @@ class Judge:
         }
         if not left:
             return
-        self._consumer.assign(
+        consumer.assign(
             [kafka_client.partition(topic, n, self._next.get((topic, n), 0)) for n in left]
         )
+        heard = self._clock()
         try:
             while left:
-                for message in self._consumer.consume(10_000, timeout=0.2):
-                    self._take(topic, message, left)
+                for message in consumer.consume(10_000, timeout=0.2):
+                    if message.error() is None:
+                        heard = self._clock()
+                        self._take(topic, message, left)
+                seen = f"partitions {sorted(left)} not read to their ends"
                 if left and self._clock() > deadline:
-                    raise DeadlineExceeded(
-                        f"read {topic}", seen=f"partitions {sorted(left)} not read to their ends"
-                    )
+                    raise DeadlineExceeded(f"read {topic}", seen=seen)
+                if left and self._clock() > heard + _SILENT_S:
+                    raise Unreachable(f"read {topic}", seen=f"{seen}, {_SILENT_S:.0f} s of silence")
         finally:
-            self._consumer.unassign()
+            consumer.unassign()
 
     def _take(self, topic: str, message: Any, left: dict[int, int]) -> None:
-        if message.error() is not None:
-            return
         number, offset = message.partition(), message.offset()
         if offset < self._next.get((topic, number), 0):
             return

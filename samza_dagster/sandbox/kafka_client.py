@@ -108,5 +108,5 @@ def end_offsets(client: Any, topic: str, timeout_s: float = 15.0) -> tuple[int, 
         except KafkaException as error:
             if error.args[0].code() not in passing or time.monotonic() > deadline:
                 raise Unreachable(f"the end of {topic}", seen=str(error.args[0])) from error
-            client.list_topics(topic, timeout=timeout_s)
+            partition_counts(client, [topic], timeout_s)  # it learns the leaders by that
             time.sleep(0.1)

@@ -7,11 +7,12 @@ goes on where `F` says, so that a load that was stopped may be started again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,58 +21,78 @@ from typing import Any
 import click
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput, Unreachable
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC
 from samza_dagster.sandbox.load_plan import RATE, SPREAD_S, LoadPlan, Part
 
 _TICK_S = 0.02
+_SILENT_S = 20.0
+_BACK_S = 5.0
+"""A producer whose broker came back has found it by then: it looks twice a second."""
 
 
 class Sender:
-    """Sends parts to the input topic, in order, each exactly once to the log."""
+    """Sends parts to the input topic, in order, each exactly once to the log.
 
-    def __init__(self, bootstrap_servers: str, plan: LoadPlan) -> None:
+    librdkafka can lose its brokers for good (see `KeptClient`). A producer that hears
+    nothing for `silent_s` from a broker that answers others is replaced; what waited for
+    its acknowledgement is sent again, which the Joiner takes for the same parts.
+    `settings` are more of librdkafka's, for the producers.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        plan: LoadPlan,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        silent_s: float = _SILENT_S,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._servers = bootstrap_servers
         self._plan = plan
+        self._clock = clock
+        self._silent_s = silent_s
+        self._settings = settings or {}
         self._failure: str | None = None
+        self._sent = 0
+        self._waiting: dict[int, Part] = {}
+        self._heard = clock()
         self.acknowledged = 0
-        self._producer: Any = kafka_client.producer(
-            bootstrap_servers,
-            {
-                "linger.ms": 20,
-                "batch.size": 512 * 1024,
-                "queue.buffering.max.messages": 100_000,
-                "queue.buffering.max.kbytes": 64 * 1024,
-                # A broker that is away must not lose a record: wait for it.
-                "message.timeout.ms": 24 * 3600 * 1000,
-            },
-        )
+        self._producer = self._make()
 
     def send(self, part: Part) -> None:
         """Queues one record; waits while the queue is full. Raises `ActionFailed`."""
+        if not self._waiting:
+            self._heard = self._clock()
         while True:
             if self._failure is not None:
                 raise ActionFailed("send the load", seen=self._failure)
             try:
-                self._producer.produce(
-                    INPUT_TOPIC,
-                    key=self._plan.key_text(part.key),
-                    value=part.value,
-                    partition=self._plan.partition_of(part.key),
-                    on_delivery=self._delivered,
-                )
+                self._produce(self._sent, part)
             except BufferError:
                 self._producer.poll(0.1)
+                if self._is_lost():
+                    self._renew()
             else:
+                self._waiting[self._sent] = part
+                self._sent += 1
                 self._producer.poll(0)
                 return
 
     def flush(self, deadline_s: float = 60.0) -> None:
-        """Returns when the broker has all; raises `DeadlineExceeded` or `ActionFailed`."""
-        left = self._producer.flush(deadline_s)
+        """Returns when the broker has all; raises `DeadlineExceeded` or `ActionFailed`.
+
+        A producer that is replaced meanwhile, the new one has as long again.
+        """
+        self._producer.flush(deadline_s)
+        if self._waiting and self._failure is None and self._is_lost():
+            self._renew()
+            self._producer.flush(deadline_s)
         if self._failure is not None:
             raise ActionFailed("send the load", seen=self._failure)
-        if left:
+        if left := len(self._waiting):
             raise DeadlineExceeded("send the load", seen=f"{left} records not acknowledged")
 
     def flush_all(self, standstill_s: float = 60.0) -> None:
@@ -89,11 +110,62 @@ class Sender:
         self._producer.purge()
         self._producer.close()
 
-    def _delivered(self, error: object, _: object) -> None:
+    def _make(self) -> Any:
+        return kafka_client.producer(
+            self._servers,
+            {
+                "linger.ms": 20,
+                "batch.size": 512 * 1024,
+                "queue.buffering.max.messages": 100_000,
+                "queue.buffering.max.kbytes": 64 * 1024,
+                # A broker that is away must not lose a record: wait for it.
+                "message.timeout.ms": 24 * 3600 * 1000,
+                **self._settings,
+            },
+        )
+
+    def _produce(self, number: int, part: Part) -> None:
+        self._producer.produce(
+            INPUT_TOPIC,
+            key=self._plan.key_text(part.key),
+            value=part.value,
+            partition=self._plan.partition_of(part.key),
+            on_delivery=functools.partial(self._delivered, number),
+        )
+
+    def _delivered(self, number: int, error: object, _: object) -> None:
         if error is not None:
             self._failure = str(error)
         else:
+            self._heard = self._clock()
+            self._waiting.pop(number, None)
             self.acknowledged += 1
+
+    def _is_lost(self) -> bool:
+        """The producer, not the broker; looked at once in `silent_s` without a sign of it."""
+        if self._clock() - self._heard < self._silent_s:
+            return False
+        self._heard = self._clock()
+        if not self._broker_answers():
+            return False
+        before = self.acknowledged
+        self._producer.flush(_BACK_S)
+        return self.acknowledged == before and self._failure is None
+
+    def _broker_answers(self) -> bool:
+        with contextlib.closing(kafka_client.consumer(self._servers)) as other:
+            try:
+                return bool(kafka_client.end_offsets(other, INPUT_TOPIC, timeout_s=5.0))
+            except Unreachable:
+                return False
+
+    def _renew(self) -> None:
+        self.close()
+        self._failure = None  # that its records were purged isn't one
+        self._producer = self._make()
+        for number, part in self._waiting.items():
+            self._produce(number, part)
+        self._heard = self._clock()
 
 
 def fill(

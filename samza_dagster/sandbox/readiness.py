@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.sandbox import kafka_client, process, standby_lag
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, OUTPUT_TOPIC
@@ -32,7 +33,9 @@ class Readiness:
     ) -> None:
         self._files = files
         self._hosts = hosts
-        self._consumer = kafka_client.consumer(bootstrap_servers)
+        self._consumer = KeptClient[Any](
+            lambda: kafka_client.consumer(bootstrap_servers), lambda used: used.close()
+        )
         self._registry = registry
         self._wanted = processors
         self._last: dict[str, Any] = {}
@@ -62,14 +65,14 @@ class Readiness:
         )
 
     def outputs(self) -> int:
-        """Records that the job has put out."""
-        return sum(kafka_client.end_offsets(self._consumer, OUTPUT_TOPIC))
+        """Records that the job has put out; raises `Unreachable`."""
+        return sum(self._ends(OUTPUT_TOPIC))
 
     def standbys_ready(self, rate: float) -> bool:
         """All run, and every task has its active's and all standbys' stores near the changelog."""
         if not self.all_running():
             return False
-        ends = kafka_client.end_offsets(self._consumer, CHANGELOG_TOPIC)
+        ends = self._ends(CHANGELOG_TOPIC)
         self._copies = standby_lag.near_copies(
             (host.state_directory for host in self._hosts), ends, max(100, round(rate * CLOSE_S))
         )
@@ -82,3 +85,13 @@ class Readiness:
             for processor_id, each in self._last.get("processors", {}).items()
         }
         return f"processors {states or 'unknown'}, {self.outputs()} outputs, near copies per partition {self._copies}"
+
+    def _ends(self, topic: str) -> tuple[int, ...]:
+        try:
+            return self._ends_by_kept(topic)
+        except Unreachable:
+            return self._ends_by_kept(topic)  # by a new client: the broker may well be there
+
+    def _ends_by_kept(self, topic: str) -> tuple[int, ...]:
+        with self._consumer.use() as consumer:
+            return kafka_client.end_offsets(consumer, topic)

@@ -1,12 +1,13 @@
-"""How long a fill waits for the broker: for as long as it goes on to acknowledge."""
+"""How long a load waits for the broker, and when it gives up its producer."""
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
-from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.errors import DeadlineExceeded, Unreachable
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.load import Sender
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
@@ -56,3 +57,111 @@ def test_a_broker_that_acknowledges_nothing_is_not_waited_for(
     """Told with what is left."""
     with pytest.raises(DeadlineExceeded, match="5 records"):
         sender(0, monkeypatch).flush_all()
+
+
+class LostProducer:
+    """Takes records and acknowledges none but, where `comes_back`, in the second flush."""
+
+    def __init__(self, *, comes_back: bool = False, room: int = 5) -> None:
+        self.keys: list[str] = []
+        self._comes_back = comes_back
+        self._room = room
+        self._flushes = 0
+        self._waiting: list[Any] = []
+
+    def produce(self, *_: object, key: str, on_delivery: Any, **__: object) -> None:
+        if len(self.keys) == self._room:
+            raise BufferError
+        self.keys.append(key)
+        self._waiting.append(on_delivery)
+
+    def poll(self, _: float) -> None:
+        return
+
+    def flush(self, _: float) -> None:
+        self._flushes += 1
+        if self._comes_back and self._flushes == 2:
+            self._end(None)
+
+    def purge(self) -> None:
+        self._end("purged")
+
+    def close(self) -> None:
+        return
+
+    def _end(self, error: str | None) -> None:
+        while self._waiting:
+            self._waiting.pop(0)(error, None)
+
+
+class AnsweringProducer(LostProducer):
+    """Acknowledges in each poll and flush."""
+
+    def poll(self, _: float) -> None:
+        self._end(None)
+
+    def flush(self, _: float) -> None:
+        self._end(None)
+
+
+class Rig:
+    """A sender of five records to the first of `producers`; `now_s` is its clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *producers: LostProducer) -> None:
+        self.now_s = 0.0
+        self.broker_answers = True
+        self.left = list(producers)
+
+        def end_offsets(*_: object, **__: object) -> tuple[int, ...]:
+            if not self.broker_answers:
+                raise Unreachable("the broker")
+            return (0,)
+
+        monkeypatch.setattr(kafka_client, "producer", lambda *_: self.left.pop(0))
+        monkeypatch.setattr(kafka_client, "consumer", lambda *_: io.BytesIO())
+        monkeypatch.setattr(kafka_client, "end_offsets", end_offsets)
+        plan = LoadPlan.for_state(0.5, actives=1)
+        self.sender = Sender("nowhere", plan, clock=lambda: self.now_s)
+        for number in range(5):
+            self.sender.send(Part(number, 0, 0))
+
+
+def test_a_lost_producer_is_replaced_and_what_waited_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In its order; that the lost one's were purged is no failure."""
+    lost, new = LostProducer(), AnsweringProducer()
+    rig = Rig(monkeypatch, lost, new)
+    with pytest.raises(DeadlineExceeded, match="5 records"):
+        rig.sender.flush()
+    rig.now_s = 20.0
+    rig.sender.flush()
+    assert new.keys == lost.keys
+    assert rig.sender.acknowledged == 5
+
+
+def test_a_lost_producer_whose_queue_is_full_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the load would wait there for ever."""
+    lost, new = LostProducer(), AnsweringProducer(room=6)
+    rig = Rig(monkeypatch, lost, new)
+    rig.now_s = 20.0
+    rig.sender.send(Part(5, 0, 0))
+    assert len(new.keys) == 6
+    assert new.keys[:5] == lost.keys
+
+
+def test_a_producer_is_kept_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long: a new one would find nothing either."""
+    rig = Rig(monkeypatch, LostProducer())
+    rig.broker_answers = False
+    for rig.now_s in (20.0, 500.0, 90_000.0):
+        with pytest.raises(DeadlineExceeded, match="5 records"):
+            rig.sender.flush()
+
+
+def test_a_producer_that_finds_the_broker_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looked for the broker may be the first that it answers."""
+    rig = Rig(monkeypatch, LostProducer(comes_back=True))
+    rig.now_s = 20.0
+    rig.sender.flush()
+    assert rig.sender.acknowledged == 5

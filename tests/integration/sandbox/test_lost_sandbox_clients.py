@@ -1,0 +1,93 @@
+"""Judge and load go on after librdkafka left their clients without any broker, for good."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.sandbox import demo_job, kafka_client
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.load import Position, Sender, fill, steady
+from samza_dagster.sandbox.load_plan import LoadPlan
+from samza_dagster.sandbox.topics import create_topics
+from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
+from tests.rig.pace import PACE
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.integration
+
+PLAN = LoadPlan(keys=400, partitions=4, rate=200.0, spread_s=0.1)
+
+
+@pytest.fixture(scope="module")
+def servers(broker: Broker) -> str:
+    create_topics(broker.bootstrap_servers, demo_job.topics())
+    fill(broker.bootstrap_servers, PLAN)
+    return broker.bootstrap_servers
+
+
+@pytest.fixture
+def brokers(servers: str) -> Generator[BrokerList]:
+    with BrokerList(servers) as brokers:
+        yield brokers
+
+
+def _put_out(servers: str, keys: range) -> None:
+    with contextlib.closing(kafka_client.producer(servers)) as producer:
+        for key in keys:
+            producer.produce(
+                demo_job.OUTPUT_TOPIC,
+                key=PLAN.key_text(key),
+                value="0",
+                partition=PLAN.partition_of(key),
+            )
+        assert producer.flush(30) == 0
+
+
+def test_a_judge_goes_on_after_its_client_was_lost(brokers: BrokerList, servers: str) -> None:
+    """Once between two judgements, once within one; it reads on from where it stood."""
+    _put_out(servers, range(200))
+    with contextlib.closing(Judge(brokers.servers, settings=LOST_FOR_GOOD)) as judge:
+        assert judge.judge(deadline_s=2 * PACE).missing == 200
+        with brokers.empty(), pytest.raises(Unreachable):
+            judge.judge(deadline_s=0)
+        _put_out(servers, range(200, 400))
+        verdict = judge.judge(deadline_s=30 * PACE)
+        assert verdict.is_good
+        with ThreadPoolExecutor() as pool:
+            with brokers.empty() as told:
+                judged = pool.submit(judge.judge, deadline_s=60 * PACE)
+                assert told.wait(20 * PACE)
+            verdict = judged.result()
+        assert verdict.is_good
+        assert (verdict.inputs, verdict.outputs, verdict.duplicates) == (800, 400, 0)
+
+
+def test_a_load_goes_on_after_its_producer_was_lost(
+    brokers: BrokerList, servers: str, tmp_path: Path
+) -> None:
+    """What it had sent to nobody arrives, too."""
+    often = {**LOST_FOR_GOOD, "topic.metadata.refresh.interval.ms": 100}
+    file, stop = tmp_path / "load.json", threading.Event()
+    sender = Sender(brokers.servers, PLAN, silent_s=2 * PACE, settings=often)
+    with ThreadPoolExecutor() as pool, contextlib.closing(sender):
+        sent = pool.submit(steady, sender, PLAN, file, stop)
+        try:
+            until("the load runs", lambda: Position.read(file).visits > 0)
+            with brokers.empty() as told:
+                assert told.wait(20 * PACE)
+            at = Position.read(file).visits
+            until("the load goes on", lambda: Position.read(file).visits > at + 500)
+        finally:
+            stop.set()
+        visits = sent.result()
+    with contextlib.closing(Judge(servers)) as judge:
+        # Each key's epoch 0, and an epoch of each visit but the last whose parts aren't all due.
+        assert judge.judge(deadline_s=2).completed == 400 + visits - PLAN.lag
