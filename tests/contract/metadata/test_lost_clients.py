@@ -13,6 +13,7 @@ import pytest
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import Change, KafkaCluster, KafkaMetadataStore, StateWriter
 from samza_dagster.metadata.authorizer import Authorizer
+from samza_dagster.metadata.principal_view import PrincipalView
 from samza_dagster.metadata.topic_reader import TopicEnd
 from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
 from tests.rig.waiting import until
@@ -140,6 +141,16 @@ def test_logins_are_told_again(brokers: BrokerList, theirs: KafkaCluster, topic:
         authorizer.logins()
     finally:
         authorizer.close()
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_broker_that_names_no_brokers_proves_no_fence(brokers: BrokerList) -> None:
+    """Nobody has been asked then: who is still served isn't known."""
+    view = PrincipalView(brokers.servers, "anybody", "", {"security.protocol": "PLAINTEXT"})
+    assert view.who_still_serves_it() == (brokers.servers,)
+    with brokers.empty(), pytest.raises(Unreachable, match="names none"):
+        view.who_still_serves_it()
+    assert view.who_still_serves_it() == (brokers.servers,)
 
 
 def _lose(brokers: BrokerList, *calls: Callable[[], object]) -> None:
