@@ -28,13 +28,16 @@ Records = Sequence[tuple[str, bytes, bytes | None]]
 # able to finish it and not be fenced by time alone. Brokers allow 15 minutes by default.
 _TRANSACTION_TIMEOUT_MS = 600_000
 _OTHERS_S = 2.0
+_BACK_S = 5.0
+"""Brokers that are back: by then a client that can has found them, and the transaction's coordinator."""
 _RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
 
 
 class StateWriter:
     """Commits records to the state topic and others in one transaction a call.
 
-    One thread at a time may call it. `timeout_s` bounds every call.
+    One thread at a time may call it. `timeout_s` bounds every call; whether others are
+    answered takes 7 s more of one that fails.
     """
 
     def __init__(
@@ -59,7 +62,6 @@ class StateWriter:
         self._refused: KafkaError | None = None
         self._last_offset = -1  # of the record that was acknowledged last
         self._known_topics: set[str] = set()
-        self._others_answered = False
         self._lock = threading.Lock()
 
     @property
@@ -109,9 +111,8 @@ class StateWriter:
         `Fenced` when another writer took over (final), `InvalidInput` for records that
         the broker refuses (none is written), `Unreachable` when the deadline passed: the
         commit is then `pending`, and `finish_pending` or the next `commit` goes on with it.
-        Not pending after `Unreachable`: the client is beyond use, as when it fails for a
-        whole call while brokers answer others, and only a take-over tells what became of
-        the commit.
+        Not pending after `Unreachable`: the client is beyond use, as one that isn't answered
+        while others are, and only a take-over tells what became of the commit.
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
@@ -163,7 +164,6 @@ class StateWriter:
                     asked = f"lead by the transactional id {self._transactional_id}"
                     raise self._failure(asked, reason, timeout_s) from error
         self._producer = producer
-        self._others_answered = False
         self._fenced = ""
         self._pending = None
         self._in_transaction = False
@@ -201,20 +201,23 @@ class StateWriter:
             self._known_topics.add(topic)
 
     def _finish(self, deadline: float) -> None:
+        """As `commit`; a client that fails though brokers answer others is given up.
+
+        librdkafka's may find no broker again, however long it lives (`kept_client`).
+        """
         try:
             self._try_until(deadline)
         except Unreachable:
-            self._give_up_a_lost_client()
-            raise
-        self._others_answered = False
-
-    def _give_up_a_lost_client(self) -> None:
-        """librdkafka's producer may find no broker again, however long it lives (`kept_client`)."""
-        answered_before, self._others_answered = self._others_answered, self._answers_others()
-        if answered_before:
+            if self._pending is None or not self._answers_others():
+                raise
+        else:
+            return
+        try:
+            self._try_until(time.monotonic() + _BACK_S)
+        except Unreachable:
             self._producer = None
             self._pending = None
-            self._others_answered = False
+            raise
 
     def _answers_others(self) -> bool:
         end = TopicEnd(self._cluster, self._state_topic)
