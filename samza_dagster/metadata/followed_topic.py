@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.metadata.job_topics import ANSWER_S, TopicRecord, partitions_of
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -17,12 +18,15 @@ _BATCH = 500
 _POLL_S = 0.05
 _CALL_S = 1.0
 _CALL_MAX = 10_000
+_SILENCE_S = 10.0
 
 
 class FollowedTopic:
     """All partitions of a topic, by one consumer that stays connected and commits nothing.
 
-    Not thread-safe. Partitions that are added later aren't seen.
+    A consumer that can have lost its brokers (`KeptClient`) is replaced: one that received
+    nothing for 10 s is asked whether it still reaches them. Not thread-safe. Partitions that are
+    added later aren't seen.
     """
 
     def __init__(
@@ -37,8 +41,10 @@ class FollowedTopic:
         self._cluster = cluster
         self._since_ms = since_ms
         self._monotonic = monotonic
-        self._admin: AdminClient | None = None
+        self._admin: KeptClient[AdminClient] = KeptClient(cluster.admin, end_admin)
         self._consumer: Consumer | None = None
+        self._next: dict[int, int] = {}
+        self._heard_s = monotonic()
 
     @property
     def found(self) -> bool:
@@ -51,57 +57,81 @@ class FollowedTopic:
         The first call reads to the end at its time; a later one takes what has arrived, for
         a second and some 10,000 records at most: the next one goes on from there. Nothing
         while the topic doesn't exist. Raises `Unreachable` when no broker answers the first
-        call in time.
+        call within `ANSWER_S`, or a later one that asks after a silence; the next call connects
+        anew and goes on where this one was, neither skipping nor repeating records.
         """
         from confluent_kafka import KafkaException
 
-        if self._consumer is not None:
-            return self._taken(self._consumer)
+        asked = f"follow topic {self.topic}"
         try:
-            return self._opened()
+            if self._consumer is None:
+                return self._opened()
+            found = self._taken(self._consumer)
+            if self._monotonic() - self._heard_s < _SILENCE_S:
+                return found
+            has_brokers = bool(self._consumer.list_topics(self.topic, timeout=ANSWER_S).brokers)
         except KafkaException as error:
-            raise self._cluster.failure(
-                f"follow topic {self.topic}", error.args[0], ANSWER_S
-            ) from error
+            self._end_consumer()
+            raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
+        if not has_brokers:  # and so it has none any more
+            self._end_consumer()
+            raise self._cluster.unreachable(asked, ANSWER_S, "a broker that names none")
+        self._heard_s = self._monotonic()
+        return found
 
     def close(self) -> None:
         """Releases the connection."""
+        self._end_consumer()
+        self._admin.close()
+
+    def _end_consumer(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
-        admin, self._admin = self._admin, None
-        end_admin(admin)
 
     def _opened(self) -> list[TopicRecord]:
         from confluent_kafka import TopicPartition
 
-        if self._admin is None:
-            self._admin = self._cluster.admin()
-        partitions = partitions_of(self._admin, self.topic)
+        with self._admin.use() as admin:
+            partitions = partitions_of(admin, self.topic)
         if not partitions:
             return []
         consumer = self._cluster.reader(committed_only=True, report_ends=False)
+        before = self._next
         try:
-            wanted = [TopicPartition(self.topic, n, max(self._since_ms, 0)) for n in partitions]
             left: dict[int, int] = {}
-            for place in consumer.offsets_for_times(wanted, timeout=ANSWER_S):
-                at = TopicPartition(self.topic, place.partition)
-                _, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
-                if place.offset < 0:  # no record since then
-                    place.offset = end
-                elif place.offset < end:
-                    left[place.partition] = end
-                wanted[wanted.index(at)] = place
-            consumer.assign(wanted)
+            if not before:
+                self._next, left = self._begin(consumer, partitions)
+            places = sorted(self._next.items())
+            consumer.assign([TopicPartition(self.topic, n, offset) for n, offset in places])
             found: list[TopicRecord] = []
             deadline = self._monotonic() + ANSWER_S
             while left and self._monotonic() < deadline:
                 found += self._taken(consumer, left)
         except BaseException:
+            self._next = before
             consumer.close()
             raise
-        self._consumer, self._admin = consumer, None
+        self._consumer, self._heard_s = consumer, self._monotonic()
+        self._admin.close()
         return found
+
+    def _begin(
+        self, consumer: Consumer, partitions: tuple[int, ...]
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Where each partition begins, and where those end that have records since then."""
+        from confluent_kafka import TopicPartition
+
+        wanted = [TopicPartition(self.topic, n, max(self._since_ms, 0)) for n in partitions]
+        places: dict[int, int] = {}
+        left: dict[int, int] = {}
+        for place in consumer.offsets_for_times(wanted, timeout=ANSWER_S):
+            at = TopicPartition(self.topic, place.partition)
+            _, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
+            places[place.partition] = end if place.offset < 0 else place.offset
+            if 0 <= place.offset < end:
+                left[place.partition] = end
+        return places, left
 
     def _taken(self, consumer: Consumer, left: dict[int, int] | None = None) -> list[TopicRecord]:
         """What is there now; partitions whose end was reached are taken out of `left`.
@@ -110,20 +140,22 @@ class FollowedTopic:
         ends with the last of them.
         """
         found: list[TopicRecord] = []
+        places: dict[int, int] = {}
         deadline = self._monotonic() + _CALL_S
         while batch := consumer.consume(_BATCH, timeout=_POLL_S):
             for message in batch:
                 if message.error() is not None:  # the client goes on by itself
                     continue
                 partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
                 found.append(TopicRecord(message.key(), message.value(), message.timestamp()[1]))
-                if (
-                    left is not None
-                    and partition is not None
-                    and offset is not None
-                    and offset + 1 >= left.get(partition, 0)
-                ):
+                places[partition] = offset + 1
+                if left is not None and offset + 1 >= left.get(partition, 0):
                     left.pop(partition, None)
             if left == {} or len(found) >= _CALL_MAX or self._monotonic() >= deadline:
                 break
+        if found:
+            self._next = self._next | places
+            self._heard_s = self._monotonic()
         return found

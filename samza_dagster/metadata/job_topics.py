@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
@@ -57,7 +58,7 @@ class JobTopics(Protocol):
 class KafkaJobTopics:
     """`JobTopics` over Kafka. Commits nothing and creates no topic.
 
-    Raises `Unreachable` when no broker answers within `ANSWER_S`.
+    Raises `Unreachable` when no broker answers within `ANSWER_S`; the next call connects anew.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class KafkaJobTopics:
     ) -> None:
         self._cluster = cluster
         self._monotonic = monotonic
-        self._admin: AdminClient | None = None
+        # Kept: who asks every few seconds needs no new connection each time.
+        self._admin: KeptClient[AdminClient] = KeptClient(cluster.admin, end_admin)
 
     def close(self) -> None:
         """Ends the connection; the next call makes another."""
-        admin, self._admin = self._admin, None
-        end_admin(admin)
+        self._admin.close()
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         """First and next offset of every partition of the topics that exist."""
@@ -78,8 +79,8 @@ class KafkaJobTopics:
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
-        with self._answered(f"read the end offsets of {', '.join(names)}"):
-            admin = self._connected()
+        asked = f"read the end offsets of {', '.join(names)}"
+        with self._answered(asked), self._admin.use() as admin:
             untyped = cast("Any", admin)  # its futures have no type
             wanted = [
                 TopicPartition(topic, partition)
@@ -103,7 +104,8 @@ class KafkaJobTopics:
 
         asked = f"read topic {topic}"
         with self._answered(asked):
-            partitions = partitions_of(self._connected(), topic)
+            with self._admin.use() as admin:
+                partitions = partitions_of(admin, topic)
             if not partitions:
                 return
             consumer = self._cluster.reader(committed_only=True)
@@ -154,12 +156,6 @@ class KafkaJobTopics:
                 yield TopicRecord(message.key(), message.value(), message.timestamp()[1])
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
-
-    def _connected(self) -> AdminClient:
-        # Kept: who asks every few seconds needs no new connection each time.
-        if self._admin is None:
-            self._admin = self._cluster.admin()
-        return self._admin
 
     @contextmanager
     def _answered(self, asked: str) -> Generator[None]:

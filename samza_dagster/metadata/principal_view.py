@@ -2,7 +2,8 @@
 
 A rule is acknowledged by the controller; each broker learns it a moment later. A broker
 that shows a principal no topic at all has the rule that denies it all of them, and has
-it for every request that comes after.
+it for every request that comes after. One that names no broker, not even itself, speaks for
+no cluster: its controller has fenced it, or it knows nothing yet.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class PrincipalView:
         """The brokers (`host:port`) that still show it a topic; empty when none does.
 
         Asks each broker of the cluster by itself. Raises `Unreachable` when one of them
-        doesn't answer, or doesn't let it log in: that proves nothing.
+        doesn't answer, names no broker, or doesn't let it log in: that proves nothing.
         """
         first = self._metadata(self.bootstrap_servers)
         addresses = sorted(f"{b.host}:{b.port}" for b in first.brokers.values())
@@ -89,12 +90,16 @@ class PrincipalView:
         asked = f"log in as {self.user}"
         try:
             if topic is None:
-                return client.list_topics(timeout=self.deadline_s)
-            return client.list_topics(topic, timeout=self.deadline_s)
+                found = client.list_topics(timeout=self.deadline_s)
+            else:
+                found = client.list_topics(topic, timeout=self.deadline_s)
         except KafkaException as error:
             raise cluster.unreachable(asked, self.deadline_s, error.args[0].str()) from error
         finally:
             client.close()
+        if not found.brokers:
+            raise cluster.unreachable(asked, self.deadline_s, "a broker that names none")
+        return found
 
     def _cluster(self, servers: str) -> KafkaCluster:
         login = {"sasl.username": self.user, "sasl.password": self.password}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from samza_dagster.errors import Unreachable
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata.kafka_client import end_admin
+from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.snapshots.settings import Connection, librdkafka_config
 
 if TYPE_CHECKING:
@@ -44,22 +45,21 @@ class OffsetRange:
 class Offsets:
     """Reads offsets of one Kafka cluster; whoever makes one closes it.
 
-    Raises `Unreachable` when no broker answers.
+    Raises `Unreachable` when no broker answers; the next call connects anew.
     """
 
     def __init__(self, connection: Connection, *, timeout_s: float = _TIMEOUT_S) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self._servers = connection.bootstrap_servers
         self._timeout_s = timeout_s
-        config: dict[str, str | int | float | bool] = {"log_level": 0}
-        config |= librdkafka_config(connection)
-        with interrupts_deferred():
-            self._admin: AdminClient = AdminClient(config)
+        self._config: dict[str, str | int | float | bool] = {"log_level": 0}
+        self._config |= librdkafka_config(connection)
+        self._admin: KeptClient[AdminClient] = KeptClient(self._connected, end_admin)
+        with self._admin.use():  # a wrong setting is told here, not by the first question
+            pass
 
     def close(self) -> None:
         """Ends the connection; not left to its destructor, see `end_admin`."""
-        end_admin(self._admin)
+        self._admin.close()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has; a topic that doesn't exist is left out."""
@@ -70,16 +70,17 @@ class Offsets:
             return {}
         counts: dict[str, int] = {}
         request = TopicCollection(names)
-        answers = cast(
-            "dict[str, Future[Any]]",
-            self._admin.describe_topics(request, request_timeout=self._timeout_s),  # pyright: ignore[reportUnknownMemberType]
-        )
-        for name, answer in answers.items():
-            try:
-                counts[name] = len(answer.result().partitions)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._unreachable(f"the partitions of {name}", error) from error
+        with self._admin.use() as admin:
+            answers = cast(
+                "dict[str, Future[Any]]",
+                admin.describe_topics(request, request_timeout=self._timeout_s),  # pyright: ignore[reportUnknownMemberType]
+            )
+            for name, answer in answers.items():
+                try:
+                    counts[name] = len(answer.result().partitions)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise self._unreachable(f"the partitions of {name}", error) from error
         return counts
 
     def whole(self, topics: Mapping[str, int], *, committed: bool) -> list[OffsetRange]:
@@ -112,16 +113,23 @@ class Offsets:
         if not request:
             return {}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        answers = cast(
-            "dict[TopicPartition, Future[Any]]",
-            self._admin.list_offsets(  # pyright: ignore[reportUnknownMemberType]
-                request, isolation_level=level, request_timeout=self._timeout_s
-            ),
-        )
-        try:
-            return {(at.topic, at.partition): got.result().offset for at, got in answers.items()}
-        except KafkaException as error:
-            raise self._unreachable(f"offsets of {sorted(topics)}", error) from error
+        with self._admin.use() as admin:
+            answers = cast(
+                "dict[TopicPartition, Future[Any]]",
+                admin.list_offsets(  # pyright: ignore[reportUnknownMemberType]
+                    request, isolation_level=level, request_timeout=self._timeout_s
+                ),
+            )
+            try:
+                return {(at.topic, at.partition): f.result().offset for at, f in answers.items()}
+            except KafkaException as error:
+                raise self._unreachable(f"offsets of {sorted(topics)}", error) from error
+
+    def _connected(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        with interrupts_deferred():
+            return AdminClient(self._config)
 
     def _unreachable(self, asked: str, error: Exception) -> Unreachable:
         return Unreachable(
