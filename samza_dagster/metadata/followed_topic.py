@@ -147,9 +147,9 @@ class FollowedTopic:
                 if message.error() is not None:  # the client goes on by itself
                     continue
                 partition, offset = message.partition(), message.offset()
-                found.append(TopicRecord(message.key(), message.value(), message.timestamp()[1]))
                 assert partition is not None
                 assert offset is not None
+                found.append(TopicRecord(message.key(), message.value(), message.timestamp()[1]))
                 places[partition] = offset + 1
                 if left is not None and offset + 1 >= left.get(partition, 0):
                     left.pop(partition, None)

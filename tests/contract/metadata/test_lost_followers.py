@@ -1,5 +1,6 @@
 """Whoever keeps a client that librdkafka left without brokers goes on with a new one."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import time

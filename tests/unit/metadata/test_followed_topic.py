@@ -1,8 +1,9 @@
-"""A look into a topic that never falls silent; without a broker."""
+"""Looks into a topic that never falls silent, and into one that does; without a broker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,3 +84,31 @@ def test_the_first_look_ends_at_the_end_that_it_asked_for() -> None:
     left = {0: 50}
     found = followed(busy)._taken(busy, left)  # pyright: ignore[reportArgumentType]
     assert (len(found), left) == (60, {})
+
+
+class Silent(Busy):
+    """One that has nothing to give until `each` is set; `asked_s` tells when it was questioned."""
+
+    def __init__(self) -> None:
+        super().__init__(each=0, takes_s=0.0)
+        self.asked_s: list[float] = []
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        found = super().consume(most, timeout)
+        self.each = 0
+        return found
+
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        self.asked_s.append(self.now_s)
+        return SimpleNamespace(brokers={1: "h:1"})
+
+
+def test_the_brokers_are_asked_after_ten_seconds_of_silence_and_not_more_often() -> None:
+    """A record ends a silence, and so does an answer."""
+    silent = Silent()
+    topic = followed(silent)
+    for second in range(40):
+        silent.now_s = second
+        silent.each = 1 if second == 14 else 0
+        assert len(numbers(topic)) == (second == 14)
+    assert silent.asked_s == [10, 24, 34]

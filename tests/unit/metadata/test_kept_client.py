@@ -76,14 +76,14 @@ def test_one_that_fails_two_users_is_ended_once() -> None:
     clients = Clients()
     kept = clients.kept()
 
-    def fails_beside_another() -> None:
+    def failed_twice() -> None:
         with kept.use():
             fail(kept)
             assert used(kept) == 1
             raise LookupError
 
     with pytest.raises(LookupError):
-        fails_beside_another()
+        failed_twice()
     assert clients.ended == [0]
     assert used(kept) == 1
 
@@ -93,14 +93,14 @@ def test_a_close_while_it_is_used_ends_it_when_its_user_has_left() -> None:
     clients = Clients()
     kept = clients.kept()
 
-    def fails_after_its_end() -> None:
+    def closed_and_failed() -> None:
         with kept.use():
             kept.close()
             assert clients.ended == []
             raise LookupError
 
     with pytest.raises(LookupError):
-        fails_after_its_end()
+        closed_and_failed()
     assert clients.ended == [0]
     kept.close()
     assert clients.ended == [0]
