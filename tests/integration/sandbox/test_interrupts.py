@@ -28,7 +28,8 @@ ENDS_WITHIN_S = 0.02
 
 def authorizer():
     made = Authorizer(KafkaCluster(NOBODY))
-    made._client()
+    with made._kept.use():
+        pass
     return contextlib.closing(made)
 
 PLAN = LoadPlan.for_state(0.5, actives=1)
