@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Generator
 
 import pytest
 
 from samza_dagster.metadata import KafkaCluster, ensure_topic
+from tests.rig.broker_list import BrokerList
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +22,10 @@ def topic(cluster: KafkaCluster) -> str:
     name = f"metadata-{uuid.uuid4().hex[:12]}"
     assert ensure_topic(cluster, name)
     return name
+
+
+@pytest.fixture
+def brokers(bootstrap_servers: str) -> Generator[BrokerList]:
+    """The level's broker, which can be told to name no brokers."""
+    with BrokerList(bootstrap_servers) as brokers:
+        yield brokers

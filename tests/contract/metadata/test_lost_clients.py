@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -22,12 +22,6 @@ pytestmark = pytest.mark.contract
 
 Value = TypeVar("Value")
 BATCH_KEY, BATCH_VALUE = b"group/0", b'{"version":1}'
-
-
-@pytest.fixture
-def brokers(bootstrap_servers: str) -> Generator[BrokerList]:
-    with BrokerList(bootstrap_servers) as brokers:
-        yield brokers
 
 
 @pytest.fixture

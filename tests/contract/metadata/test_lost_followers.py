@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 import pytest
@@ -22,12 +22,6 @@ from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
-
-
-@pytest.fixture
-def brokers(bootstrap_servers: str) -> Generator[BrokerList]:
-    with BrokerList(bootstrap_servers) as brokers:
-        yield brokers
 
 
 @pytest.fixture
