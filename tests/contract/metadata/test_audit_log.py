@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import (  # noqa: TID253 - the outside judge
     Consumer,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -86,11 +87,24 @@ class Leader:
         history = read_history(self.connection)
         return verify(history.records, history.head, since_ms=history.since_ms)
 
-    def append(self, key: bytes, value: bytes) -> None:
-        """As anybody with the right to write could."""
+    def append(self, key: bytes, value: bytes) -> int:
+        """As anybody with the right to write could. Returns its offset.
+
+        A commit is acknowledged before its marker is written, so this may come before that.
+        """
         producer = Producer({"bootstrap.servers": self.connection.bootstrap_servers})
-        producer.produce(self.connection.audit_topic, key=key, value=value, partition=0)
+        written: list[Message] = []
+        producer.produce(
+            self.connection.audit_topic,
+            key=key,
+            value=value,
+            partition=0,
+            on_delivery=lambda error, message: written.append(message),
+        )
         assert producer.flush(10) == 0
+        offset = written[0].offset()
+        assert offset is not None
+        return offset
 
     def seen(self) -> list[dict[str, Any]]:
         """The committed records by a plain consumer."""
@@ -165,8 +179,8 @@ def test_a_field_that_isnt_understood_is_told_with_its_offset(leader: Leader) ->
     """Nothing is guessed."""
     leader.commit(leader.chronicle.start("0", "host-1"))
     record = audit_to_json(replace(leader.chronicle.records[0], number=2))
-    leader.append(b"2", json.dumps({**record, "colour": "red"}).encode())
-    with pytest.raises(MalformedRecord, match=r"offset 2, field colour"):
+    offset = leader.append(b"2", json.dumps({**record, "colour": "red"}).encode())
+    with pytest.raises(MalformedRecord, match=f"offset {offset}, field colour"):
         read_history(leader.connection)
 
 
