@@ -4,17 +4,58 @@ A rule is acknowledged by the controller; each broker learns it a moment later. 
 that shows a principal no topic at all has the rule that denies it all of them, and has
 it for every request that comes after. One that names no broker, not even itself, speaks for
 no cluster: its controller has fenced it, or it knows nothing yet.
+
+Which brokers there are is told by brokers too, each by its own copy of the metadata log, and
+one that lags may leave out a broker that leads. So a list counts only when all who are
+on it refuse the principal, and name nobody else (`are_all_shut`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster
 
 DEADLINE_S = 3.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one broker told the principal: the brokers it names (`host:port`), and whether it
+    shows a topic.
+    """
+
+    names: frozenset[str]
+    serves: bool
+
+
+def are_all_shut(answers: Mapping[str, Answer]) -> bool:
+    """Whether no broker that leads a partition serves the principal, by answers of brokers.
+
+    There are some that all refuse it, and of whom none names a broker beside them. Each of
+    them has the rule, so it knows every broker that led when the rule was made; who is left
+    out was fenced by its controller since, is followed by none of them, and so can't
+    commit a write to a partition that one of them has a replica of. What others say, as one
+    that is cut off from its controller, doesn't count.
+    """
+    return any(_are_shut(_named_from(start, answers), answers) for start in answers)
+
+
+def _named_from(start: str, answers: Mapping[str, Answer]) -> Set[str]:
+    found, waiting = set[str](), {start}
+    while waiting:
+        found |= waiting
+        waiting = {
+            each for one in waiting if one in answers for each in answers[one].names
+        } - found
+    return found
+
+
+def _are_shut(brokers: Set[str], answers: Mapping[str, Answer]) -> bool:
+    return all(each in answers and not answers[each].serves for each in brokers)
 
 
 @dataclass(frozen=True)
@@ -31,14 +72,29 @@ class PrincipalView:
     deadline_s: float = DEADLINE_S
 
     def who_still_serves_it(self) -> tuple[str, ...]:
-        """The brokers (`host:port`) that still show it a topic; empty when none does.
+        """The brokers (`host:port`) that still show it a topic; empty when `are_all_shut`.
 
-        Asks each broker of the cluster by itself. Raises `Unreachable` when one of them
-        doesn't answer, names no broker, or doesn't let it log in: that proves nothing.
+        Asks each broker that any of them names by itself. Raises `Unreachable` when nobody
+        is known to serve it and one of them doesn't answer, names no broker, or doesn't let it
+        log in: that proves nothing.
         """
-        first = self._metadata(self.bootstrap_servers)
-        addresses = sorted(f"{b.host}:{b.port}" for b in first.brokers.values())
-        return tuple(each for each in addresses if self._metadata(each).topics)
+        waiting = self._answer(self._metadata(self.bootstrap_servers)).names
+        answers: dict[str, Answer] = {}
+        silent: dict[str, Unreachable] = {}
+        while waiting:
+            for address in sorted(waiting):
+                try:
+                    answers[address] = self._answer(self._metadata_of(address))
+                except Unreachable as error:
+                    silent[address] = error
+                if are_all_shut(answers):
+                    return ()
+            named = frozenset[str]().union(*(each.names for each in answers.values()))
+            waiting = named - answers.keys() - silent.keys()
+        serving = tuple(sorted(each for each in answers if answers[each].serves))
+        if not serving:
+            raise next(iter(silent.values()))
+        return serving
 
     def lacking(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, str]:
         """Of the operations (`READ`, …) wanted on topics: those that it hasn't, by topic.
@@ -80,6 +136,22 @@ class PrincipalView:
         found = self._metadata(self.bootstrap_servers, topic).topics.get(topic)
         error = None if found is None else found.error
         return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    def _answer(self, found: Any) -> Answer:
+        names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
+        return Answer(names, bool(found.topics))
+
+    def _metadata_of(self, address: str) -> Any:
+        """Of that broker, and of no other that its client may have heard of meanwhile."""
+        found = self._metadata(address)
+        # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
+        name: str = found.orig_broker_name
+        answered = name.rpartition("://")[2].rpartition("/")[0]
+        if answered != address:
+            raise self._cluster(address).unreachable(
+                f"log in as {self.user}", self.deadline_s, f"an answer of {answered}"
+            )
+        return found
 
     def _metadata(self, servers: str, topic: str | None = None) -> Any:
         from confluent_kafka import KafkaException

@@ -1,0 +1,95 @@
+"""Who still serves a principal, by what each broker tells it from its own copy of the metadata log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.principal_view import PrincipalView
+
+pytestmark = pytest.mark.unit
+
+Told = tuple[str, bool]
+"""Which brokers one names, by their letters, and whether it shows the principal a topic."""
+
+
+@dataclass(frozen=True)
+class Brokers(PrincipalView):
+    """`told`: each broker's answer, none of one that doesn't answer; `first`: who is found first.
+
+    `answers_for`: whose words come in the place of another's.
+    """
+
+    told: Mapping[str, Told] = field(default_factory=dict[str, Told])
+    first: str = "a"
+    answers_for: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def _metadata(self, servers: str, topic: str | None = None) -> Any:
+        letter = self.first if servers == "bootstrap" else servers.partition(":")[0]
+        letter = self.answers_for.get(letter, letter)
+        if letter not in self.told:
+            raise Unreachable(f"ask {servers}", seen="no answer")
+        names, serves = self.told[letter]
+        return SimpleNamespace(
+            brokers={n: SimpleNamespace(host=each, port=9092) for n, each in enumerate(names)},
+            topics={"t": None} if serves else {},
+            orig_broker_name=f"sasl_plaintext://{letter}:9092/1",
+        )
+
+
+def serving(told: Mapping[str, Told], **how: Any) -> str:
+    """The letters of who still serves it."""
+    found = Brokers("bootstrap", "user", "password", told=told, **how).who_still_serves_it()
+    return "".join(each.partition(":")[0] for each in found)
+
+
+def test_it_is_shut_out_when_every_broker_refuses_it() -> None:
+    assert serving({"a": ("abc", False), "b": ("abc", False), "c": ("abc", False)}) == ""
+
+
+def test_a_broker_that_has_not_heard_of_the_rule_is_named() -> None:
+    assert serving({"a": ("abc", False), "b": ("abc", False), "c": ("abc", True)}) == "c"
+
+
+def test_a_broker_that_the_first_one_has_not_heard_of_is_asked() -> None:
+    """The first one's list is older than its answer may be: it lagged when it gave it."""
+    assert serving({"a": ("ab", False), "b": ("abc", False), "c": ("abc", True)}) == "c"
+
+
+def test_one_that_follows_a_broker_which_others_know_to_be_fenced_keeps_that_one_on_the_list() -> (
+    None
+):
+    """`c` is cut off and has no rule; `b`, not yet told of that, copies what `c` lets in."""
+    told = {"a": ("ab", False), "b": ("abc", False), "c": ("abc", True)}
+    assert serving(told) == "c"
+    assert serving({**told, "b": ("ab", False)}) == ""
+
+
+def test_a_broker_that_does_not_answer_proves_nothing_while_any_names_it() -> None:
+    with pytest.raises(Unreachable):
+        serving({"a": ("ab", False), "b": ("abc", False)})
+    assert serving({"a": ("ab", False), "b": ("ab", False)}) == ""
+
+
+@pytest.mark.parametrize("first", "abc")
+def test_what_a_broker_says_that_is_cut_off_from_its_controller_holds_nothing_up(
+    first: str,
+) -> None:
+    """It still names itself, and shows topics. The others' list is without it."""
+    told = {"a": ("ab", False), "b": ("ab", False), "c": ("abc", True)}
+    assert serving(told, first=first) == ""
+
+
+def test_an_answer_of_another_broker_is_none_of_the_one_that_was_asked() -> None:
+    told = {"a": ("abc", False), "b": ("abc", False), "c": ("abc", True)}
+    with pytest.raises(Unreachable, match="an answer of a"):
+        serving(told, answers_for={"c": "a"})
+
+
+def test_nobody_is_shut_out_by_a_broker_that_shows_topics_alone() -> None:
+    assert serving({"a": ("a", True)}) == "a"
