@@ -8,18 +8,24 @@ no cluster: its controller has fenced it, or it knows nothing yet.
 Which brokers there are is told by brokers too, each by its own copy of the metadata log, and
 one that lags may leave out a broker that leads. So a list counts only when all who are
 on it refuse the principal, and name nobody else (`are_all_shut`).
+
+librdkafka (2.16) asks any broker that it is connected to, not the one it was given: of three,
+two answers in three came from others. So one client is connected to all of them, each answer
+says whose it is, and they are collected until every broker has given one.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 
 DEADLINE_S = 3.0
+_PAUSE_S = 0.005
+"""Between two questions while a broker's answer is waited for."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,16 @@ def are_all_shut(answers: Mapping[str, Answer]) -> bool:
     return any(_are_shut(_named_from(start, answers), answers) for start in answers)
 
 
+def _silent(answers: Mapping[str, Answer]) -> Set[str]:
+    """Who is named and hasn't answered."""
+    return frozenset[str]().union(*(each.names for each in answers.values())) - answers.keys()
+
+
 def _named_from(start: str, answers: Mapping[str, Answer]) -> Set[str]:
     found, waiting = set[str](), {start}
     while waiting:
         found |= waiting
-        waiting = {
-            each for one in waiting if one in answers for each in answers[one].names
-        } - found
+        waiting = {each for one in waiting if one in answers for each in answers[one].names} - found
     return found
 
 
@@ -74,27 +83,48 @@ class PrincipalView:
     def who_still_serves_it(self) -> tuple[str, ...]:
         """The brokers (`host:port`) that still show it a topic; empty when `are_all_shut`.
 
-        Asks each broker that any of them names by itself. Raises `Unreachable` when nobody
-        is known to serve it and one of them doesn't answer, names no broker, or doesn't let it
-        log in: that proves nothing.
+        Raises `Unreachable` when nobody is known to serve it and a broker that another one names
+        doesn't answer, or doesn't let it log in: that proves nothing.
         """
-        waiting = self._answer(self._metadata(self.bootstrap_servers)).names
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self.deadline_s
+        cluster = self._cluster({"enable.sparse.connections": "false"})
         answers: dict[str, Answer] = {}
-        silent: dict[str, Unreachable] = {}
-        while waiting:
-            for address in sorted(waiting):
+        why = ""
+        client = self._client(cluster)
+        try:
+            while not are_all_shut(answers):
+                left_s = remaining_s(deadline)
+                if left_s == 0 or (answers and not _silent(answers)):
+                    break
                 try:
-                    answers[address] = self._answer(self._metadata_of(address))
-                except Unreachable as error:
-                    silent[address] = error
-                if are_all_shut(answers):
-                    return ()
-            named = frozenset[str]().union(*(each.names for each in answers.values()))
-            waiting = named - answers.keys() - silent.keys()
+                    found = client.list_topics(timeout=left_s)
+                except KafkaException as error:
+                    why = why or error.args[0].str()
+                    break
+                if not found.brokers:
+                    why = "a broker that names none"
+                elif not self._adds(answers, found):
+                    time.sleep(_PAUSE_S)
+        finally:
+            client.close()
+        if are_all_shut(answers):
+            return ()
         serving = tuple(sorted(each for each in answers if answers[each].serves))
         if not serving:
-            raise next(iter(silent.values()))
+            silent = f"no answer of {', '.join(sorted(_silent(answers)))}" if answers else ""
+            raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, why or silent)
         return serving
+
+    def _adds(self, answers: dict[str, Answer], found: Any) -> bool:
+        """Keeps each broker's newest answer; whether it had none before."""
+        # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
+        address: str = found.orig_broker_name.rpartition("://")[2].rpartition("/")[0]
+        names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
+        is_new = address not in answers
+        answers[address] = Answer(names, bool(found.topics))
+        return is_new
 
     def lacking(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, str]:
         """Of the operations (`READ`, …) wanted on topics: those that it hasn't, by topic.
@@ -103,7 +133,7 @@ class PrincipalView:
         """
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        cluster = self._cluster(self.bootstrap_servers)
+        cluster = self._cluster()
         admin: Any = cluster.admin()
         with admin:
             futures = admin.describe_topics(
@@ -131,48 +161,25 @@ class PrincipalView:
 
     def is_refused(self, topic: str) -> bool:
         """Whether it may not even know if there is such a topic; true needs no topic to exist."""
-        from confluent_kafka import KafkaError
+        from confluent_kafka import KafkaError, KafkaException
 
-        found = self._metadata(self.bootstrap_servers, topic).topics.get(topic)
+        cluster = self._cluster()
+        client = self._client(cluster)
+        try:
+            found = client.list_topics(topic, timeout=self.deadline_s).topics.get(topic)
+        except KafkaException as error:
+            raise cluster.unreachable(
+                f"log in as {self.user}", self.deadline_s, error.args[0].str()
+            ) from error
+        finally:
+            client.close()
         error = None if found is None else found.error
         return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    def _answer(self, found: Any) -> Answer:
-        names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
-        return Answer(names, bool(found.topics))
+    def _client(self, cluster: KafkaCluster) -> Any:
+        """A consumer: it asks for metadata without having topics made."""
+        return cluster.reader(committed_only=False)
 
-    def _metadata_of(self, address: str) -> Any:
-        """Of that broker, and of no other that its client may have heard of meanwhile."""
-        found = self._metadata(address)
-        # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
-        name: str = found.orig_broker_name
-        answered = name.rpartition("://")[2].rpartition("/")[0]
-        if answered != address:
-            raise self._cluster(address).unreachable(
-                f"log in as {self.user}", self.deadline_s, f"an answer of {answered}"
-            )
-        return found
-
-    def _metadata(self, servers: str, topic: str | None = None) -> Any:
-        from confluent_kafka import KafkaException
-
-        cluster = self._cluster(servers)
-        # A consumer asks for metadata without having topics made.
-        client = cluster.reader(committed_only=False)
-        asked = f"log in as {self.user}"
-        try:
-            if topic is None:
-                found = client.list_topics(timeout=self.deadline_s)
-            else:
-                found = client.list_topics(topic, timeout=self.deadline_s)
-        except KafkaException as error:
-            raise cluster.unreachable(asked, self.deadline_s, error.args[0].str()) from error
-        finally:
-            client.close()
-        if not found.brokers:
-            raise cluster.unreachable(asked, self.deadline_s, "a broker that names none")
-        return found
-
-    def _cluster(self, servers: str) -> KafkaCluster:
+    def _cluster(self, settings: Mapping[str, str] = {}) -> KafkaCluster:
         login = {"sasl.username": self.user, "sasl.password": self.password}
-        return KafkaCluster(servers, {**self.security, **login})
+        return KafkaCluster(self.bootstrap_servers, {**self.security, **settings, **login})
