@@ -66,12 +66,13 @@ class Owners:
         self.fence.start()
 
     def each_broker_leads(self) -> None:
-        """A partition each."""
-        elect_preferred(self._brokers, self.topic)
-        until(
-            "a partition each",
-            lambda: set(leaders(self._servers, self.topic).values()) == {1, 2, 3},
-        )
+        """A partition each, once all are in sync."""
+
+        def led() -> bool:
+            elect_preferred(self._brokers, self.topic)
+            return set(leaders(self._servers, self.topic).values()) == {1, 2, 3}
+
+        until("each leads a partition", led)
 
     def leader(self, partition: int) -> Broker:
         """Of a partition."""
