@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from confluent_kafka import ElectionType, TopicPartition  # noqa: TID253 - the outside judge
 
@@ -110,3 +111,15 @@ def lagging(brokers: Brokers, broker: Broker, *, and_fenced: bool = False) -> Ge
             assert found, name
             stack.enter_context(hung(broker.pid, found, "futex"))
         yield
+
+
+def unread(broker: Broker) -> int:
+    """Bytes that the kernel holds for it at its listener, as it is frozen."""
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    # `address:port` of this side, and `unsent:unread`, all in hexadecimal.
+    return sum(
+        int(line[4].partition(":")[2], 16)
+        for line in lines
+        if int(line[1].partition(":")[2], 16) == port
+    )
