@@ -33,14 +33,6 @@ def fence_broker(directory: Path) -> Iterator[Broker]:
         yield broker
 
 
-@contextmanager
-def fence_brokers(directory: Path) -> Iterator[Brokers]:
-    """Three of them, in the same way."""
-    with Brokers(directory, authorizer=True) as brokers:
-        Authorizer(KafkaCluster(brokers.bootstrap_servers)).set_login(ADMIN, SECRET, MECHANISM)
-        yield brokers
-
-
 def settings_of(broker: Broker | Brokers, directory: Path, *, servers: str = "") -> dict[str, str]:
     """What a job's config says of the fence."""
     secret = directory / "fencing.secret"
