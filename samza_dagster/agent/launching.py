@@ -13,7 +13,7 @@ from samza_dagster.agent.protocol import Launch
 
 WORK = "work"
 """Where a container starts, in the directory of its incarnation."""
-TEMPORARY = WORK + "/tmp"
+TEMPORARY = "work/tmp"
 """Its own TMPDIR: what a killed JVM unpacked there goes with its incarnation."""
 # Of the agent's own environment only what finds programs and speaks a language.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
