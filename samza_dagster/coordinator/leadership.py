@@ -27,7 +27,7 @@ from samza_dagster.coordinator.candidacy import (
     this_process,
 )
 from samza_dagster.coordinator.cleaning import FinishedMessages
-from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
+from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
@@ -293,7 +293,6 @@ class Leadership:
                 job_model=lambda: steps.launcher_with_extras().job_model,
                 tell=term.observe,
                 now_ms=clock.now_ms,
-                wall_ms=wall_clock_ms,
             )
             if observer is not None:
                 stack.callback(observer.close)
