@@ -184,7 +184,7 @@ class Leadership:
             clock = self._clock()
             began_ms = clock.now_ms()
             records = _values(snapshot)
-            stored = restore(records, f"{connection.job_name}-{connection.job_id}")
+            stored = restore(records, connection.own_name)
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)

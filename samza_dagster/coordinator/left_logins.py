@@ -100,4 +100,4 @@ def _state(connection: Connection) -> JobState:
     records = {key: r.value for key, r in snapshot.records.items() if r.value is not None}
     if JOB not in records:
         raise Refused(_ASKED, seen=f"no job in topic {connection.state_topic}", fix=fix)
-    return restore(records, f"{connection.job_name}-{connection.job_id}")
+    return restore(records, connection.own_name)
