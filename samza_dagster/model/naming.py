@@ -7,8 +7,9 @@ Sources: Samza's `CoordinatorStreamUtil`, `KafkaCheckpointManagerFactory`,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, Refused
 
 ANY_HOST = "ANY_HOST"
 LAST_SEEN = "LAST_SEEN"
@@ -44,6 +45,23 @@ def audit_topic(job_name: str, job_id: str) -> str:
     return f"__samza_dagster_audit_{_flat(job_name)}_{_flat(job_id)}"
 
 
+def require_owner(config: Mapping[str, str], job_name: str, job_id: str) -> None:
+    """Raises `Refused` when the config in a coordinator stream is another job's.
+
+    `wd_v1` and `wd-v1` have one coordinator stream, one state topic and one audit topic.
+    A stream without `job.name` is nobody's yet; without `job.id` it is the job's with id 1.
+    """
+    name, ident = config.get("job.name"), config.get("job.id") or "1"
+    if name and (name, ident) != (job_name, job_id):
+        raise Refused(
+            f"job {job_name}, id {job_id}",
+            seen=f"topic {coordinator_stream_topic(job_name, job_id)} is of job {name}, "
+            f"id {ident}: names of topics have '-' for '_'",
+            fix=f"job.name={name} and job.id={ident} for that job; for one of its own another "
+            "job.name or job.id",
+        )
+
+
 def own_name(job_name: str, job_id: str) -> str:
     """`<name>-<id>`, the one form in which names of ours hold both: no two jobs share it.
 
@@ -55,6 +73,11 @@ def own_name(job_name: str, job_id: str) -> str:
 
 def _hex(found: re.Match[str]) -> str:
     return "".join(f"..{byte:02x}" for byte in found[0].encode())
+
+
+def names_on_record(job_name: str, job_id: str) -> tuple[str, str]:
+    """What the job's own state may call it: an earlier release wrote the second form."""
+    return own_name(job_name, job_id), f"{job_name}-{job_id}"
 
 
 def transactional_id(job_name: str, job_id: str) -> str:
