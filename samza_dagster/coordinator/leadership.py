@@ -28,7 +28,7 @@ from samza_dagster.coordinator.candidacy import (
     this_process,
 )
 from samza_dagster.coordinator.cleaning import FinishedMessages
-from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
+from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
@@ -298,7 +298,6 @@ class Leadership:
                 job_model=lambda: steps.launcher_with_extras().job_model,
                 tell=term.observe,
                 now_ms=clock.now_ms,
-                wall_ms=wall_clock_ms,
             )
             if observer is not None:
                 stack.callback(observer.close)
