@@ -61,10 +61,12 @@ from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
-from samza_dagster.placement.state import Limits
+from samza_dagster.placement.state import JobState, Limits
 
 GATHER_S = 1.0
 """A new leader chooses a host for a container once no other has registered for so long."""
+CLOCK_BEHIND_MS = 5_000
+"""A leader's clock that is behind an earlier one's by more is told of."""
 log = logging.getLogger(__name__)
 
 
@@ -181,10 +183,11 @@ class Leadership:
             snapshot = writer.take_over(claim=claim_of_this_process())
             if self._stopped.wait(self._settle_s):
                 return
-            clock = self._clock()
-            began_ms = clock.now_ms()
             records = _values(snapshot)
             stored = restore(records, f"{connection.job_name}-{connection.job_id}")
+            clock = self._clock()
+            _go_on(clock, records, stored)
+            began_ms = clock.now_ms()
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
@@ -334,3 +337,16 @@ def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
     return {
         key: record.value for key, record in snapshot.records.items() if record.value is not None
     }
+
+
+def _go_on(clock: LeaderClock, records: Mapping[str, Mapping[str, Any]], stored: JobState) -> None:
+    """The job's time is the latest that a leader's clock has shown; this machine's may be behind."""
+    beat_ms = records.get(durable.LEADER, {}).get("beat_ms")
+    shown_ms = max(stored.now_ms, stored.certificate_at_ms)
+    behind_ms = clock.go_on_from(max(shown_ms, beat_ms) if isinstance(beat_ms, int) else shown_ms)
+    if behind_ms > CLOCK_BEHIND_MS:
+        log.warning(
+            "the clock of this machine is %.1f s behind that of an earlier leader, whose time goes on: "
+            "set the one that is wrong",
+            behind_ms / 1000,
+        )
