@@ -150,6 +150,7 @@ class Term:
 
     def _keep_house(self) -> None:
         """What is due by time: the heart's deadlines, the beat of the leader, the cleaning."""
+        self._count_anew()
         now, due = self._clock.now_ms(), next_deadline_ms(self.steps.state)
         looked = now - self.steps.looked_at_ms <= _LOOK_AGAIN_S * 1000
         if due is not None and due <= now and not looked and not self._inbox.is_behind:
@@ -163,6 +164,11 @@ class Term:
         if now >= self._clean_at_ms:
             self._clean_at_ms = now + CLEAN_EVERY_MS
             self._clean(now)
+        self._count_anew()
+
+    def _count_anew(self) -> None:
+        if self.steps.was_held_up and not self._inbox.is_behind:
+            self.steps.count_anew()
 
     def _seconds_to_next(self) -> float:
         due = min(self.steps.next_beat_ms, self._clean_at_ms)

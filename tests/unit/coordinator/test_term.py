@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import pytest
@@ -301,6 +303,7 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     bench.log.takes_s = [60.0]
     ask = PlacementAsk(UUID, "run-1", "0", "h1", 1)
     bench.term._handle(Arrived(ask))
+    bench.term._keep_house()
     assert bench.cluster.named("report_again")
     again = {call[1] for call in bench.cluster.named("request_resource")}
     assert {call[1] for call in requested} <= again
@@ -350,6 +353,7 @@ def beat(bench: Bench) -> None:
 
 def refusal(bench: Bench) -> None:
     bench.term._handle(malformed(own=True))
+    bench.term._keep_house()
 
 
 def cleaning(bench: Bench) -> None:
@@ -375,6 +379,35 @@ def test_deadlines_count_anew_after_any_long_commit(what: Callable[[Bench], None
     bench.handle_all()
     bench.term._keep_house()
     assert all(host.registered and host.alive for host in bench.steps.state.hosts.values())
+
+
+def test_where_every_commit_takes_long_each_event_has_its_turn_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Deadlines count anew once what came meanwhile is heard: for 10,000 commits of 6 s each the
+    requests are answered, hosts are known in each round, and no step is taken within another.
+    """
+    caplog.set_level(logging.ERROR)
+    bench = Bench(mails=[*asks(3)])
+    depths: list[int] = []
+    registered: list[int] = []
+
+    def slow(_: float) -> None:
+        bench.pass_time(6.0)
+        bench.log.takes_s = [0.0]
+        depths.append(sum(1 for _ in walk_stack(None)))
+        registered.append(sum(h.registered for h in bench.steps.state.hosts.values()))
+        if len(depths) == 10_000:
+            bench.term.stop()
+
+    bench.log.clock = slow
+    bench.log.takes_s = [0.0]
+    bench.term.lead({})
+    assert len(depths) > 10_000
+    assert max(depths[10:]) - min(depths[10:]) < 10
+    assert {each.ask.uuid for each in asks(3)} <= set(bench.steps.state.uuids)
+    for start in range(100, 10_000, 100):
+        assert max(registered[start : start + 100]) >= len(HOSTS) - 1
 
 
 def test_what_came_during_a_slow_admission_is_heard_before_anything_is_late() -> None:
