@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from samza_dagster.coordinator.candidacy import (
 )
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
@@ -54,6 +56,7 @@ from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.state_topic import Snapshot, StateReader
@@ -152,6 +155,7 @@ class Leadership:
         settings, connection = self._settings, self._settings.connection
         stream_topic = connection.coordinator_stream_topic
         topic = connection.state_topic
+        require_own_topics(connection)
         kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
@@ -176,6 +180,7 @@ class Leadership:
                 topic,
                 transactional_id(connection.job_name, connection.job_id),
                 client_config=connection.client_config,
+                former_id=partial(former_id, connection, stopped=self._stopped),
             )
             stack.callback(writer.close)
             snapshot = writer.take_over(claim=claim_of_this_process())
@@ -184,7 +189,7 @@ class Leadership:
             clock = self._clock()
             began_ms = clock.now_ms()
             records = _values(snapshot)
-            stored = restore(records, f"{connection.job_name}-{connection.job_id}")
+            stored = restore(records, connection.own_name)
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
