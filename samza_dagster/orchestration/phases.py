@@ -16,7 +16,7 @@ from dataclasses import replace
 import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
-from samza_dagster.model.naming import STANDBY
+from samza_dagster.model.naming import STANDBY, is_standby
 from samza_dagster.orchestration.follow import (
     failed,
     log_moment,
@@ -26,7 +26,7 @@ from samza_dagster.orchestration.follow import (
     waiting_line,
 )
 from samza_dagster.orchestration.holds import cancel, release, release_uuid
-from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
+from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby
 from samza_dagster.orchestration.requests import (
     ENDED,
     HELD,
@@ -146,7 +146,10 @@ class Phases:
         """The container has checked in at its destination."""
         request = self._current(begun) or self.stopped(self.reserved(None))
         self.role = OBSERVES.format(asker=_asker(request))
-        return self._reached(request, ENDED)
+        ended = self._reached(request, ENDED)
+        if not self._plan.verify_timeout_s or is_standby(self._plan.processor):
+            return ended
+        return replace(ended, since=self._client.checkpoints_end())
 
     def _current(self, begun: Outcome) -> Outcome | None:
         """What an earlier op handed on; None when it failed since and this run is to ask anew.
@@ -277,7 +280,7 @@ class Phases:
         if result.has_reached(STOPPING):
             self._samza.holds.pop(request.uuid, None)
         if result.ended and not result.succeeded:
-            raise failed(self._op, result, plan.before, host_map(self._client.view()))
+            raise failed(self._op, result, plan.before, self._client)
         return result
 
     def _seen_dead(self, request: Outcome) -> Outcome:
