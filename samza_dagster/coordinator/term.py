@@ -15,6 +15,7 @@ from typing import Any
 
 from samza_dagster.coordinator import full_queue
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
+from samza_dagster.coordinator.first_step import first_events
 from samza_dagster.coordinator.inbox import CaughtUp, Told
 from samza_dagster.coordinator.mail import Arrived, Ignored, Malformed
 from samza_dagster.coordinator.metrics import JobMetrics, render
@@ -93,19 +94,10 @@ class Term:
         Requests that were already there are read before those that come later, so that
         none is missed; one that is read twice is known by its UUID.
         """
-        if self.steps.state.deployment_id:
-            self.steps.take(events.CoordinatorRestarted(0))
-        if self.steps.state.deployment_id != self.steps.deployment.deployment_id:
-            self.steps.take(
-                events.JobDeployed(
-                    0,
-                    self.steps.deployment.deployment_id,
-                    self.steps.deployment.groups(),
-                    dict(last_seen_hosts),
-                    self._leases.limits,
-                    self.steps.deployment.grouping(),
-                )
-            )
+        for event in first_events(
+            self.steps.deployment, self.steps.state, last_seen_hosts, self._leases.limits
+        ):
+            self.steps.take(event)
         self._cluster.start(
             ClusterEvents(
                 self._inbox.put,

@@ -45,33 +45,8 @@ class PrincipalView:
 
         A topic that doesn't exist yet lacks nothing.
         """
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
         cluster = self._cluster(self.bootstrap_servers)
-        admin: Any = cluster.admin()
-        with admin:
-            futures = admin.describe_topics(
-                TopicCollection(sorted(wanted)),
-                include_authorized_operations=True,
-                request_timeout=self.deadline_s,
-            )
-            found: dict[str, str] = {}
-            for topic, future in futures.items():
-                try:
-                    allowed = {each.name for each in future.result().authorized_operations or ()}
-                except KafkaException as error:
-                    code = error.args[0].code()
-                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        continue
-                    if code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        raise cluster.unreachable(
-                            f"log in as {self.user}", self.deadline_s, error.args[0].str()
-                        ) from error
-                    allowed = set[str]()
-                missing = sorted(wanted[topic] - allowed)
-                if missing:
-                    found[topic] = " and ".join(missing)
-        return found
+        return lacking(cluster, wanted, f"log in as {self.user}", self.deadline_s)
 
     def is_refused(self, topic: str) -> bool:
         """Whether it may not even know if there is such a topic; true needs no topic to exist."""
@@ -104,3 +79,36 @@ class PrincipalView:
     def _cluster(self, servers: str) -> KafkaCluster:
         login = {"sasl.username": self.user, "sasl.password": self.password}
         return KafkaCluster(servers, {**self.security, **login})
+
+
+def lacking(
+    cluster: KafkaCluster, wanted: Mapping[str, frozenset[str]], asked: str, deadline_s: float
+) -> dict[str, str]:
+    """Of the operations wanted on topics: those that the cluster's client hasn't, by topic.
+
+    A topic that doesn't exist yet lacks nothing. Raises `Unreachable`, about what was `asked`.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    admin: Any = cluster.admin()
+    with admin:
+        futures = admin.describe_topics(
+            TopicCollection(sorted(wanted)),
+            include_authorized_operations=True,
+            request_timeout=deadline_s,
+        )
+        found: dict[str, str] = {}
+        for topic, future in futures.items():
+            try:
+                allowed = {each.name for each in future.result().authorized_operations or ()}
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                if code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise cluster.unreachable(asked, deadline_s, error.args[0].str()) from error
+                allowed = set[str]()
+            missing = sorted(wanted[topic] - allowed)
+            if missing:
+                found[topic] = " and ".join(missing)
+    return found

@@ -30,7 +30,7 @@ _TRANSACTION_TIMEOUT_MS = 600_000
 _OTHERS_S = 2.0
 _BACK_S = 5.0
 """Brokers that are back: by then a client that can has found them, and the transaction's coordinator."""
-_RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
+RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
 
 
 class StateWriter:
@@ -68,6 +68,11 @@ class StateWriter:
     def pending(self) -> bool:
         """A commit passed its deadline and its outcome isn't known yet."""
         return self._pending is not None
+
+    @property
+    def leads(self) -> bool:
+        """It took over, and hasn't heard of another that did since."""
+        return self._producer is not None and not self._fenced
 
     def take_over(
         self, timeout_s: float = 30.0, *, claim: Mapping[str, Any] | None = None
@@ -121,11 +126,11 @@ class StateWriter:
                 self._finish(deadline)
             if not records:
                 return
-            if len(records) > _RECORDS_MAX:
+            if len(records) > RECORDS_MAX:
                 raise InvalidInput(
                     "commit state in one transaction",
                     seen=f"{len(records)} records",
-                    fix=f"at most {_RECORDS_MAX} records a commit",
+                    fix=f"at most {RECORDS_MAX} records a commit",
                 )
             # Pending before the broker is asked anything: who hears `Unreachable` must find it so.
             self._pending = tuple(records)

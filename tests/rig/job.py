@@ -175,12 +175,12 @@ class Job:
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
         """A coordinator process: the command's, or one of a module of the rig in its place."""
         arguments = [
-            *self.options,
-            *options,
             *("--config", str(self.directory / "job.properties")),
             *("--launch", str(self.directory / "launch.json")),
             *("--token-file", str(self.directory / "token")),
             *("--url-file", str(self.directory / "coordinator.url")),
+            *self.options,
+            *options,
         ]
         environment = {**self.environment, "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
         if self.coordinator_module == COMMAND:
