@@ -1,7 +1,8 @@
 """Waiting for one's turn to lead: a second coordinator of a job doesn't push the first out.
 
 Whoever leads writes a record into the state topic at least every third of the lease, so
-silence tells. To take over is safe at any time, since the broker refuses the older
+silence tells: from when this process began to listen, by its own elapsed clock, whatever
+times the records bear. To take over is safe at any time, since the broker refuses the older
 leader's writes; waiting only spares a healthy leader (`docs/coordinator.md`). Whoever
 takes over writes a mark first, and who waits then waits for that one.
 """
@@ -18,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
-from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.errors import MalformedRecord, Refused
 from samza_dagster.metadata.state_topic import (
     DEPLOYMENT,
@@ -178,9 +178,7 @@ class Candidacy:
         was_fenced: bool = False,
         led_epoch: int | None = None,
         jitter: Callable[[], float] = random.random,
-        wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        self._wall_ms = wall_ms
         self._fingerprint = fingerprint
         self._deployment: Mapping[str, Any] = {}
         self._reader = reader
@@ -231,7 +229,7 @@ class Candidacy:
             self._leader.epoch,
             self._leader.patience_s,
         )
-        self._heard_at = self._seconds() - self._age_s(snapshot)
+        self._heard_at = self._seconds()
         watch = self._reader.watch(self._note, from_position=snapshot.end)
         try:
             why = self._wait_for_its_end()
@@ -269,16 +267,6 @@ class Candidacy:
                 f"this coordinator has {self._fingerprint[:12]}",
                 fix="the same --config; or --take-over now, which makes this one a new deployment",
             )
-
-    def _age_s(self, snapshot: Snapshot) -> float:
-        """For how long nothing has been written, as far as its own clock may be believed.
-
-        Who lives writes at every beat, so no more than that can be true of it.
-        """
-        now_ms = self._wall_ms()
-        newest_ms = max((r.timestamp_ms for r in snapshot.records.values()), default=now_ms)
-        age_s = (now_ms - newest_ms) / 1000
-        return max(0.0, min(age_s, self._leader.beat_every_ms / 1000 * 3 / 4))
 
     def _note(self, record: StateRecord) -> None:
         self._heard_at = self._seconds()

@@ -143,7 +143,7 @@ class Rehearsal:
     def _commits(self, metadata: JobMetadata) -> Iterator[Records]:
         """What each commit of a term writes until it hears of its hosts."""
         records = values_of(self.reader.snapshot())
-        stored = restore(records, f"{self.connection.job_name}-{self.connection.job_id}")
+        stored = restore(records, self.connection.own_name)
         before = Leader.of(records.get(durable.LEADER))
         leases = LeaseTerms.of(self.limits, before_ms=before.lease_ms, began_ms=self.now_ms())
         first = FirstStep.of(self.config, records, self.counts, metadata, leases, before.url)

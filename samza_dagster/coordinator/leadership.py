@@ -19,8 +19,9 @@ from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
-from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
+from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
+from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
@@ -46,6 +47,7 @@ from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
@@ -152,6 +154,7 @@ class Leadership:
         settings, connection = self._settings, self._settings.connection
         stream_topic = connection.coordinator_stream_topic
         topic = connection.state_topic
+        require_own_topics(connection)
         kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
@@ -173,6 +176,7 @@ class Leadership:
                 topic,
                 transactional_id(connection.job_name, connection.job_id),
                 client_config=connection.client_config,
+                former_id=partial(former_id, connection, stopped=self._stopped),
             )
             stack.callback(writer.close)
             self._fencing.require()
@@ -201,7 +205,7 @@ class Leadership:
             clock = self._clock()
             began_ms = clock.now_ms()
             records = values_of(snapshot)
-            stored = restore(records, f"{connection.job_name}-{connection.job_id}")
+            stored = restore(records, connection.own_name)
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
@@ -277,7 +281,6 @@ class Leadership:
                 job_model=lambda: steps.launcher_with_extras().job_model,
                 tell=term.observe,
                 now_ms=clock.now_ms,
-                wall_ms=wall_clock_ms,
             )
             if observer is not None:
                 stack.callback(observer.close)

@@ -26,7 +26,7 @@ from samza_dagster.orchestration.follow import (
     waiting_line,
 )
 from samza_dagster.orchestration.holds import cancel, release, release_uuid
-from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby, host_map
+from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby
 from samza_dagster.orchestration.requests import (
     ENDED,
     HELD,
@@ -277,7 +277,7 @@ class Phases:
         if result.has_reached(STOPPING):
             self._samza.holds.pop(request.uuid, None)
         if result.ended and not result.succeeded:
-            raise failed(self._op, result, plan.before, host_map(self._client.view()))
+            raise failed(self._op, result, plan.before, self._client)
         return result
 
     def _seen_dead(self, request: Outcome) -> Outcome:

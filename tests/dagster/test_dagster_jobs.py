@@ -49,6 +49,14 @@ def failure(result: dg.ExecuteInProcessResult, op: str) -> tuple[str, dict[str, 
     return str(data.user_failure_data.description), metadata
 
 
+def was_cancelled(result: dg.ExecuteInProcessResult, op: str) -> bool:
+    """Whether what ended the op is the interruption itself."""
+    data = result.failure_data_for_node(op)
+    assert data is not None
+    assert data.error is not None
+    return data.error.cls_name == "DagsterExecutionInterruptedError"
+
+
 def output_metadata(result: dg.ExecuteInProcessResult, op: str) -> dict[str, Any]:
     (event,) = [e for e in result.events_for_node(op) if e.is_successful_output]
     return {k: v.value for k, v in event.step_output_data.metadata.items()}

@@ -321,9 +321,9 @@ class Carrier:
             self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
 
     def _cancel(self, uuid: str) -> str:
-        if self._client.view().coordinator != OURS:
-            return f"request {uuid} goes on: Samza's wire has no cancel"
         try:
+            if self._client.view().coordinator != OURS:
+                return f"request {uuid} goes on: Samza's wire has no cancel"
             self._client.cancel(uuid, uuid=request_uuid(self._root, f"cancel/{uuid}", 0))
         except SamzaDagsterError as error:
             return f"request {uuid} goes on: {error}"

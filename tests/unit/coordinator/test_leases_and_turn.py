@@ -142,7 +142,6 @@ def candidacy(
         stopped=stopped,
         jitter=lambda: jitter,
         was_fenced=was_fenced,
-        wall_ms=lambda: 1_000_000,
     )
 
 
@@ -171,11 +170,10 @@ def test_silence_is_waited_for_and_every_record_is_a_sign_of_life() -> None:
     assert "silent for 2.1 s" in watcher.wait()
 
 
-@pytest.mark.parametrize(("age_ms", "counted"), [(-5_000, 0.0), (500, 0.5), (10**9, 0.75)])
-def test_a_records_own_time_is_believed_for_most_of_a_beat(age_ms: int, counted: float) -> None:
-    """Clocks of machines differ; a leader that lives writes at every beat."""
-    end = 2.01 - counted
-    watcher = candidacy(FakeTopic(ELSEWHERE, age_ms), threading.Event(), [0.0, end - 0.02, end])
+@pytest.mark.parametrize("age_ms", [-150_000, 0, 500, 150_000, 10**9])
+def test_no_record_is_older_than_its_reader_has_listened(age_ms: int) -> None:
+    """Its time is of another machine's clock, which may be slow or fast by anything."""
+    watcher = candidacy(FakeTopic(ELSEWHERE, age_ms), threading.Event(), [0.0, 1.99, 2.01])
     assert watcher.wait().endswith("silent for 2.0 s")
 
 
