@@ -109,4 +109,5 @@ def _lag(
         lag=records_behind(span.start, span.end, place),
         observed_at_ms=observed,
         basis=basis,
+        execution_id=sample.execution_id if sample is not None else "",
     )

@@ -34,6 +34,7 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
 from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.requests import CONTROLS
 
 SOURCE = "samza-dagster"
 log = logging.getLogger(__name__)
@@ -270,6 +271,15 @@ def _foreign(record: TopicRecord) -> Ignored:
 
 
 def _oldest_first(mails: Iterable[Mail | None]) -> list[Mail]:
-    found = [mail for mail in mails if mail is not None]
-    asks = {id(m): (m.ask.timestamp_ms, m.ask.uuid) for m in found if isinstance(m, Arrived)}
-    return sorted(found, key=lambda mail: asks.get(id(mail), (-1, "")))
+    """Requests by the times of their clients; those about requests after all others, as they came.
+
+    Clients' clocks differ: by its time a cancel may be older than what it cancels.
+    """
+    return sorted((mail for mail in mails if mail is not None), key=_place)
+
+
+def _place(mail: Mail) -> tuple[int, int, str]:
+    if not isinstance(mail, Arrived):
+        return (0, 0, "")
+    ask = mail.ask
+    return (2, 0, "") if ask.kind in CONTROLS else (1, ask.timestamp_ms, ask.uuid)

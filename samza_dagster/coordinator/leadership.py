@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.local import LocalCluster, require_url_file
@@ -54,12 +55,14 @@ from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
-from samza_dagster.placement.state import Limits
+from samza_dagster.placement.state import JobState, Limits
 
 GATHER_S = 1.0
 """A new leader chooses a host for a container once no other has registered for so long."""
 _FREE_S = 5.0
 """A leader of this machine that has ended frees its address by then."""
+CLOCK_BEHIND_MS = 5_000
+"""A leader's clock that is behind an earlier one's by more is told of."""
 log = logging.getLogger(__name__)
 
 
@@ -202,10 +205,11 @@ class Leadership:
             snapshot = stack.enter_context(self._taken_over(writer))
             if self._stopped.wait(self._settle_s):
                 return
-            clock = self._clock()
-            began_ms = clock.now_ms()
             records = values_of(snapshot)
             stored = restore(records, connection.own_name)
+            clock = self._clock()
+            _go_on(clock, records, stored)
+            began_ms = clock.now_ms()
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
@@ -369,3 +373,16 @@ class Leadership:
 
     def _note_connected(self) -> None:
         self._connected = True
+
+
+def _go_on(clock: LeaderClock, records: Mapping[str, Mapping[str, Any]], stored: JobState) -> None:
+    """The job's time is the latest that a leader's clock has shown; this machine's may be behind."""
+    beat_ms = records.get(durable.LEADER, {}).get("beat_ms")
+    shown_ms = max(stored.now_ms, stored.certificate_at_ms)
+    behind_ms = clock.go_on_from(max(shown_ms, beat_ms) if isinstance(beat_ms, int) else shown_ms)
+    if behind_ms > CLOCK_BEHIND_MS:
+        log.warning(
+            "the clock of this machine is %.1f s behind that of an earlier leader, whose time goes on: "
+            "set the one that is wrong",
+            behind_ms / 1000,
+        )

@@ -107,8 +107,9 @@ class Term:
             )
         )
         with ExitStack() as tails:
-            tails.enter_context(self.own_requests.tail(self._inbox.put))
+            # In this order: what is about a request comes after it, and is in our own topic.
             tails.enter_context(self.requests.tail(self._inbox.put))
+            tails.enter_context(self.own_requests.tail(self._inbox.put))
             self._loop()
         self.steps.end_in_order()
 

@@ -29,11 +29,15 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class TopicRecord:
-    """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set."""
+    """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set.
+
+    `offset` tells what was written before what, in one partition; `timestamp_ms` doesn't.
+    """
 
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    offset: int = -1
 
 
 class JobTopics(Protocol):
@@ -43,9 +47,13 @@ class JobTopics(Protocol):
         """First and next offset of every partition; topics that don't exist are left out."""
         ...
 
-    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
-        """Records from `since_ms` up to the end at the time of the call.
+    def tail(
+        self, topic: str, last_ms: int | None = None, *, offset: int | None = None
+    ) -> Iterator[TopicRecord]:
+        """Records of the last `last_ms` up to the end at the time of the call; None: all.
 
+        `last_ms` counts back from each partition's own newest time: those who write may have
+        other clocks than who reads. What stands at `offset` or behind it is there in any case.
         Nothing when the topic doesn't exist.
         """
         ...
@@ -98,29 +106,35 @@ class KafkaJobTopics:
         starts, ends = bounds
         return {at: OffsetRange(starts[at], end) for at, end in ends.items()}
 
-    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
-        """Records of all partitions from `since_ms` to the end at the time of the call."""
+    def tail(
+        self, topic: str, last_ms: int | None = None, *, offset: int | None = None
+    ) -> Iterator[TopicRecord]:
+        """Records of all partitions, of the last `last_ms` before the newest of each."""
         from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 
         asked = f"read topic {topic}"
         with self._answered(asked):
             with self._admin.use() as admin:
                 partitions = partitions_of(admin, topic)
+                newest = {} if last_ms is None else _newest_ms(admin, topic, partitions)
             if not partitions:
                 return
             consumer = self._cluster.reader(committed_only=True)
             try:
 
-                def at(time_ms: int) -> list[TopicPartition]:
+                def at(times_ms: Mapping[int, int]) -> list[TopicPartition]:
                     """By one question for all partitions, not one after the other."""
-                    wanted = [TopicPartition(topic, number, time_ms) for number in partitions]
+                    wanted = [TopicPartition(topic, n, time_ms) for n, time_ms in times_ms.items()]
                     told = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
                     for error in (tp.error for tp in told if tp.error is not None):
                         raise KafkaException(error)
                     return told
 
-                starts = at(max(since_ms, 0))
-                ends = {tp.partition: tp.offset for tp in at(OFFSET_END)}
+                starts = at({n: max(newest.get(n, 0) - (last_ms or 0), 0) for n in partitions})
+                ends = {tp.partition: tp.offset for tp in at(dict.fromkeys(partitions, OFFSET_END))}
+                if offset is not None:
+                    for tp in starts:
+                        tp.offset = min(tp.offset, offset) if tp.offset >= 0 else offset
                 left = [tp for tp in starts if 0 <= tp.offset < ends[tp.partition]]
                 if left:
                     yield from self._read(consumer, left, ends, asked)
@@ -153,7 +167,8 @@ class KafkaJobTopics:
             assert partition is not None
             assert offset is not None
             if offset < ends[partition]:
-                yield TopicRecord(message.key(), message.value(), message.timestamp()[1])
+                at_ms = message.timestamp()[1]
+                yield TopicRecord(message.key(), message.value(), at_ms, offset)
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
 
@@ -165,6 +180,19 @@ class KafkaJobTopics:
             yield
         except KafkaException as error:
             raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
+
+
+def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
+    """Partition → the largest time of a record in it. Raises `KafkaException`."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    if not partitions:
+        return {}
+    untyped = cast("Any", admin)  # its futures have no type
+    wanted = {TopicPartition(topic, n): OffsetSpec.max_timestamp() for n in partitions}
+    listed = untyped.list_offsets(wanted, request_timeout=ANSWER_S)
+    return {tp.partition: future.result().timestamp for tp, future in listed.items()}
 
 
 def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:

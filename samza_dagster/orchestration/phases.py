@@ -16,7 +16,7 @@ from dataclasses import replace
 import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
-from samza_dagster.model.naming import STANDBY
+from samza_dagster.model.naming import STANDBY, is_standby
 from samza_dagster.orchestration.follow import (
     failed,
     log_moment,
@@ -146,7 +146,10 @@ class Phases:
         """The container has checked in at its destination."""
         request = self._current(begun) or self.stopped(self.reserved(None))
         self.role = OBSERVES.format(asker=_asker(request))
-        return self._reached(request, ENDED)
+        ended = self._reached(request, ENDED)
+        if not self._plan.verify_timeout_s or is_standby(self._plan.processor):
+            return ended
+        return replace(ended, since=self._client.checkpoints_end())
 
     def _current(self, begun: Outcome) -> Outcome | None:
         """What an earlier op handed on; None when it failed since and this run is to ask anew.

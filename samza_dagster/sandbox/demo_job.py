@@ -184,15 +184,18 @@ def topics(*, actives: int = 2) -> tuple[Topic, ...]:
     compact = (("cleanup.policy", "compact"),)
     # Each container's start reads the two whole: what a segment holds isn't compacted yet.
     short = (*compact, ("segment.bytes", str(1024 * 1024)))
+    # One clock, the broker's own, dates what judges read: a silence of outputs is downtime.
+    by_broker = ("message.timestamp.type", "LogAppendTime")
     tasks = actives * TASKS_PER_CONTAINER
     return (
         Topic(naming.coordinator_stream_topic(JOB_NAME, JOB_ID), 1, short),
         Topic(naming.checkpoint_topic(JOB_NAME, JOB_ID), 1, short),
         Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
         Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
-        Topic(CHANGELOG_TOPIC, tasks, (*compact, ("segment.bytes", str(16 * 1024 * 1024)))),
-        # The broker's own clock dates inputs and outputs: a silence of outputs is downtime.
-        Topic(INPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
-        Topic(OUTPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
+        Topic(
+            CHANGELOG_TOPIC, tasks, (*compact, by_broker, ("segment.bytes", str(16 * 1024 * 1024)))
+        ),
+        Topic(INPUT_TOPIC, tasks, (by_broker,)),
+        Topic(OUTPUT_TOPIC, tasks, (by_broker,)),
         Topic(METRICS_TOPIC, 1, (("retention.bytes", str(64 * 1024 * 1024)),)),
     )

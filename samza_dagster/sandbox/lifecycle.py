@@ -22,7 +22,8 @@ from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.sandbox.broker import Broker, keep_archive
+from samza_dagster.sandbox.broker import BROKER, keep_archive
+from samza_dagster.sandbox.brokers import Brokers, directories
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
@@ -41,7 +42,6 @@ from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
 LOAD = "load"
-BROKER = "broker"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Options:
     """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
     `host_memory_mb` what each host has for containers, MiB. `fencing` is
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
-    `host:port` of what forwards coordinator and containers to the broker's listener for them.
+    `host:port` of what forwards coordinator and containers to the broker's listener for them,
+    one for each of `brokers`, separated by commas.
     """
 
     name: str = "default"
@@ -62,6 +63,7 @@ class Options:
     host_memory_mb: int = HOST_MEMORY_MB
     fencing: str = Fencing.BROKER.value
     job_address: str = ""
+    brokers: int = 1
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
@@ -179,9 +181,10 @@ class Sandbox:
         live = {each.role for each in self.registry.live()}
         if not live:
             return facts
-        facts["bootstrap_servers"] = record.get("bootstrap_servers") if BROKER in live else None
+        brokers = set(record.get("brokers", [BROKER]))
+        facts["bootstrap_servers"] = record.get("bootstrap_servers") if brokers & live else None
         facts["dagster_url"] = record.get("dagster_url")
-        wanted = {BROKER, COORDINATOR, LOAD, *(host.role for host in self.hosts)}
+        wanted = {*brokers, COORDINATOR, LOAD, *(host.role for host in self.hosts)}
         facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
         facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
         facts["coordinator_url"] = self.files.coordinator_url() if COORDINATOR in live else None
@@ -209,16 +212,19 @@ class Sandbox:
             find_java()
             for name in ("kafka", "samza"):
                 jar_paths(name, progress=on_jar or every_tenth_jar(tell))
-        with phases.phase("broker"):
+        with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
             fenced = options.fencing == Fencing.BROKER.value
-            broker = Broker(
+            broker = Brokers(
                 self.directory / "broker",
+                options.brokers,
                 authorizer=fenced,
                 job_address=options.job_address,
                 on_spawn=self.registry.add,
             ).start()
             servers = broker.bootstrap_servers
-            self.registry.update(bootstrap_servers=servers)
+            self.registry.update(
+                bootstrap_servers=servers, brokers=[node.role for node in broker.nodes]
+            )
         with phases.phase("topics"):
             topics.create_topics(servers, demo_job.topics(actives=options.actives))
         if on_broker is not None:
@@ -295,9 +301,12 @@ class Sandbox:
         process.stop_all(early)
         stop_hosts(hosts)
         killed = process.stop_all(self.registry.live())
-        if not any(record.role == BROKER for record in killed):
-            keep_archive(self.directory / "broker")
-        for name in ("broker/data", "warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
+        broker_killed = any(record.role.startswith(BROKER) for record in killed)
+        for each in directories(self.directory / "broker"):
+            if not broker_killed:
+                keep_archive(each)
+            shutil.rmtree(each / "data", ignore_errors=True)
+        for name in ("warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator"):

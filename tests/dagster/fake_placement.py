@@ -85,7 +85,8 @@ class World:
     opened: int = 0
     closed: int = 0
     prepared: int = 0
-    after_ms: int = 0
+    commits: int = 41
+    since: int | None = None
     dying_for: int = 0
     left: str = ""
     lags: list[dict[str, list[int | None]]] = field(default_factory=list)
@@ -455,9 +456,12 @@ class FakeClient:
     def _go_away(self, where: str) -> None:
         self._world.is_away = self._world.is_away or self._world.away_at == where
 
-    def processing(self, processor_id: str, since_ms: int) -> Progress:
-        self.world.after_ms = since_ms
-        return Progress(processor_id, since_ms, self.world.processes, ())
+    def checkpoints_end(self) -> int:
+        return self.world.commits
+
+    def processing(self, processor_id: str, since: int) -> Progress:
+        self.world.since = since
+        return Progress(processor_id, since, self.world.processes, (), self.world.commits)
 
     def responses_since(
         self, position: int | None

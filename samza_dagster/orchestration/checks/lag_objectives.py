@@ -53,8 +53,8 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> dict[s
         samples = [list(s) for s in former.get(key, ())]
         at = lag.observed_at_ms if lag.observed_at_ms is not None else now_ms
         applied = lag.end_offset - (lag.lag or 0)
-        if samples and applied < samples[-1][1]:
-            samples = []  # another changelog of that name
+        if samples and (applied < samples[-1][1] or at < samples[-1][0]):
+            samples = []  # another changelog of that name, or another host's clock
         if not samples or at > samples[-1][0]:
             samples.append([at, applied, lag.end_offset])
         new[key] = samples[-SAMPLES:]

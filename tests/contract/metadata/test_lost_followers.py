@@ -130,7 +130,7 @@ def test_the_ends_of_topics_are_told_again_at_the_second_call(
         with pytest.raises(Unreachable):
             topics.offset_ranges({topic})
         assert topics.offset_ranges({topic}) == there
-        assert [record.value for record in topics.tail(topic, 0)] == [b"1"]
+        assert [record.value for record in topics.tail(topic)] == [b"1"]
 
 
 def test_offsets_of_snapshots_are_told_again_at_the_second_call(

@@ -37,6 +37,16 @@ def test_a_wall_clock_that_is_set_moves_nothing() -> None:
     assert clock.now_ms() == 1_001_500
 
 
+def test_a_leader_whose_clock_is_behind_goes_on_from_the_earlier_ones_time() -> None:
+    """And from there by elapsed time; one that is ahead leaves its clock as it is."""
+    elapsed = [50.0]
+    clock = LeaderClock(lambda: 1_000_000, lambda: elapsed[0])
+    assert (clock.go_on_from(999_000), clock.now_ms()) == (0, 1_000_000)
+    assert (clock.go_on_from(1_150_000), clock.now_ms()) == (150_000, 1_150_000)
+    elapsed[0] += 1.5
+    assert clock.now_ms() == 1_151_500
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 20_000)), max_size=20),
     st.integers(1_000, 60_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -721,6 +722,53 @@ def test_foreign_records_of_the_state_topic_are_counted_as_ignored() -> None:
     assert {mail.counted_as for mail in told if isinstance(mail, Ignored)} == {"ignored-requests"}
     assert "offset 3" in str(told[1])
     assert len(str(told[1])) < 1000
+
+
+def test_what_is_about_a_request_comes_after_it_whatever_time_it_bears() -> None:
+    """Its client's clock is behind, and nobody led meanwhile: a cancel that came first had nothing to cancel."""
+    place, cancel = UUID, UUID.replace("0", "1")
+    asked = {"processorId": "0", "destinationHost": "h1", "deploymentId": "run-1"}
+    written = [
+        (place, {**asked, "kind": "fail-over", "timestamp": 200_000}),
+        (cancel, {**asked, "kind": "cancel", "timestamp": 50_000, "refersTo": place}),
+    ]
+    mail = tuple(
+        TopicRecord(
+            number, 0, f"request/{uuid}".encode(), json.dumps({"version": 1, **of}).encode()
+        )
+        for number, (uuid, of) in enumerate(written)
+    )
+
+    class Reader:
+        def watch_mail(self, *_: object, **__: object) -> Finished:
+            return Finished()
+
+    told: list[Mail] = []
+    with KafkaOwnRequests(Reader(), Snapshot({}, 2, mail)).tail(told.append):  # pyright: ignore[reportArgumentType]
+        assert [m.ask.uuid for m in told if isinstance(m, Arrived)] == [place, cancel], told
+
+
+def test_a_cancel_finds_the_request_that_waited_with_it_in_the_other_topic() -> None:
+    """Requests of Samza's wire are in the coordinator stream, what is about them is in ours."""
+    about = UUID.replace("0", "1")
+    bench = Bench()
+    bench.mails.append(Arrived(PlacementAsk(UUID, "run-1", "0", "h1", 200_000)))
+    bench.own.append(
+        Arrived(
+            PlacementAsk(
+                about, "run-1", "0", "h1", 50_000, kind=AskKind.CANCEL, refers_to=UUID, own=True
+            )
+        )
+    )
+    bench.run()
+    bench.handle_all()
+    answers = {
+        p.uuid: p.status
+        for _, projections, _ in bench.log.commits
+        for p in projections
+        if isinstance(p, commands.WriteResponse)
+    }
+    assert answers[about] == "SUCCEEDED", answers
 
 
 def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
