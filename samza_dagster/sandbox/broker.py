@@ -150,8 +150,7 @@ class Broker:
         """
         keep = self._ports is not None
         for attempt in range(1, ATTEMPTS + 1):
-            wanted = ports_of_one(authorizer=self._authorizer, job_address=self._job_address)
-            self.launch(self._ports if keep and self._ports is not None else free_ports(wanted))
+            self.launch()
             try:
                 self.wait_until_ready()
             except BaseException as error:
@@ -194,9 +193,12 @@ class Broker:
     ) -> None:
         self.close()
 
-    def launch(self, ports: tuple[int, ...] = ()) -> None:
-        """Starts its process without waiting, at the ports it has unless told others."""
-        ports = self._ports = ports or self._ports or ()
+    def launch(self) -> None:
+        """Starts its process without waiting, at free ports once and at the same ever after."""
+        ports = self._ports
+        if ports is None:
+            wanted = ports_of_one(authorizer=self._authorizer, job_address=self._job_address)
+            ports = self._ports = free_ports(wanted)
         java = find_java()
         jars = jar_paths("kafka", directory=self._artifacts)
         archive = self._archive_options(java, jars)

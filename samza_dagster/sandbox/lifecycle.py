@@ -73,6 +73,13 @@ class Options:
                 seen=f"{self.actives} actives, {self.standbys} standbys, {self.state_mb} MB, rate {self.rate}",
                 fix="at least one active, no negative number",
             )
+        addresses = len(self.job_address.split(",")) if self.job_address else self.brokers
+        if self.brokers < 1 or addresses != self.brokers:
+            raise InvalidInput(
+                "a sandbox",
+                seen=f"{self.brokers} brokers, {addresses} addresses for the job's clients",
+                fix="at least one broker, an address for each",
+            )
         if self.hosts < self.standbys + 1:
             raise Refused(
                 "an active and its standbys never share a host",
@@ -86,6 +93,11 @@ class Options:
                 seen=f"{self.hosts} hosts have room for {room} containers, {self.processors} are wanted",
                 fix=f"more --hosts, or --host-memory-mb {-(-self.processors // self.hosts) * CONTAINER_MEMORY_MB}",
             )
+
+    @property
+    def replicas(self) -> int:
+        """Of each topic of the job: three, or as many as there are brokers."""
+        return min(3, self.brokers)
 
     @property
     def processors(self) -> int:
@@ -226,7 +238,9 @@ class Sandbox:
                 bootstrap_servers=servers, brokers=[node.role for node in broker.nodes]
             )
         with phases.phase("topics"):
-            topics.create_topics(servers, demo_job.topics(actives=options.actives))
+            topics.create_topics(
+                servers, demo_job.topics(actives=options.actives), replicas=options.replicas
+            )
         if on_broker is not None:
             on_broker(servers)
         plan = LoadPlan.for_state(
@@ -243,6 +257,7 @@ class Sandbox:
                 broker.job_servers,
                 actives=options.actives,
                 standbys=options.standbys,
+                replicas=options.replicas,
                 logins=logins,
             )
             self.files.write(config, warm_up.container_template())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.rig.fence_broker import SECRET
 
 
 @contextmanager
-def three_brokers(directory: Path) -> Iterator[Brokers]:
+def three_brokers(directory: Path) -> Generator[Brokers]:
     """With an authorizer and a login for the coordinator, as `fence_broker` has one."""
     with Brokers(directory, 3, authorizer=True) as brokers:
         authorizer = Authorizer(KafkaCluster(brokers.bootstrap_servers))
