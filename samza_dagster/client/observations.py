@@ -9,7 +9,7 @@ from samza_dagster.client.input_lag import input_lags, input_topics
 from samza_dagster.client.replica_lag import is_own_report, replica_lags
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.job_topics import JobTopics, TopicRecord
 from samza_dagster.model import TaskMode
@@ -27,15 +27,21 @@ _CHECKPOINT_LOOK_BACK_MS = 600_000
 def read_lag(
     view: JobView, reader: StreamReader, topics: JobTopics, *, now_ms: int
 ) -> tuple[ReplicaLag, ...]:
-    """Lag of every replica of every store partition; `basis` says how it is known."""
+    """Lag of every replica of every store partition; `basis` says how it is known.
+
+    What can't be read makes the replicas unknown that it is about, and no others.
+    """
     config = reader.config()
     stores = store_changelogs(config)
     if not stores:
         return ()
+    unread: list[Unreachable] = []
     snapshots = (
         record.value
         for topic, interval_s in metrics_topics(config).items()
-        for record in topics.tail(topic, now_ms - _METRICS_INTERVALS * interval_s * 1000)
+        for record in _read(
+            topics.tail(topic, now_ms - _METRICS_INTERVALS * interval_s * 1000), unread
+        )
     )
     owners = {task: p for p in view.processors.values() for task in p.tasks}
 
@@ -46,7 +52,8 @@ def read_lag(
     samples = task_samples(snapshots, view.job_name, view.job_id, counts=counts)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
-    checkpoints = _newest_checkpoints(view, topics, 0) if idle else {}
+    unread_checkpoints: list[Unreachable] = []
+    checkpoints = _newest_checkpoints(view, topics, 0, unread_checkpoints) if idle else {}
     # Ends after applied offsets: a lag is never too small.
     ranges = topics.offset_ranges({store.topic for store in stores})
     return replica_lags(
@@ -60,12 +67,14 @@ def read_lag(
         ranges=ranges,
         samples=samples,
         checkpoints=checkpoints,
+        unread_samples=_why(unread),
+        unread_checkpoints=_why(unread_checkpoints),
     )
 
 
 def read_input_lag(view: JobView, topics: JobTopics, *, now_ms: int) -> tuple[InputLag, ...]:
     """How far each active is behind its input, of those that committed in the last ten minutes."""
-    checkpoints = _newest_checkpoints(view, topics, now_ms - _CHECKPOINT_LOOK_BACK_MS)
+    checkpoints = _newest_checkpoints(view, topics, now_ms - _CHECKPOINT_LOOK_BACK_MS, [])
     names = input_topics(checkpoints)
     return input_lags(view, checkpoints, topics.offset_ranges(names) if names else {})
 
@@ -75,7 +84,8 @@ def read_progress(
 ) -> Progress:
     """Whether an active committed progress on its input after `since_ms`.
 
-    Raises `InvalidInput` for a standby: it processes nothing.
+    Raises `InvalidInput` for a standby: it processes nothing. `Unreachable`: whether it does
+    isn't known, since not all commits could be read.
     """
     if processor.mode is TaskMode.STANDBY:
         raise InvalidInput(
@@ -83,8 +93,12 @@ def read_progress(
             seen="a standby: it only applies the changelog",
             fix="lag() tells how far it is",
         )
-    records = list(_checkpoints(view, topics, since_ms - _CHECKPOINT_LOOK_BACK_MS))
+    unread: list[Unreachable] = []
+    commits = _checkpoint_records(view, topics, since_ms - _CHECKPOINT_LOOK_BACK_MS, unread)
+    records = list(_parsed(commits))
     tasks = tuple(task_progress(task, records, since_ms) for task in processor.tasks)
+    if unread and not any(task.advanced for task in tasks):
+        raise unread[0]
     return Progress(
         processor_id=processor.processor_id,
         since_ms=since_ms,
@@ -93,22 +107,37 @@ def read_progress(
     )
 
 
-def _newest_checkpoints(view: JobView, topics: JobTopics, since_ms: int) -> dict[str, Checkpoint]:
+def _newest_checkpoints(
+    view: JobView, topics: JobTopics, since_ms: int, unread: list[Unreachable]
+) -> dict[str, Checkpoint]:
     """Task → its newest checkpoint.
 
     Of a key the last record counts, as for Samza: the others, which compaction hasn't
     removed yet, are many times as many, and aren't parsed.
     """
-    last = {r.key: r for r in _checkpoint_records(view, topics, since_ms) if r.value}
+    last = {r.key: r for r in _checkpoint_records(view, topics, since_ms, unread) if r.value}
     return newest(_parsed(last.values()))
 
 
-def _checkpoints(view: JobView, topics: JobTopics, since_ms: int) -> Iterator[Checkpoint]:
-    return _parsed(_checkpoint_records(view, topics, since_ms))
+def _checkpoint_records(
+    view: JobView, topics: JobTopics, since_ms: int, unread: list[Unreachable]
+) -> Iterator[TopicRecord]:
+    return _read(topics.tail(checkpoint_topic(view.job_name, view.job_id), since_ms), unread)
 
 
-def _checkpoint_records(view: JobView, topics: JobTopics, since_ms: int) -> Iterator[TopicRecord]:
-    return topics.tail(checkpoint_topic(view.job_name, view.job_id), since_ms)
+def _read(
+    told: Iterable[TopicRecord | Unreachable], unread: list[Unreachable]
+) -> Iterator[TopicRecord]:
+    """The records; partitions that couldn't be read go to `unread`."""
+    for one in told:
+        if isinstance(one, Unreachable):
+            unread.append(one)
+        else:
+            yield one
+
+
+def _why(unread: Iterable[Unreachable]) -> str | None:
+    return "; ".join(one.seen for one in unread) or None
 
 
 def _parsed(records: Iterable[TopicRecord]) -> Iterator[Checkpoint]:

@@ -284,7 +284,10 @@ class PlacementClient(Following, OwnAsking):
         )
 
     def lag(self) -> tuple[ReplicaLag, ...]:
-        """Lag of every replica of every store partition; `basis` says how it is known."""
+        """Lag of every replica of every store partition; `basis` says how it is known.
+
+        A replica of which something can't be read has a `reason`, the others are as ever.
+        """
         topics = self._need_topics()
         return read_lag(self.view(), StreamReader(self._store), topics, now_ms=self._job.now_ms())
 
@@ -295,14 +298,18 @@ class PlacementClient(Following, OwnAsking):
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.
 
-        A client over metadata stores alone leaves the lags out.
+        A client over metadata stores alone leaves the lags out; where they can't be read at
+        all, `unread` says why, and the rest stands.
         """
         view, topics, now_ms = self.view(), self._job.topics, self._job.now_ms()
         words = read_host_words(view.leader)
         if topics is None:
             return Look(view, host_words=words)
-        lags = read_lag(view, StreamReader(self._store), topics, now_ms=now_ms)
-        return Look(view, lags, read_input_lag(view, topics, now_ms=now_ms), words)
+        try:
+            lags = read_lag(view, StreamReader(self._store), topics, now_ms=now_ms)
+            return Look(view, lags, read_input_lag(view, topics, now_ms=now_ms), words)
+        except Unreachable as error:
+            return Look(view, host_words=words, unread=error.seen)
 
     def processing(self, processor_id: str, since_ms: int) -> Progress:
         """Whether an active processor committed progress on its input after `since_ms`.

@@ -6,7 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from samza_dagster.metadata.job_topics import ANSWER_S, TopicRecord, partitions_of
+from samza_dagster.metadata.job_topics import (
+    ANSWER_S,
+    TopicRecord,
+    partitions_of,
+    raise_if_lost,
+)
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
 
@@ -26,7 +31,8 @@ class FollowedTopic:
 
     A consumer that can have lost its brokers (`KeptClient`) is replaced: one that received
     nothing for 10 s is asked whether it still reaches them. Not thread-safe. Partitions that are
-    added later aren't seen.
+    added later aren't seen. One that has no leader at the first call is read from its end on
+    once it has one again; the others wait for it no longer.
     """
 
     def __init__(
@@ -79,6 +85,23 @@ class FollowedTopic:
         self._heard_s = self._monotonic()
         return found
 
+    def without_leader(self) -> tuple[int, ...]:
+        """The partitions of which nothing can be read now; none before the first call that found it.
+
+        Raises `Unreachable` when no broker answers.
+        """
+        from confluent_kafka import KafkaException
+
+        if self._consumer is None:
+            return ()
+        try:
+            there = self._consumer.list_topics(self.topic, timeout=ANSWER_S).topics[self.topic]
+        except KafkaException as error:
+            self._end_consumer()
+            asked = f"describe topic {self.topic}"
+            raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
+        return tuple(sorted(n for n, partition in there.partitions.items() if partition.leader < 0))
+
     def close(self) -> None:
         """Releases the connection."""
         self._end_consumer()
@@ -120,12 +143,18 @@ class FollowedTopic:
         self, consumer: Consumer, partitions: tuple[int, ...]
     ) -> tuple[dict[int, int], dict[int, int]]:
         """Where each partition begins, and where those end that have records since then."""
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import OFFSET_END, TopicPartition
 
         wanted = [TopicPartition(self.topic, n, max(self._since_ms, 0)) for n in partitions]
-        places: dict[int, int] = {}
+        found = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
+        unread = {place.partition: place.error for place in found if place.error is not None}
+        if len(unread) == len(partitions):
+            raise_if_lost(unread.values())
+        places: dict[int, int] = dict.fromkeys(unread, OFFSET_END)
         left: dict[int, int] = {}
-        for place in consumer.offsets_for_times(wanted, timeout=ANSWER_S):
+        for place in found:
+            if place.partition in unread:
+                continue
             at = TopicPartition(self.topic, place.partition)
             _, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
             places[place.partition] = end if place.offset < 0 else place.offset
