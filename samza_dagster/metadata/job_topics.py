@@ -144,7 +144,9 @@ class KafkaJobTopics:
                 for number, error in unread.items():
                     yield self._cluster.unread(topic, number, error)
                 left = [
-                    tp for tp in starts if tp.partition in ends and 0 <= tp.offset < ends[tp.partition]
+                    tp
+                    for tp in starts
+                    if tp.partition in ends and 0 <= tp.offset < ends[tp.partition]
                 ]
                 if left:
                     yield from self._read(consumer, left, ends)

@@ -34,9 +34,7 @@ class TwoBrokers:
         """A cluster to make clients of."""
         return KafkaCluster(self.servers)
 
-    def create(
-        self, topic: str, on: Sequence[int], config: Mapping[str, str] = COMPACTED
-    ) -> None:
+    def create(self, topic: str, on: Sequence[int], config: Mapping[str, str] = COMPACTED) -> None:
         """A topic with one replica of each partition, partition n on broker `on[n]`."""
         from confluent_kafka.admin import NewTopic
 
@@ -78,7 +76,9 @@ class TwoBrokers:
             "broker", command, log=self._directory / "broker.log", directory=self._directory
         )
         with self.cluster.admin() as admin:
-            until("two brokers", lambda: len(admin.list_topics(timeout=10).brokers) == 2, seconds=60)
+            until(
+                "two brokers", lambda: len(admin.list_topics(timeout=10).brokers) == 2, seconds=60
+            )
 
     def start(self) -> None:
         """Starts both."""

@@ -24,6 +24,7 @@ class ContainerSeen:
     is how much older its newest metrics report is than the job's newest; None: it had none in
     the last three intervals. `behind`, `applied` and `end` are sums over a standby's store
     partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
+    `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
     """
 
     processor_id: str
@@ -38,6 +39,7 @@ class ContainerSeen:
     end: int | None = None
     backlog: int | None = None
     committed: int | None = None
+    unread: bool = False
 
     @property
     def group(self) -> str:
@@ -68,7 +70,7 @@ class Sight:
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
     agent's last word, of those of which that is known. `reporting`: any container reports
-    metrics, so that one which doesn't stands out.
+    metrics, so that one which doesn't stands out. `unread`: what can't be read now.
     """
 
     job: str
@@ -79,6 +81,7 @@ class Sight:
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     leader: LeaderSeen | None = None
     reporting: bool = False
+    unread: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:
@@ -112,7 +115,7 @@ class Sight:
 class _Sums:
     behind: int | None = 0
     applied: int | None = 0
-    end: int = 0
+    end: int | None = 0
     newest_ms: int | None = None
 
 
@@ -121,13 +124,16 @@ def sight_of(
     lags: Sequence[ReplicaLag] = (),
     inputs: Sequence[InputLag] = (),
     words: Mapping[str, int] | None = None,
+    unread: str | None = None,
 ) -> Sight:
-    """One look, from what a client read."""
+    """One look, from what a client read; `unread`: why it read no lag of anybody."""
     sums = _replica_sums(lags)
-    backlog: dict[str, tuple[int, int]] = {}
+    backlog: dict[str, tuple[int | None, int]] = {}
     for lag in inputs:
         so_far, committed = backlog.get(lag.processor_id, (0, 0))
-        backlog[lag.processor_id] = (so_far + lag.lag, committed + lag.committed_offset)
+        sum_of = None if so_far is None or lag.lag is None else so_far + lag.lag
+        backlog[lag.processor_id] = (sum_of, committed + lag.committed_offset)
+    reasons = {lag.processor_id: lag.reason for lag in (*lags, *inputs) if lag.reason}
     newest = max((s.newest_ms for s in sums.values() if s.newest_ms is not None), default=None)
     containers: list[ContainerSeen] = []
     for processor_id, processor in sorted(view.processors.items()):
@@ -151,6 +157,7 @@ def sight_of(
                 end=mine.end if mine is not None and standby else None,
                 backlog=pending,
                 committed=committed,
+                unread=unread is not None or processor_id in reasons,
             )
         )
     return Sight(
@@ -162,6 +169,7 @@ def sight_of(
         busy=busy_groups(view),
         leader=_leader(view),
         reporting=newest is not None,
+        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ())})),
     )
 
 
@@ -184,7 +192,7 @@ def _replica_sums(lags: Iterable[ReplicaLag]) -> dict[str, _Sums]:
     sums: dict[str, _Sums] = {}
     for lag in lags:
         mine = sums.setdefault(lag.processor_id, _Sums())
-        mine.end += lag.end_offset
+        mine.end = None if mine.end is None or lag.end_offset is None else mine.end + lag.end_offset
         mine.behind = None if mine.behind is None or lag.lag is None else mine.behind + lag.lag
         mine.applied = (
             None

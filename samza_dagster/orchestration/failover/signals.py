@@ -28,6 +28,7 @@ SILENT = "silent"
 STANDBY_STANDS = "standby-stands"
 COORDINATOR = "coordinator"
 LEAVING = "leaving"
+_BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
 SHORTEST_PATIENCE_MS = 15_000
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
@@ -100,7 +101,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     for key in followed:
         suspects[key] = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
     for key, old in memory.suspects.items():
-        if key in by_key:
+        if key in by_key or _is_unknown(old, sight):
             suspects.setdefault(key, old)
             continue
         good = replace(old, good=old.good + counts)
@@ -123,6 +124,12 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         tuple(ended),
         _nobody_reads(sight, leader, signals, limits, now_ms),
     )
+
+
+def _is_unknown(suspect: Suspect, sight: Sight) -> bool:
+    """Whether it can't be told now that it looks well again."""
+    seen = sight.by_id.get(suspect.subject)
+    return seen is not None and seen.unread and suspect.kind in _BY_LAG
 
 
 def _followed(signals: Mapping[str, Signal], memory: Memory) -> list[str]:
@@ -203,7 +210,7 @@ def _trend(
     age = seen.report_age_ms
     fresh = age is not None and age < limits.report_silent_ms
     silent = None
-    if sight.reporting and not fresh:
+    if sight.reporting and not fresh and not (age is None and seen.unread):
         silent = now_ms - (age or 0) if old.silent_ms is None else old.silent_ms
     deep = seen.backlog is not None and seen.backlog >= limits.backlog_records
     behind = seen.behind is not None and seen.behind >= limits.standby_behind_records

@@ -236,8 +236,12 @@ def test_a_coordinator_goes_on_to_find_a_standby_that_stands_still(coordinated: 
     """That has other partitions than the lost one; whose lag isn't known stands still for nobody."""
     observed = Observed(coordinated, "coordinated-metrics", stalled_ms=1_500)
 
+    applied = 0
+
     def found() -> bool:
-        observed.round({0: 1, 2: 1, 1: 1, 3: 1})
+        nonlocal applied
+        applied += 4
+        observed.round({0: 1, 2: 1, 1: applied, 3: 1})
         return bool(observed.stalls())
 
     until("a stall is found", found, seconds=20)
@@ -291,9 +295,7 @@ def test_offsets_and_tails_are_of_the_partitions_that_answer(
         followed.close()
 
 
-def test_what_comes_back_is_read_again(
-    brokers: TwoBrokers, job: Any, coordinated: Any
-) -> None:
+def test_what_comes_back_is_read_again(brokers: TwoBrokers, job: Any, coordinated: Any) -> None:
     """The last of the module: the second broker starts where it was."""
     followed = FollowedTopic(brokers.cluster, "half-metrics", since_ms=0)
     try:
