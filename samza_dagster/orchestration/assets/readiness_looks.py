@@ -17,10 +17,10 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     breaches,
     followed,
     forecast,
-    lag_not_known,
     not_followed,
     not_known,
     timed,
+    why_not_known,
 )
 from samza_dagster.orchestration.checks.settings import LagSlo
 from samza_dagster.orchestration.checks.tick import invariant_findings, read_lags, under
@@ -114,7 +114,7 @@ def readiness_rows(
         ready = forecast(samples, parts)
         why = ""
         if not whole:
-            why = lag_not_known(parts)
+            why = why_not_known(parts)
         elif ready is None:
             why = "it has reported only once"
         elif ready.ready_in_ms is None:

@@ -151,7 +151,7 @@ def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[R
 def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
     known = [lag.lag for lag in parts if lag.lag is not None]
     if len(known) < len(parts):
-        return lag_not_known(parts)
+        return f"its lag isn't known: {why_not_known(parts)}"
     worst = max(known)
     if objective.records is not None and worst > objective.records:
         return f"{worst:,} records behind, the objective is {objective.records:,}"
@@ -170,10 +170,10 @@ def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples)
     return ""
 
 
-def lag_not_known(lags: Iterable[ReplicaLag]) -> str:
+def why_not_known(lags: Iterable[ReplicaLag]) -> str:
     """Why the lag of a standby isn't known, by its store partitions."""
     reasons = sorted({lag.reason for lag in lags if lag.lag is None and lag.reason})
-    return "its lag isn't known: " + (some_of(reasons) or "it doesn't report")
+    return some_of(reasons) or "it doesn't report"
 
 
 def _fix(processor_id: str) -> str:

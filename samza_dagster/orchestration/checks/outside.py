@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.checks.findings import Finding
-from samza_dagster.orchestration.checks.lag_objectives import lag_not_known
+from samza_dagster.orchestration.checks.lag_objectives import why_not_known
 from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
 
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
@@ -119,7 +119,7 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
     return [
         Finding(
             processor_id,
-            lag_not_known(of[processor_id])
+            f"its lag isn't known: {why_not_known(of[processor_id])}"
             if records is None
             else f"{records:,} records behind, at most {limit:,} are allowed",
             f"samza-dagster lag; if it stands still: samza-dagster place {processor_id} --to LAST_SEEN",

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.errors import SamzaDagsterError, Unreachable
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION, job_tag
@@ -184,12 +184,8 @@ def continuations_sensor(
         try:
             client = samza.open_client()
             try:
+                lags = lags_by_processor(client.lag())
                 processors = set(client.view().processors)
-                try:
-                    lags = lags_by_processor(client.lag())
-                except Unreachable as error:  # deadlines are over all the same
-                    context.log.info(f"the lags can't be read: {error}")
-                    lags = {}
             finally:
                 client.close()
         except SamzaDagsterError as error:
