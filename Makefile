@@ -10,13 +10,26 @@ WITHIN ?=
 FAULTS ?= 14
 BLIND_FAULTS ?= 5
 SEED ?= 1
+EVENTS ?= 6900000
+STATES ?= 1000000
+SAMPLE ?= 120
+AT_LEAST ?= 0.9
+MOVES ?=
+SIZES ?=
+FREEZES ?=
+SHARE ?=
+RESULT ?=
+JSON ?=
 FENCING ?= broker
 EXPECT_OVERLAPS ?=
+# Where a target leaves its figures: RESULT, or the file that it has below this.
+RESULTS := benchmarks/results
 export DAGSTER_DISABLE_TELEMETRY := yes
+export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -48,18 +61,22 @@ lint: $(STAMP) ## ruff, pyright, import-linter; vermin: the agent stays on Pytho
 format: $(STAMP) ## ruff's formatter
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-bench: $(STAMP) java ## request to first response, against Samza's recorded figures; cost of a step
-	@$(BIN)/python -m benchmarks.response_latency
-	@$(BIN)/python -m benchmarks.reducer_speed --json benchmarks/results/reducer_speed.json
+bench: bench-response bench-reducer ## the next two
+
+bench-response: $(STAMP) java ## request to first response, against Samza's recorded figures
+	@$(BIN)/python -m benchmarks.response_latency --json $(or $(RESULT),$(RESULTS)/response_latency.json)
+
+bench-reducer: $(STAMP) ## cost of a step of the heart
+	@$(BIN)/python -m benchmarks.reducer_speed --json $(or $(RESULT),$(RESULTS)/reducer_speed.json)
 
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
-	@$(BIN)/python -m benchmarks.failover_reaction
+	@$(BIN)/python -m benchmarks.failover_reaction --json $(or $(RESULT),$(RESULTS)/failover_reaction.json)
 
-bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and by its state's size (an hour and a half; goes on where it was ended, plot beside the result)
-	@$(BIN)/python -m benchmarks.failover --json benchmarks/results/downtime.json $(if $(WITHIN),--within $(WITHIN))
+bench-downtime: $(STAMP) java ## an active's downtime by how it comes back and by its state's size, MOVES of each at SIZES (an hour and a half; goes on where it was ended, plot beside the result)
+	@$(BIN)/python -m benchmarks.failover --json $(or $(RESULT),$(RESULTS)/downtime.json) $(if $(MOVES),--moves $(MOVES)) $(if $(SIZES),--sizes $(SIZES)) $(if $(WITHIN),--within $(WITHIN))
 
-bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers (12 minutes)
-	@$(BIN)/python -m benchmarks.cockpit_reaction --json benchmarks/results/cockpit_reaction.json
+bench-cockpit: $(STAMP) java ## an event to the request and the run that it causes in Dagster, over real containers, FREEZES and MOVES of them (12 minutes)
+	@$(BIN)/python -m benchmarks.cockpit_reaction $(if $(FREEZES),--events $(FREEZES)) $(if $(MOVES),--moves $(MOVES)) --json $(or $(RESULT),$(RESULTS)/cockpit_reaction.json)
 
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (22 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
@@ -67,7 +84,7 @@ killmatrix: $(STAMP) java ## the coordinator killed at every point of what it do
 killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time for, and the slow contracts (18 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or longcontract" -n 4 --dist worksteal
 
-killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios (20 minutes)
+killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios; SHARE=2/3 for a third of its points (20 minutes)
 	@$(BIN)/python -m pytest tests/integration -q -s -m realkillmatrix
 
 faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
@@ -76,16 +93,16 @@ faults-real: $(STAMP) java ## faults of real containers that `make test` has no 
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
 	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit
 
-absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers (39 minutes)
+absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers; SHARE=2/4 for a quarter (39 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s
 
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside; FENCING=lease for the same without the fence (EXPECT_OVERLAPS=1: fails without one)
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --fencing $(FENCING) $(if $(EXPECT_OVERLAPS),--expect-overlaps) \
-	  --json benchmarks/results/chaos$(if $(filter-out broker,$(FENCING)),_$(FENCING)).json
+	  --json $(or $(RESULT),$(RESULTS)/chaos$(if $(filter-out broker,$(FENCING)),_$(FENCING)).json)
 
 chaos-blind: $(STAMP) java ## no fence but leases, by SEED: fails when the judge sees no two owners (4 minutes)
 	@$(BIN)/python -m tests.chaos --fencing lease --only "freeze host" --lease-ms 12000 --lasting 4 --faults $(BLIND_FAULTS) --seed $(SEED) \
-	  --expect-overlaps --json benchmarks/results/chaos_blind.json
+	  --expect-overlaps --json $(or $(RESULT),$(RESULTS)/chaos_blind.json)
 
 test-dagster: $(STAMP) java ## Dagster, for which `make test` has no time: the next three, each though one before it failed (16 minutes)
 	@failed=0; for part in test-dagster-long test-deploy test-browser; do \
@@ -94,29 +111,28 @@ test-dagster: $(STAMP) java ## Dagster, for which `make test` has no time: the n
 test-dagster-long: $(STAMP) java ## Dagster: kills at every boundary, and sizes (1 minute)
 	@$(BIN)/python -m pytest tests/dagster -q -m longdagster -n 2 --dist worksteal
 
-test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placement job, at every op boundary, on SQLite and beside it on PostgreSQL (Debian's package; 17 minutes)
+test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placement job, at every op boundary, on SQLite and beside it on PostgreSQL (Debian's package); SHARE=2/2 for a half (17 minutes)
 	@$(BIN)/python -m pytest tests/dagster -q -m deploy -n 2 --dist loadscope --durations=3
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
 
-simulate: $(STAMP) ## 5,000,000 events that change the state, in virtual worlds under every judge
-	@mkdir -p benchmarks/results
-	@$(BIN)/samza-dagster simulate --events 6900000 --workers 2 --laws-every 4 --report benchmarks/results/simulation.json
+simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all), in virtual worlds under every judge
+	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))
+	@$(BIN)/samza-dagster simulate --events $(EVENTS) --workers 2 --laws-every 4 --report $(or $(RESULT),$(RESULTS)/simulation.json)
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
-	@$(BIN)/python -m tests.mutants --json benchmarks/results/mutants.json
+	@$(BIN)/python -m tests.mutants --json $(or $(RESULT),$(RESULTS)/mutants.json)
 
-small-world: $(STAMP) ## a million states of two actives, two standbys and three hosts, every order (24 minutes)
-	@$(BIN)/samza-dagster simulate --small-world --states 1000000 --trouble "all of it"
+small-world: $(STAMP) ## a million STATES of two actives, two standbys and three hosts, every order (24 minutes)
+	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/small_world.json))
+	@$(BIN)/samza-dagster simulate --small-world --states $(STATES) --trouble "all of it" --report $(or $(RESULT),$(RESULTS)/small_world.json)
 
-operators: $(STAMP) ## every operator of the heart, a little wrong, against the simulator alone: a sample, by SEED (an hour)
-	@$(BIN)/python -m tests.mutants --operators --sample 120 --seed $(SEED) --at-least 0.9 --json benchmarks/results/operators.json
+operators: $(STAMP) ## every operator of the heart, a little wrong, against the simulator alone: a SAMPLE, by SEED (an hour)
+	@$(BIN)/python -m tests.mutants --operators --sample $(SAMPLE) --seed $(SEED) --at-least $(AT_LEAST) --json $(or $(RESULT),$(RESULTS)/operators.json)
 
-RELEASE := simulate small-world mutants operators killmatrix killmatrix-real faults-real absences chaos chaos-blind test-dagster cockpit-real bench bench-failover bench-cockpit bench-downtime
-release-check: ## what a release has to show and no change has time for, each though one before it failed (eight hours, nothing beside it)
-	@failed=; for part in $(RELEASE); do echo "── $$part"; \
-	  $(MAKE) --no-print-directory $$part FAULTS=205 || failed="$$failed $$part"; done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+release-check: $(STAMP) java ## all of these at the size of a night, each though one before it failed; one table at the end, JSON=file too (two hours, nothing beside it)
+	@$(BIN)/python -m tests.suites --all --json $(or $(JSON),$(RESULTS)/release_check.json)
 
 lock: ## the locked requirements anew; what is installed has the versions that were tested
 	@for extra in dev all base; do \

@@ -134,11 +134,11 @@ class Moves:
         the first of the next. At a steady rate a commit comes between them, in a backlog not.
         """
         ends = offsets(self.servers, demo_job.CHANGELOG_TOPIC)
-        since_ms = int(time.time() * 1000)
         with self.job.client() as client:
+            since = client.checkpoints_end()
             until(
                 "its input is committed",
-                lambda: client.processing("0", since_ms).processing,
+                lambda: client.processing("0", since).processing,
                 seconds=PATIENCE_S,
             )
         until(

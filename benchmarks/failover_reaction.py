@@ -32,6 +32,7 @@ from rich.table import Table
 
 from benchmarks.downtime_picture import console
 from benchmarks.response_latency import percentile
+from benchmarks.results_file import keep
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.sandbox.broker import start_broker
@@ -119,14 +120,15 @@ def main() -> int:
     """A table on stderr, JSON on stdout; exit 1 when a median is over its bound."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=30, help="failovers of each kind")
-    count = parser.parse_args().count
+    parser.add_argument("--json", type=Path, help="write the result there as well")
+    asked = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
         broker = start_broker(Path(scratch) / "broker")
         try:
             for number, name in enumerate(("same host", "standby's place")):
                 place = Path(scratch) / f"job-{number}"
-                results[name] = failovers(broker.bootstrap_servers, place, name, count)
+                results[name] = failovers(broker.bootstrap_servers, place, name, asked.count)
             peer = transactions(broker.bootstrap_servers, 100)
         finally:
             broker.close()
@@ -138,7 +140,10 @@ def main() -> int:
             times = row["p50_ms"] / peer["p50_ms"]
             table.add_row(name, part, *(str(value) for value in row.values()), f"{times:.1f}")
     console().print(table)
-    print(json.dumps({"bound_p50_ms": BOUND_MS, "reaction": results, "transaction": peer}))
+    document = json.dumps({"bound_p50_ms": BOUND_MS, "reaction": results, "transaction": peer})
+    print(document)
+    if asked.json:
+        keep(document, asked.json)
     within = all(p["coordinator's share"]["p50_ms"] < BOUND_MS for p in results.values())
     return 0 if within else 1
 

@@ -26,6 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.results_file import keep
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import coordinator_stream_topic
@@ -214,7 +215,9 @@ def main() -> int:
     """Prints a table to stderr and JSON to stdout; exit 1 when a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100, help="requests per distribution")
-    results = measure(parser.parse_args().count)
+    parser.add_argument("--json", type=Path, help="write the results there as well")
+    asked = parser.parse_args()
+    results = measure(asked.count)
     table = Table(title=results["what"])
     for column in ("", "n", "p50 ms", "p90 ms", "p99 ms", "max ms", "peer / ours (p50)"):
         table.add_column(column, justify="right" if column else "left")
@@ -223,7 +226,10 @@ def main() -> int:
         cells = [f"{row[key] * 1000:.1f}" for key in ("p50_s", "p90_s", "p99_s", "max_s")]
         table.add_row(name, str(row["n"]), *cells, str(results["ratio_p50"].get(name, "")))
     Console(stderr=True).print(table)
-    print(json.dumps(results))
+    document = json.dumps(results)
+    print(document)
+    if asked.json:
+        keep(document, asked.json)
     bounds = all(r["p50_s"] < 0.1 and r["p99_s"] < 0.5 for r in results["ours"].values())
     return 0 if bounds else 1
 

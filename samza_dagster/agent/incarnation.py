@@ -27,6 +27,7 @@ from samza_dagster.agent.files import (
     write_json,
     write_text,
 )
+from samza_dagster.agent.launching import TEMPORARY, WORK
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.agent.protocol import Launch
 
@@ -87,8 +88,8 @@ class Incarnation:
 
         With `parked` (what of its start is known, kept in the spec) it waits for its start.
         """
-        work = directory / "work"
-        work.mkdir(parents=True, exist_ok=True)
+        work = directory / WORK
+        (directory / TEMPORARY).mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
         if parked is None:
             write_text(directory / "job_model.json", launch.job_model_json)

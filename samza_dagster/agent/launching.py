@@ -11,6 +11,10 @@ from typing import Dict, NamedTuple, Tuple
 from samza_dagster.agent.program import Program
 from samza_dagster.agent.protocol import Launch
 
+WORK = "work"
+"""Where a container starts, in the directory of its incarnation."""
+TEMPORARY = "work/tmp"
+"""Its own TMPDIR: what a killed JVM unpacked there goes with its incarnation."""
 # Of the agent's own environment only what finds programs and speaks a language.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
@@ -31,7 +35,7 @@ class Place(NamedTuple):
         for word, value in (
             ("{agent_dir}", str(self.directory)),
             ("{state_dir}", str(self.state_dir)),
-            ("{work_dir}", str(self.incarnation(execution_id) / "work")),
+            ("{work_dir}", str(self.incarnation(execution_id) / WORK)),
             ("{host}", self.host),
         ):
             text = text.replace(word, value)
@@ -42,8 +46,9 @@ class Place(NamedTuple):
         return tuple(self.fill(part, launch.execution_id) for part in launch.command)
 
     def environment(self, launch: Launch, coordinator_url: str) -> Dict[str, str]:
-        """The whole environment of the container; ours win over the launch's."""
+        """The whole environment of the container; ours win over the launch's, but for TMPDIR."""
         made = {key: os.environ[key] for key in _PASSED_ON if key in os.environ}
+        made["TMPDIR"] = str(self.incarnation(launch.execution_id) / TEMPORARY)
         for key, value in launch.environment.items():
             made[key] = self.fill(value, launch.execution_id)
         made["SAMZA_COORDINATOR_URL"] = coordinator_url

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from samza_dagster.cli.asking import ask_and_watch, exit_code, show, watch
+from samza_dagster.cli.asking import ask_and_watch, exit_code, show, tell_asked, watch
 from samza_dagster.cli.asking import dry_run_option as _dry_run
 from samza_dagster.cli.asking import timeout_option as _timeout
 from samza_dagster.cli.asking import uuid_option as _uuid
@@ -178,8 +178,9 @@ def commit(
             ctx.exit(0)
         with busy("Checking and asking …"):
             written = client.commit(request, uuid=asked)
-        responses = watch(client, written.uuid, timeout) if wait else []
-        if responses and exit_code(responses) == 0:
+        responses = tell_asked(client, written.uuid)
+        responses = watch(client, written.uuid, timeout) if wait else responses
+        if wait and exit_code(responses) == 0:
             responses = watch(client, request, timeout)
     cells = (
         written.processor_id,
@@ -187,5 +188,6 @@ def commit(
         written.deployment_id,
         written.timestamp,
     )
-    show(written.to_json(), responses, as_json, uuid=request, cells=cells)
+    new = client.wrote(written.uuid)
+    show(written.to_json(), responses, as_json, uuid=request, written=new, cells=cells)
     ctx.exit(exit_code(responses))

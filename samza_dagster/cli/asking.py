@@ -68,19 +68,45 @@ def watch(
     return responses
 
 
+def tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
+    """Says that the request is written or, of one that was asked before, what became of it.
+
+    Returns the status of one that was asked before, if it has any yet: the first outcome stands.
+    """
+    if client.wrote(uuid):
+        notice(f"Request {uuid} is written.")
+        return []
+    response = client.response(uuid)
+    if response is None:
+        stands = "has no status"
+    else:
+        ended = "has ended as" if response.status_code.is_terminal else "is"
+        stands = f"{ended} {response.status_code.value}"
+    notice(
+        f"Request {uuid} was asked before and {stands}: nothing is written, its first outcome "
+        "stands."
+    )
+    return [] if response is None else [response]
+
+
 def show(
     request: dict[str, Any],
     responses: Sequence[PlacementResponse],
     as_json: bool,
     *,
     uuid: str,
+    written: bool,
     cells: tuple[str, str, str, int],
 ) -> None:
-    """The request and its last status; `cells`: processor, destination, deployment, asked at."""
+    """The request and its last status; `cells`: processor, destination, deployment, asked at.
+
+    `written` is false for one that was asked before.
+    """
     if as_json:
         print_json(
             {
                 "request": request,
+                "written": written,
                 "responses": [response.to_wire() for response in responses],
                 "response": responses[-1].to_wire() if responses else None,
             }
@@ -120,12 +146,19 @@ def ask_and_watch(
         with busy("Checking and asking …"):
             asked = ask()
         written = True
-        notice(f"Request {asked.uuid} is written.")
-        responses = watch(client, asked.uuid, timeout) if wait else []
+        responses = tell_asked(client, asked.uuid)
+        responses = watch(client, asked.uuid, timeout) if wait else responses
     except KeyboardInterrupt:
         known = "goes on" if written else "may have been written"
         notice(f"What was asked {known}: samza-dagster status {uuid}")
         raise
     cells = (asked.processor_id, asked.destination_host, asked.deployment_id, asked.timestamp)
-    show(asked.to_json(), responses, as_json, uuid=asked.uuid, cells=cells)
+    show(
+        asked.to_json(),
+        responses,
+        as_json,
+        uuid=asked.uuid,
+        written=client.wrote(asked.uuid),
+        cells=cells,
+    )
     return exit_code(responses)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import busy, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from samza_dagster.coordinator.diagnosis import Finding
+    from samza_dagster.readiness import HostClock
 
 
 @click.command("doctor", short_help="Check that the brokers allow what a job's config asks for.")
@@ -19,7 +27,8 @@ def doctor(config: Path, as_json: bool) -> None:
 
     With samza.dagster.fencing=broker that includes a rehearsal: a principal is created, let
     in, shut out, seen refused by every broker, and removed. The login is the coordinator's
-    (SAMZA_DAGSTER_CLIENT_CONFIG). Exit code 1 when a condition doesn't hold.
+    (SAMZA_DAGSTER_CLIENT_CONFIG). Where containers report, the clocks of their hosts are held
+    against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold.
 
     \b
     Examples:
@@ -30,6 +39,8 @@ def doctor(config: Path, as_json: bool) -> None:
 
     with busy("Asking the brokers …"):
         found = report(config)
+    with busy("Waiting for reports of the hosts …"):
+        found += clock_findings(config)
     well = all(each.ok for each in found)
     if as_json:
         print_json({"ok": well, "checks": [asdict(each) for each in found]})
@@ -41,3 +52,30 @@ def doctor(config: Path, as_json: bool) -> None:
         )
     if not well:
         raise click.exceptions.Exit(1)
+
+
+def clock_findings(config: Path) -> list[Finding]:
+    """Whether the hosts' clocks agree with this machine's; none while nobody reports."""
+    from samza_dagster.client import PlacementClient
+    from samza_dagster.client.host_clocks import observed_clocks
+    from samza_dagster.metadata.connection import Connection, client_config_of
+
+    connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
+    with PlacementClient(connection) as client:
+        return judged(observed_clocks(client))
+
+
+def judged(clocks: Mapping[str, HostClock]) -> list[Finding]:
+    """One line for each host that has reported while it was looked."""
+    from samza_dagster.coordinator.diagnosis import Finding
+
+    return [
+        Finding(
+            f"the clock of {host} is within 5 s of this machine's",
+            not clock.is_skewed,
+            str(clock),
+            "synchronise it (chronyd, ntpd), or this machine's; no placement is decided by it",
+        )
+        for host, clock in sorted(clocks.items())
+        if clock.least_ms is not None
+    ]

@@ -12,6 +12,7 @@ from samza_dagster.cli.asking import (
     exit_code,
     expiry_option,
     show,
+    tell_asked,
     timeout_option,
     uuid_option,
     wait_option,
@@ -129,12 +130,10 @@ def place(
                         or_any_legal=or_any_legal,
                     )
             written = True
-            notice(f"Request {request.uuid} is written.")
-            responses = (
-                watch(client, request.uuid, timeout, until=is_held if hold else None)
-                if wait
-                else []
-            )
+            responses = tell_asked(client, request.uuid)
+            if wait:
+                until = is_held if hold else None
+                responses = watch(client, request.uuid, timeout, until=until)
         except KeyboardInterrupt:
             known = "goes on" if written else "may have been written"
             notice(f"What was asked {known}: samza-dagster status {asked}")
@@ -146,7 +145,8 @@ def place(
         request.deployment_id,
         request.timestamp,
     )
-    show(document, responses, as_json, uuid=request.uuid, cells=cells)
+    new = client.wrote(request.uuid)
+    show(document, responses, as_json, uuid=request.uuid, written=new, cells=cells)
     if request.destination_host != destination:
         notice(f"Notice: a rule forbids {destination}; any legal host was asked for.")
     if responses and is_held(responses[-1]):

@@ -145,7 +145,7 @@ def simulate(
     if small:
         from samza_dagster.cli.small_world import explore_small_world
 
-        return explore_small_world(states, workers, troubles, as_json, quiet)
+        return explore_small_world(states, workers, troubles, report_file, as_json, quiet)
     return _search(seed, events, workers, laws_every, report_file, as_json, quiet)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.cli.output import notice, print_json, print_table
@@ -17,7 +19,12 @@ DEADLINE_S = 3_600.0
 
 
 def explore_small_world(
-    states: int, workers: int, troubles: tuple[str, ...], as_json: bool, quiet: bool
+    states: int,
+    workers: int,
+    troubles: tuple[str, ...],
+    report_file: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     """Returns 1 when a rule broke; the fewest moves that lead there are told.
 
@@ -46,10 +53,14 @@ def explore_small_world(
         clock=time.monotonic,
         begins=end_with_parent,
     )
+    document = {
+        "version": 1,
+        "small_worlds": {name: _as_json(seen) for name, seen in found.items()},
+    }
+    if report_file is not None:
+        report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
     if as_json:
-        print_json(
-            {"version": 1, "small_worlds": {name: _as_json(seen) for name, seen in found.items()}}
-        )
+        print_json(document)
     else:
         print_table(
             "Two actives, a standby each, three hosts",

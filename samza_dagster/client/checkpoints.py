@@ -20,15 +20,22 @@ _KAFKA_BACKEND = "KafkaChangelogStateBackendFactory"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One commit of a task: next to nothing but offsets. `at_ms` is the record's time."""
+    """One commit of a task: next to nothing but offsets.
+
+    `at_ms` is the record's time, by the clock of the container's host: to be shown. `offset` is
+    the record's own, which tells what was committed before what: the topic has one partition.
+    """
 
     task_name: str
     at_ms: int
     input_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
     changelog_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    offset: int = -1
 
 
-def parse_checkpoint(key: bytes | None, value: bytes | None, at_ms: int) -> Checkpoint | None:
+def parse_checkpoint(
+    key: bytes | None, value: bytes | None, at_ms: int, offset: int = -1
+) -> Checkpoint | None:
     """The checkpoint of a record of the checkpoint topic; None for any other record."""
     if not key or not value:
         return None
@@ -36,13 +43,14 @@ def parse_checkpoint(key: bytes | None, value: bytes | None, at_ms: int) -> Chec
         head, body = json.loads(key), json.loads(value)
         task, kind = str(head["taskName"]), head["type"]
         if kind == "checkpoint-v2":
-            return Checkpoint(task, at_ms, _numbers(body["input-offsets"]), _markers(body))
+            inputs = _numbers(body["input-offsets"])
+            return Checkpoint(task, at_ms, inputs, _markers(body), offset)
         if kind == "checkpoint":
             inputs = {
                 f"{entry['system']}.{entry['stream']}.{entry['partition']}": entry["offset"]
                 for entry in body.values()
             }
-            return Checkpoint(task, at_ms, _numbers(inputs))
+            return Checkpoint(task, at_ms, _numbers(inputs), offset=offset)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return None
@@ -67,27 +75,25 @@ def _markers(body: Mapping[str, Any]) -> dict[str, int]:
 
 
 def newest(checkpoints: Iterable[Checkpoint]) -> dict[str, Checkpoint]:
-    """Task → its newest checkpoint; at the same time the one with store offsets."""
+    """Task → its newest checkpoint; of one commit, written twice, the one with store offsets."""
     found: dict[str, Checkpoint] = {}
-    for checkpoint in checkpoints:
+    for checkpoint in sorted(checkpoints, key=lambda c: c.offset):
         known = found.get(checkpoint.task_name)
-        if known is None or (known.at_ms, bool(known.changelog_offsets)) <= (
-            checkpoint.at_ms,
-            bool(checkpoint.changelog_offsets),
-        ):
+        tells_less = bool(known and known.changelog_offsets and not checkpoint.changelog_offsets)
+        if not (tells_less and known and known.input_offsets == checkpoint.input_offsets):
             found[checkpoint.task_name] = checkpoint
     return found
 
 
-def task_progress(task_name: str, checkpoints: Iterable[Checkpoint], since_ms: int) -> TaskProgress:
-    """Whether an input offset of the task grew in a commit after `since_ms`.
+def task_progress(task_name: str, checkpoints: Iterable[Checkpoint], since: int) -> TaskProgress:
+    """Whether an input offset of the task grew in a commit at offset `since` or behind it.
 
-    Compared with its last commit up to `since_ms`, or, when none is left in the
-    topic, with its first one after it.
+    Compared with its last commit before `since`, or, when none is left in the topic, with
+    its first one after it.
     """
-    mine = sorted((c for c in checkpoints if c.task_name == task_name), key=lambda c: c.at_ms)
-    before = [c for c in mine if c.at_ms <= since_ms]
-    after = [c for c in mine if c.at_ms > since_ms]
+    mine = sorted((c for c in checkpoints if c.task_name == task_name), key=lambda c: c.offset)
+    before = [c for c in mine if c.offset < since]
+    after = [c for c in mine if c.offset >= since]
     last = mine[-1] if mine else None
     base = before[-1] if before else (after[0] if after else None)
     advanced = base is not None and any(

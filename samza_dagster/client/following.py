@@ -73,6 +73,11 @@ class Following:
         there = self._placement.uuids() | mail.requests.keys() | mail.responses.keys()
         return frozenset(uuid for uuid in uuids if canonical_uuid(uuid) in there)
 
+    def wrote(self, uuid: str) -> bool:
+        """This client wrote the request; one that was asked before was written by no call of it."""
+        asked = canonical_uuid(uuid)
+        return asked in self._written or asked in self._own.written
+
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response, in either topic; None while there is none."""
         asked = canonical_uuid(uuid)

@@ -20,13 +20,13 @@ from samza_dagster.model.numbers import long_or_none
 
 # A metrics reporter that is late by two intervals isn't taken for dead.
 _METRICS_INTERVALS = 3
-# How far before a moment its last checkpoint is looked for.
+# How far back the last checkpoint of a task is looked for, by the times of commits ...
 _CHECKPOINT_LOOK_BACK_MS = 600_000
+# ... and how many commits before a place, whatever their times are: a host's clock may be wrong.
+_COMMITS_BEFORE = 2_000
 
 
-def read_lag(
-    view: JobView, reader: StreamReader, topics: JobTopics, *, now_ms: int
-) -> tuple[ReplicaLag, ...]:
+def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[ReplicaLag, ...]:
     """Lag of every replica of every store partition; `basis` says how it is known.
 
     What can't be read makes the replicas unknown that it is about, and no others.
@@ -35,13 +35,13 @@ def read_lag(
     stores = store_changelogs(config)
     if not stores:
         return ()
+    # Of two reporters of one container the more frequent is read last: its word is newer.
+    reporters = sorted(metrics_topics(config).items(), key=lambda each: -each[1])
     unread: list[Unreachable] = []
     snapshots = (
         record.value
-        for topic, interval_s in metrics_topics(config).items()
-        for record in _read(
-            topics.tail(topic, now_ms - _METRICS_INTERVALS * interval_s * 1000), unread
-        )
+        for topic, interval_s in reporters
+        for record in _read(topics.tail(topic, _METRICS_INTERVALS * interval_s * 1000), unread)
     )
     owners = {task: p for p in view.processors.values() for task in p.tasks}
 
@@ -53,7 +53,7 @@ def read_lag(
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
     unread_checkpoints: list[Unreachable] = []
-    checkpoints = _newest_checkpoints(view, topics, 0, unread_checkpoints) if idle else {}
+    checkpoints = _newest_checkpoints(view, topics, unread_checkpoints) if idle else {}
     # Ends after applied offsets: a lag is never too small.
     ranges = topics.offset_ranges({store.topic for store in stores})
     return replica_lags(
@@ -72,17 +72,27 @@ def read_lag(
     )
 
 
-def read_input_lag(view: JobView, topics: JobTopics, *, now_ms: int) -> tuple[InputLag, ...]:
+def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:
     """How far each active is behind its input, of those that committed in the last ten minutes."""
-    checkpoints = _newest_checkpoints(view, topics, now_ms - _CHECKPOINT_LOOK_BACK_MS, [])
+    checkpoints = _newest_checkpoints(view, topics, [], _CHECKPOINT_LOOK_BACK_MS)
     names = input_topics(checkpoints)
     return input_lags(view, checkpoints, topics.offset_ranges(names) if names else {})
 
 
+def read_checkpoints_end(view: JobView, topics: JobTopics) -> int:
+    """Offset of the next checkpoint to be written; 0 while there is no topic. Raises `Unreachable`."""
+    end = 0
+    for span in topics.offset_ranges({checkpoint_topic(view.job_name, view.job_id)}).values():
+        if isinstance(span, Unreachable):
+            raise span
+        end = max(end, span.end)
+    return end
+
+
 def read_progress(
-    view: JobView, processor: ProcessorView, topics: JobTopics, *, since_ms: int
+    view: JobView, processor: ProcessorView, topics: JobTopics, *, since: int
 ) -> Progress:
-    """Whether an active committed progress on its input after `since_ms`.
+    """Whether an active committed progress on its input at offset `since` or behind it.
 
     Raises `InvalidInput` for a standby: it processes nothing. `Unreachable`: whether it does
     isn't known, since not all commits could be read.
@@ -94,35 +104,44 @@ def read_progress(
             fix="lag() tells how far it is",
         )
     unread: list[Unreachable] = []
-    commits = _checkpoint_records(view, topics, since_ms - _CHECKPOINT_LOOK_BACK_MS, unread)
-    records = list(_parsed(commits))
-    tasks = tuple(task_progress(task, records, since_ms) for task in processor.tasks)
+    begin = max(0, since - _COMMITS_BEFORE)
+    records = list(
+        _checkpoint_records(view, topics, unread, _CHECKPOINT_LOOK_BACK_MS, offset=begin)
+    )
+    commits = list(_parsed(records))
+    tasks = tuple(task_progress(task, commits, since) for task in processor.tasks)
     if unread and not any(task.advanced for task in tasks):
         raise unread[0]
     return Progress(
         processor_id=processor.processor_id,
-        since_ms=since_ms,
+        since=since,
         processing=any(task.advanced for task in tasks),
         tasks=tasks,
+        end=max((since, *(record.offset + 1 for record in records))),
     )
 
 
 def _newest_checkpoints(
-    view: JobView, topics: JobTopics, since_ms: int, unread: list[Unreachable]
+    view: JobView, topics: JobTopics, unread: list[Unreachable], last_ms: int | None = None
 ) -> dict[str, Checkpoint]:
     """Task → its newest checkpoint.
 
     Of a key the last record counts, as for Samza: the others, which compaction hasn't
     removed yet, are many times as many, and aren't parsed.
     """
-    last = {r.key: r for r in _checkpoint_records(view, topics, since_ms, unread) if r.value}
+    last = {r.key: r for r in _checkpoint_records(view, topics, unread, last_ms) if r.value}
     return newest(_parsed(last.values()))
 
 
 def _checkpoint_records(
-    view: JobView, topics: JobTopics, since_ms: int, unread: list[Unreachable]
+    view: JobView,
+    topics: JobTopics,
+    unread: list[Unreachable],
+    last_ms: int | None,
+    offset: int | None = None,
 ) -> Iterator[TopicRecord]:
-    return _read(topics.tail(checkpoint_topic(view.job_name, view.job_id), since_ms), unread)
+    topic = checkpoint_topic(view.job_name, view.job_id)
+    return _read(topics.tail(topic, last_ms, offset=offset), unread)
 
 
 def _read(
@@ -142,6 +161,6 @@ def _why(unread: Iterable[Unreachable]) -> str | None:
 
 def _parsed(records: Iterable[TopicRecord]) -> Iterator[Checkpoint]:
     for record in records:
-        checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms)
+        checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms, record.offset)
         if checkpoint is not None:
             yield checkpoint

@@ -25,7 +25,12 @@ from samza_dagster.client.following import Following
 from samza_dagster.client.host_words import read_host_words
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.mailbox import Mailbox
-from samza_dagster.client.observations import read_input_lag, read_lag, read_progress
+from samza_dagster.client.observations import (
+    read_checkpoints_end,
+    read_input_lag,
+    read_lag,
+    read_progress,
+)
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
 from samza_dagster.client.plan import Plan, make_plan
@@ -289,11 +294,11 @@ class PlacementClient(Following, OwnAsking):
         A replica of which something can't be read has a `reason`, the others are as ever.
         """
         topics = self._need_topics()
-        return read_lag(self.view(), StreamReader(self._store), topics, now_ms=self._job.now_ms())
+        return read_lag(self.view(), StreamReader(self._store), topics)
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes."""
-        return read_input_lag(self.view(), self._need_topics(), now_ms=self._job.now_ms())
+        return read_input_lag(self.view(), self._need_topics())
 
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.
@@ -301,24 +306,34 @@ class PlacementClient(Following, OwnAsking):
         A client over metadata stores alone leaves the lags out; where they can't be read at
         all, `unread` says why, and the rest stands.
         """
-        view, topics, now_ms = self.view(), self._job.topics, self._job.now_ms()
+        view, topics = self.view(), self._job.topics
         words = read_host_words(view.leader)
         if topics is None:
             return Look(view, host_words=words)
         try:
-            lags = read_lag(view, StreamReader(self._store), topics, now_ms=now_ms)
-            return Look(view, lags, read_input_lag(view, topics, now_ms=now_ms), words)
+            lags = read_lag(view, StreamReader(self._store), topics)
+            return Look(view, lags, read_input_lag(view, topics), words)
         except Unreachable as error:
             return Look(view, host_words=words, unread=error.seen)
 
-    def processing(self, processor_id: str, since_ms: int) -> Progress:
-        """Whether an active processor committed progress on its input after `since_ms`.
+    def checkpoints_end(self) -> int:
+        """Where the checkpoint topic ends now: what is committed later stands there or behind.
+
+        Read once a process is known dead, it divides its commits from its successor's.
+        """
+        return read_checkpoints_end(self.view(), self._need_topics())
+
+    def processing(self, processor_id: str, since: int) -> Progress:
+        """Whether an active processor committed progress on its input from offset `since` on.
+
+        `since` is of the checkpoint topic, as `checkpoints_end` gave it: the times of commits are
+        their hosts'.
 
         Raises `InvalidInput` for an unknown processor, and for a standby: it processes nothing.
         """
         topics = self._need_topics()
         view, processor = self.processor(processor_id)
-        return read_progress(view, processor, topics, since_ms=since_ms)
+        return read_progress(view, processor, topics, since=since)
 
     def _need_topics(self) -> JobTopics:
         if self._job.topics is None:

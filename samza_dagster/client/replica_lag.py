@@ -129,5 +129,6 @@ def _lag(
         lag=lag,
         observed_at_ms=observed,
         basis=basis,
+        execution_id=sample.execution_id if sample is not None else "",
         reason=reason,
     )

@@ -9,6 +9,7 @@ from samza_dagster.client.views import JobView
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.model.naming import require_owner
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     REQUEST,
@@ -74,9 +75,10 @@ class StreamReader:
         return requests, responses
 
     def view(self, job_name: str, job_id: str) -> JobView:
-        """The job as this stream alone tells it."""
+        """The job as this stream alone tells it; raises `Refused` when it is another job's."""
         requests, responses = self.placement()
         config = self.config()
+        require_owner(config, job_name, job_id)
         task_containers = self.values(stream.SET_TASK_CONTAINER, "containerId")
         task_modes = self.values(stream.SET_TASK_MODE, "taskMode")
         localities = self.values(stream.SET_CONTAINER_HOST, "host")

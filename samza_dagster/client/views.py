@@ -205,8 +205,9 @@ class ReplicaLag(View):
     `checkpoint` (the last commit of an active that isn't known to run), `none`: also an
     active that has checked in and may still restore. `lag` is in records still to be
     read, None when it isn't known, as when the changelog ends before what was applied.
-    `reason`: what couldn't be read of what tells the lag, the replica's own reports included;
-    None: all of it was.
+    `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
+    that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
+    the lag, the replica's own reports included; None: all of it was.
     """
 
     processor_id: str
@@ -221,12 +222,13 @@ class ReplicaLag(View):
     lag: int | None
     observed_at_ms: int | None
     basis: str = "none"
+    execution_id: str = ""
     reason: str | None = None
 
 
 @dataclass(frozen=True)
 class TaskProgress(View):
-    """Newest checkpoint of one task against what stood before `since_ms`."""
+    """Newest checkpoint of one task against what stood before; its time is its host's."""
 
     task_name: str
     checkpoint_at_ms: int | None
@@ -236,12 +238,16 @@ class TaskProgress(View):
 
 @dataclass(frozen=True)
 class Progress(View):
-    """Does an active processor process: a task's input offset grew in a commit after `since_ms`."""
+    """Does an active processor process: a task's input offset grew in a commit from `since` on.
+
+    `since` is an offset of the checkpoint topic; `end` is where the topic ended.
+    """
 
     processor_id: str
-    since_ms: int
+    since: int
     processing: bool
     tasks: tuple[TaskProgress, ...]
+    end: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
-import socketserver
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from samza_dagster.errors import MissingPrerequisite
+
 SYNC_PATH = "/agent/v1/sync"
 MAX_BODY = 16 * 1024 * 1024
 
 Answer = tuple[int, Mapping[str, Any]]
+
+
+def listening(address: tuple[str, int], within_s: float = 0.0) -> socket.socket:
+    """A socket for a gateway: who connects to it waits until the gateway starts.
+
+    An address that is taken is tried again for `within_s` seconds. Raises `MissingPrerequisite`
+    for one that stays taken, is none of this machine's, or may not be used.
+    """
+    deadline = time.monotonic() + within_s
+    host, port = address
+    while True:
+        try:
+            return socket.create_server(address, backlog=128)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            raise MissingPrerequisite(
+                f"listen at {host}:{port}",
+                seen=str(error),
+                fix="an address of this machine and a free port: --listen 127.0.0.1:0",
+            ) from error
 
 
 class AgentGateway:
@@ -25,7 +51,7 @@ class AgentGateway:
     """
 
     def __init__(
-        self, listen: tuple[str, int], *, token: str, on_sync: Callable[[bytes], Answer]
+        self, listen: socket.socket, *, token: str, on_sync: Callable[[bytes], Answer]
     ) -> None:
         self._server = _Server(listen, token.encode("utf-8"), on_sync)
         self._thread = threading.Thread(
@@ -63,21 +89,19 @@ class AgentGateway:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 128
 
     def __init__(
-        self, listen: tuple[str, int], token: bytes, on_sync: Callable[[bytes], Answer]
+        self, listen: socket.socket, token: bytes, on_sync: Callable[[bytes], Answer]
     ) -> None:
-        super().__init__(listen, _Handler)
+        # Without the look-up of our own name that http.server makes, which can take seconds.
+        super().__init__(listen.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listen
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.token = token
         self.on_sync = on_sync
         self.pages: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self.closed = False
-
-    def server_bind(self) -> None:
-        """Without the look-up of our own name that http.server makes, which can take seconds."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -10,6 +10,7 @@ import itertools
 import logging
 import os
 import queue
+import socket
 import threading
 import time
 import uuid
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.cluster.acknowledgements import acknowledge
-from samza_dagster.cluster.agent_gateway import AgentGateway, Answer
+from samza_dagster.cluster.agent_gateway import AgentGateway, Answer, listening
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
 from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.grants import Grants
@@ -30,9 +31,34 @@ from samza_dagster.errors import InvalidInput
 LOG = logging.getLogger(__name__)
 
 
+def require_url_file(path: Path) -> None:
+    """Returns when a cluster could tell its URL there; raises `InvalidInput`. The file stays as it is."""
+    if path.is_dir():
+        raise _no_url_file(path, "a directory")
+    _beside(path, "http://127.0.0.1:0").unlink()
+
+
+def _beside(url_file: Path, url: str) -> Path:
+    """A file of the same directory, to be renamed, with what the URL file is to say."""
+    beside = url_file.with_name(f".{url_file.name}.{os.getpid()}")
+    try:
+        url_file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(url + "\n", encoding="utf-8")
+    except OSError as error:
+        raise _no_url_file(url_file, str(error)) from error
+    return beside
+
+
+def _no_url_file(path: Path, seen: str) -> InvalidInput:
+    return InvalidInput(
+        f"write the URL file {path}", seen=seen, fix="a file in a directory that can be written"
+    )
+
+
 class LocalCluster:
     """Implements `ClusterResourceManager` on agents that poll this coordinator.
 
+    `listen`: an address, or a socket that listens already (`listening`).
     `epoch` is the leader's: agents refuse a lower one than they have seen. `lease_source`
     gives the seconds that a lease granted now may last, counted by the agent from the
     moment it asked; by default always `lease_s`, which it never exceeds. `granted_s` is
@@ -44,7 +70,7 @@ class LocalCluster:
     def __init__(
         self,
         *,
-        listen: tuple[str, int] = ("127.0.0.1", 0),
+        listen: socket.socket | tuple[str, int] = ("127.0.0.1", 0),
         token: str,
         epoch: int,
         lease_s: float = 120.0,
@@ -77,6 +103,8 @@ class LocalCluster:
             clock=clock,
             gather_s=gather_s,
         )
+        if not isinstance(listen, socket.socket):
+            listen = listening(listen)
         self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
         self._callbacks: ClusterCallbacks | None = None
         self._threads = [
@@ -98,15 +126,12 @@ class LocalCluster:
         self._gateway.add_page(path, content_type, page)
 
     def start(self, callbacks: ClusterCallbacks) -> None:
-        """Begins to listen, and tells the agents where by the URL file."""
+        """Begins to answer, and tells the agents where by the URL file."""
         self._callbacks = callbacks
         for thread in self._threads:
             thread.start()
         self._gateway.start()
-        self._url_file.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._url_file.with_name(f".{self._url_file.name}.{os.getpid()}")
-        beside.write_text(self.url + "\n", encoding="utf-8")
-        beside.replace(self._url_file)
+        _beside(self._url_file, self.url).replace(self._url_file)
 
     def close(self) -> None:
         """Stops listening and calling back. Containers and agents run on."""

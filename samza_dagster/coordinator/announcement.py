@@ -10,8 +10,10 @@ from typing import Any
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.deployment import Deployment, fingerprint, plan
 from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.connection import DEFAULT_JOB_ID
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
+from samza_dagster.model.naming import require_owner
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +35,10 @@ def deployment_to_lead(
 
     `records` are the state topic's, `counts` the inputs' partitions now. The same config
     goes on with the deployment that runs, with the partitions that it began with; another
-    config is a new deployment, which replaces it.
+    config is a new deployment, which replaces it. Raises `Refused` when the coordinator stream
+    is another job's.
     """
+    require_owner(metadata.owner(), config["job.name"], config.get("job.id") or DEFAULT_JOB_ID)
     mark = fingerprint(config)
     changelog = metadata.changelog_partitions()
     found = records.get(durable.DEPLOYMENT)

@@ -1,7 +1,8 @@
 """Waiting for one's turn to lead: a second coordinator of a job doesn't push the first out.
 
 Whoever leads writes a record into the state topic at least every third of the lease, so
-silence tells. To take over is safe at any time, since the broker refuses the older
+silence tells: from when this process began to listen, by its own elapsed clock, whatever
+times the records bear. To take over is safe at any time, since the broker refuses the older
 leader's writes; waiting only spares a healthy leader (`docs/coordinator.md`). Whoever
 takes over writes a mark first, and who waits then waits for that one.
 """
@@ -18,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from samza_dagster.agent.procfs import ProcessName, boot_id, name_of
-from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.errors import MalformedRecord, Refused
 from samza_dagster.metadata.state_topic import (
     DEPLOYMENT,
@@ -102,7 +102,8 @@ class Leader:
     def claimed_by(self, claim: Mapping[str, Any]) -> Leader:
         """Whoever is taking over from this one, by its mark (`claim_of_this_process`).
 
-        It has a few seconds at least to begin. An empty claim is somebody's unknown.
+        It has a few seconds at least to begin, unless it says that it has withdrawn. An empty
+        claim is somebody's unknown.
         """
         return replace(
             self,
@@ -111,7 +112,7 @@ class Leader:
             beat_every_ms=max(self.beat_every_ms, _CLAIM_BEAT_MS),
             process=ProcessName.from_json(claim.get("process")),
             pid_namespace=str(claim.get("pid_namespace", "")),
-            ended=False,
+            ended=claim.get("ended") is True,
         )
 
     @property
@@ -131,10 +132,11 @@ def this_process() -> tuple[ProcessName | None, str]:
         return None, ""
 
 
-def claim_of_this_process() -> dict[str, Any]:
-    """What the mark of this process's take-over says."""
+def claim_of_this_process(*, ended: bool = False) -> dict[str, Any]:
+    """What the mark of this process's take-over says; `ended`: that it doesn't lead after all."""
     process, namespace = this_process()
     return {
+        "ended": ended,
         "host": socket.gethostname(),
         "process": None if process is None else process.to_json(),
         "pid_namespace": namespace,
@@ -159,7 +161,9 @@ class Candidacy:
 
     `fingerprint` is of the config that this coordinator would lead with: one that waits
     behind a leader must be ready to go on with what that one runs. `was_fenced`: another
-    has just taken over from this one, and may not have written anything yet. `settle_s`
+    has just taken over from this one, and may not have written anything yet. `led_epoch`: this
+    one had led by then, in that epoch; it waits for another to lead (`another_leads`) or to
+    be gone before it did. `settle_s`
     tells afterwards for how long to hold back after the mark of this one's take-over:
     of others that waited, too, one's may be on its way.
     """
@@ -172,10 +176,9 @@ class Candidacy:
         seconds: Callable[[], float],
         stopped: threading.Event,
         was_fenced: bool = False,
+        led_epoch: int | None = None,
         jitter: Callable[[], float] = random.random,
-        wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        self._wall_ms = wall_ms
         self._fingerprint = fingerprint
         self._deployment: Mapping[str, Any] = {}
         self._reader = reader
@@ -183,19 +186,33 @@ class Candidacy:
         self._stopped = stopped
         self.settle_s = 0.0
         self._was_fenced = was_fenced
+        self._led_epoch = led_epoch
         self._jitter = jitter
         self._leader = Leader()
         self._heard_at = 0.0
 
-    def wait(self, *, on_connected: Callable[[], None] = lambda: None) -> str:
-        """Returns why it is time to lead, or "" when it was stopped.
+    @property
+    def another_leads(self) -> bool:
+        """Since this one led."""
+        return self._led_epoch is not None and self._leader.epoch > self._led_epoch
 
-        `on_connected` is called when the state topic has been read once. Raises
-        `MalformedRecord` for a state that can't be read, `Unreachable`.
+    def wait(
+        self,
+        *,
+        on_connected: Callable[[], None] = lambda: None,
+        on_waiting: Callable[[Leader], None] = lambda _: None,
+    ) -> str:
+        """Returns why it is time to lead, or "" when it was stopped or `another_leads`.
+
+        `on_connected` is called when the state topic has been read once, `on_waiting` with
+        whoever leads before it is waited for. Raises `MalformedRecord` for a state that can't
+        be read, `Unreachable`.
         """
         snapshot = self._reader.snapshot()
         on_connected()
         self._leader, claims = _leader_or_claimant(snapshot)
+        if self.another_leads:
+            return ""
         if is_gone(self._leader):
             if not self._was_fenced:
                 return "nobody leads"
@@ -205,13 +222,14 @@ class Candidacy:
         deployment = snapshot.records.get(DEPLOYMENT)
         self._deployment = (deployment.value if deployment is not None else None) or {}
         self._require_the_same_config()
+        on_waiting(self._leader)
         log.info(
             "%s leads in epoch %d: this coordinator waits until it is gone, or silent for %.1f s",
             self._leader.url or self._leader.host or "another coordinator",
             self._leader.epoch,
             self._leader.patience_s,
         )
-        self._heard_at = self._seconds() - self._age_s(snapshot)
+        self._heard_at = self._seconds()
         watch = self._reader.watch(self._note, from_position=snapshot.end)
         try:
             why = self._wait_for_its_end()
@@ -224,7 +242,7 @@ class Candidacy:
         # Of several that wait one is first, and the others see its mark before their turn.
         turn = self._jitter()
         gone: tuple[Leader, float] | None = None
-        while not self._stopped.wait(_LOOK_EVERY_S):
+        while not self._stopped.wait(_LOOK_EVERY_S) and not self.another_leads:
             self._require_the_same_config()
             leader, now = self._leader, self._seconds()
             if not is_gone(leader):
@@ -249,16 +267,6 @@ class Candidacy:
                 f"this coordinator has {self._fingerprint[:12]}",
                 fix="the same --config; or --take-over now, which makes this one a new deployment",
             )
-
-    def _age_s(self, snapshot: Snapshot) -> float:
-        """For how long nothing has been written, as far as its own clock may be believed.
-
-        Who lives writes at every beat, so no more than that can be true of it.
-        """
-        now_ms = self._wall_ms()
-        newest_ms = max((r.timestamp_ms for r in snapshot.records.values()), default=now_ms)
-        age_s = (now_ms - newest_ms) / 1000
-        return max(0.0, min(age_s, self._leader.beat_every_ms / 1000 * 3 / 4))
 
     def _note(self, record: StateRecord) -> None:
         self._heard_at = self._seconds()

@@ -1,4 +1,4 @@
-"""The leader's clock: wall time at take-over plus elapsed time; it never goes back in a term."""
+"""The leader's clock: wall time at take-over plus elapsed time; it never goes back, nor does the job's."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ class LeaderClock:
         self.seconds = seconds
         self._began_ms = wall_ms()
         self._began_s = seconds()
+
+    def go_on_from(self, earlier_ms: int) -> int:
+        """Is at least at the time that an earlier leader's clock has shown; by how much it was behind.
+
+        What the state remembers by that clock, as failures and pauses, is never of a time to
+        come, and the audit history never goes back. A machine that is ahead takes the job's
+        time with it: to later leaders, too, whose own clocks are right.
+        """
+        behind_ms = max(0, earlier_ms - self.now_ms())
+        self._began_ms += behind_ms
+        return behind_ms
 
     def now_ms(self) -> int:
         """The leader's time."""

@@ -24,6 +24,7 @@ from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.naming import group_of
 
 RUN_ID = "app.run.id"
+CONTAINER_COUNT = "job.container.count"
 TRANSACTIONAL_RESTORE = "task.transactional.state.restore.enabled"
 
 
@@ -37,7 +38,8 @@ def required(config: Mapping[str, str], key: str, example: str) -> str:
 
 def _number(config: Mapping[str, str], key: str, default: int) -> int:
     value = config.get(key, str(default)).strip()
-    if not value.lstrip("-").isdigit():
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
         raise InvalidInput(
             f"{key} in the job's config", seen=repr(value), fix=f"a whole number: {key}={default}"
         )
@@ -60,6 +62,16 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
 def audit_retention_ms(config: Mapping[str, str]) -> int:
     """How long audit records are kept; only read when their topic is created."""
     return _number(config, "samza.dagster.audit.retention.ms", DEFAULT_RETENTION_MS)
+
+
+def container_count(config: Mapping[str, str]) -> int:
+    """`job.container.count`; raises `InvalidInput` for none."""
+    count = _number(config, CONTAINER_COUNT, 1)
+    if count < 1:
+        raise InvalidInput(
+            f"{CONTAINER_COUNT} in the job's config", seen=str(count), fix="1 or more"
+        )
+    return count
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,7 @@ def plan(
         system=next(iter(topics.values())),
         changelog_partitions=changelog_partitions,
     )
-    actives = group_by_container_count(tasks, _number(config, "job.container.count", 1))
+    actives = group_by_container_count(tasks, container_count(config))
     replicas = replicas_from_config(config)
     served = {**config, RUN_ID: deployment_id, **restore_safety(config, replicas)}
     return Deployment(
@@ -170,6 +182,14 @@ def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
     return {TRANSACTIONAL_RESTORE: "false"}
 
 
-def require_safe_restores(config: Mapping[str, str]) -> None:
-    """Raises `InvalidInput` as `restore_safety` does: to be asked before a coordinator waits."""
+def require_sound(config: Mapping[str, str]) -> None:
+    """Raises `InvalidInput` for what no input could make a deployment of.
+
+    To be asked before a coordinator waits, or creates a topic; what depends on the inputs'
+    partitions shows in the rehearsal of its first step.
+    """
+    required(config, "job.name", "my-job")
+    input_topics(config)
+    container_count(config)
+    audit_retention_ms(config)
     restore_safety(config, replicas_from_config(config))

@@ -71,5 +71,9 @@ class Inbox:
             took_ms = self._clock.now_ms() - began_ms
             if took_ms > LONG_ABSENCE_MS:
                 log.warning("the brokers held this leader up for %.1f s", took_ms / 1000)
-                self._to_hear = CaughtUp()
-                self._items.put(self._to_hear)
+                self.hear_first()
+
+    def hear_first(self) -> None:
+        """`is_behind` until all is handled that has come by now."""
+        self._to_hear = CaughtUp()
+        self._items.put(self._to_hear)

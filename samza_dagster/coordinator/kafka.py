@@ -21,18 +21,20 @@ from samza_dagster.coordinator.stream_health import StreamHealth
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.audit_log import encode_entry
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.interface import Change, MetadataStore
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.placement_store import request_key, response_key
 from samza_dagster.metadata.state_topic import Snapshot, StateReader, encode_record
-from samza_dagster.metadata.state_writer import StateWriter
+from samza_dagster.metadata.state_writer import Records, StateWriter
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
 from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.requests import CONTROLS
 
 SOURCE = "samza-dagster"
 log = logging.getLogger(__name__)
@@ -106,6 +108,24 @@ class KafkaLog:
         self._audit_topic = audit_topic
         self._now_ms = now_ms
 
+    @classmethod
+    def of(
+        cls,
+        connection: Connection,
+        writer: StateWriter,
+        now_ms: Callable[[], int],
+        stopped: Callable[[], bool],
+    ) -> KafkaLog:
+        """The log of a job's topics."""
+        return cls(
+            writer,
+            state_topic=connection.state_topic,
+            stream_topic=connection.coordinator_stream_topic,
+            audit_topic=connection.audit_topic,
+            now_ms=now_ms,
+            stopped=stopped,
+        )
+
     def commit(
         self,
         records: Sequence[durable.Record],
@@ -113,6 +133,21 @@ class KafkaLog:
         stream_records: Sequence[StreamRecord] = (),
     ) -> None:
         """Sees `CoordinatorLog`."""
+        self._write(self.batch(records, projections, stream_records))
+
+    def commit_stream(
+        self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord]
+    ) -> None:
+        """As `commit`: the first fill of a deployment."""
+        self._write(self.batch(records, (), stream_records))
+
+    def batch(
+        self,
+        records: Sequence[durable.Record],
+        projections: Sequence[commands.Projection] = (),
+        stream_records: Sequence[StreamRecord] = (),
+    ) -> Records:
+        """What a commit of these writes, as bytes."""
         now = self._now_ms()
         own: list[durable.Record] = []
         streamed: list[StreamRecord] = []
@@ -127,21 +162,15 @@ class KafkaLog:
                     own.append((f"{REQUEST_PREFIX}{projection.uuid}", None))
                 case _:
                     streamed.append(stream_record(projection, now))
-        self.commit_stream([*records, *own], [*streamed, *stream_records], audited)
+        batch = [(self._state_topic, *encode_record(*record)) for record in (*records, *own)]
+        batch += [
+            (self._stream_topic, r.key_bytes(), r.value) for r in (*streamed, *stream_records)
+        ]
+        batch += [(self._audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
+        return batch
 
-    def commit_stream(
-        self,
-        records: Sequence[durable.Record],
-        stream_records: Sequence[StreamRecord],
-        audit_records: Sequence[AuditRecord] = (),
-    ) -> None:
-        """State and any records of the coordinator stream: the first fill of a deployment.
-
-        Returns when they are committed, however long the broker is away.
-        """
-        batch = [(self._state_topic, *encode_record(key, value)) for key, value in records]
-        batch += [(self._stream_topic, r.key_bytes(), r.value) for r in stream_records]
-        batch += [(self._audit_topic, *encode_entry(audit_to_json(r))) for r in audit_records]
+    def _write(self, batch: Records) -> None:
+        """Returns when it is committed, however long the broker is away."""
         # One at a time: what `Unreachable` leaves pending is this batch and no older one.
         self._until_committed(self._writer.finish_pending)
         self._until_committed(lambda: self._writer.commit(batch))
@@ -242,6 +271,15 @@ def _foreign(record: TopicRecord) -> Ignored:
 
 
 def _oldest_first(mails: Iterable[Mail | None]) -> list[Mail]:
-    found = [mail for mail in mails if mail is not None]
-    asks = {id(m): (m.ask.timestamp_ms, m.ask.uuid) for m in found if isinstance(m, Arrived)}
-    return sorted(found, key=lambda mail: asks.get(id(mail), (-1, "")))
+    """Requests by the times of their clients; those about requests after all others, as they came.
+
+    Clients' clocks differ: by its time a cancel may be older than what it cancels.
+    """
+    return sorted((mail for mail in mails if mail is not None), key=_place)
+
+
+def _place(mail: Mail) -> tuple[int, int, str]:
+    if not isinstance(mail, Arrived):
+        return (0, 0, "")
+    ask = mail.ask
+    return (2, 0, "") if ask.kind in CONTROLS else (1, ask.timestamp_ms, ask.uuid)

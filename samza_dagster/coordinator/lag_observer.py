@@ -128,11 +128,11 @@ class LagObserver:
         job_model: Callable[[], JobModel],
         tell: Callable[[LagObserved | StandbyStalled | Ignored], None],
         now_ms: Callable[[], int],
-        wall_ms: Callable[[], int],
     ) -> LagObserver | None:
         """The observer of a job; None when it has no changelog or no metrics topic.
 
-        Connects at its first round. `wall_ms` is what records of Kafka carry as their time.
+        Connects at its first round. What was reported before isn't read: how old it is only
+        the clocks of those who wrote it would tell.
         """
         topics = metrics_topics(config)
         if not store_changelogs(config):
@@ -145,11 +145,10 @@ class LagObserver:
             )
             return None
         cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
-        since_ms = wall_ms() - _current_ms(config)
         return cls(
             job=(connection.job_name, connection.job_id),
             config=config,
-            reports=[FollowedTopic(cluster, topic, since_ms=since_ms) for topic in topics],
+            reports=[FollowedTopic(cluster, topic) for topic in topics],
             ends=KafkaJobTopics(cluster),
             state=state,
             job_model=job_model,
@@ -195,10 +194,16 @@ class LagObserver:
                     mine = snapshots if _STANDBY_TASK in record.value else others
                     mine.append(record.value)
         self._tell_missing()
-        now_ms, samples = self._now_ms(), self._samples(snapshots)
-        self._lags.note(samples, now_ms)
         model = self._job_model()
         parts = {name: store_parts(model, name, self._stores) for name in standbys}
+        runs = {part.task_name: standbys[name] for name in parts for part in parts[name]}
+
+        def counts(sample: TaskSample) -> bool:
+            """Not of one that ran before, on a host whose clock may be ahead."""
+            return sample.execution_id in ("", runs.get(sample.task_name, sample.execution_id))
+
+        now_ms, samples = self._now_ms(), self._samples(snapshots, counts)
+        self._lags.note(samples, now_ms)
         due = self._lags.due(standbys, parts, now_ms)
         late = self._late(samples, others, standbys, parts, now_ms) if self._stalled_ms else ()
         if not due and not late:
@@ -268,8 +273,12 @@ class LagObserver:
         self._unheard = unread
         return bool(unread)
 
-    def _samples(self, snapshots: Sequence[bytes]) -> dict[str, TaskSample]:
-        return task_samples(snapshots, *self._job, on_unreadable=self._note_unreadable)
+    def _samples(
+        self, snapshots: Sequence[bytes], counts: Callable[[TaskSample], bool] = lambda _: True
+    ) -> dict[str, TaskSample]:
+        return task_samples(
+            snapshots, *self._job, counts=counts, on_unreadable=self._note_unreadable
+        )
 
     def _note_unreadable(self, _: bytes) -> None:
         self._unreadable += 1

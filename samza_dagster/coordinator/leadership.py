@@ -6,35 +6,29 @@ import logging
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.cluster.local import LocalCluster
+from samza_dagster.cluster.agent_gateway import listening
+from samza_dagster.cluster.local import LocalCluster, require_url_file
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
-from samza_dagster.coordinator.announcement import (
-    announcement,
-    deployment_to_lead,
-    last_seen_hosts,
-)
-from samza_dagster.coordinator.candidacy import (
-    Candidacy,
-    Leader,
-    claim_of_this_process,
-    this_process,
-)
+from samza_dagster.coordinator.announcement import last_seen_hosts
+from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
-from samza_dagster.coordinator.clock import LeaderClock, wall_clock_ms
+from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
+from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
     KafkaRequests,
-    author,
     partition_counts,
 )
 from samza_dagster.coordinator.lag_observer import LagObserver
@@ -49,22 +43,26 @@ from samza_dagster.coordinator.limits import (
 from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.ports import EventRecorder
 from samza_dagster.coordinator.steps import Steps
-from samza_dagster.coordinator.stream_health import StreamHealth, bad_keys
+from samza_dagster.coordinator.stream_health import followed_stream
 from samza_dagster.coordinator.term import Term
-from samza_dagster.errors import Fenced, Unreachable
+from samza_dagster.errors import Fenced, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.kafka_store import KafkaMetadataStore
-from samza_dagster.metadata.state_topic import Snapshot, StateReader
+from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
-from samza_dagster.placement.state import Limits
+from samza_dagster.placement.state import JobState, Limits
 
 GATHER_S = 1.0
 """A new leader chooses a host for a container once no other has registered for so long."""
+_FREE_S = 5.0
+"""A leader of this machine that has ended frees its address by then."""
+CLOCK_BEHIND_MS = 5_000
+"""A leader's clock that is behind an earlier one's by more is told of."""
 log = logging.getLogger(__name__)
 
 
@@ -104,7 +102,7 @@ class Leadership:
     ) -> None:
         self._settings = settings
         self._limits = settings.limits()
-        deployments.require_safe_restores(settings.config)
+        deployments.require_sound(settings.config)
         self._fencing = JobFencing.of(settings.config)
         self._clock = clock
         self._recorder = recorder
@@ -113,6 +111,8 @@ class Leadership:
         self._leads = False
         self._take_over_now = settings.take_over_now
         self._was_fenced = False
+        self._led_epoch = 0
+        self._fenced: Fenced | None = None
         self._settle_s = 0.0
         self._counters: Counter[str] = Counter()
         self._connected = False
@@ -126,9 +126,10 @@ class Leadership:
     def run(self) -> None:
         """Leads until stopped; a broker that is away is waited for.
 
-        One that another was quicker than goes on waiting. Raises `Fenced` when another
-        took over from this one after it had led, and `InvalidInput` for a config or a
-        state that can't be led on.
+        One that another was quicker than goes on waiting, and so does one that another took
+        over from after it had led, until that one leads: raises `Fenced` then. Raises
+        `InvalidInput` for a config or a state that can't be led on, and `MissingPrerequisite`
+        for an address that can't be listened at, both while the former leader still leads.
         """
         if why := short_lease(self._limits):
             log.warning("%s", why)
@@ -142,9 +143,13 @@ class Leadership:
                 log.warning("the broker is away, containers run on: %s", error)
                 self._stopped.wait(1.0)
             except Fenced as error:
-                if self._leads:
+                if error is self._fenced:
                     raise
-                log.info("another coordinator was first: %s", error.seen)
+                if self._leads:
+                    self._fenced = error
+                    log.warning("another coordinator took over, and may not lead yet: %s", error)
+                else:
+                    log.info("another coordinator was first: %s", error.seen)
                 self._take_over_now = False
                 self._was_fenced = True
 
@@ -152,6 +157,7 @@ class Leadership:
         settings, connection = self._settings, self._settings.connection
         stream_topic = connection.coordinator_stream_topic
         topic = connection.state_topic
+        require_own_topics(connection)
         kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
@@ -168,50 +174,49 @@ class Leadership:
                 connection.bootstrap_servers, topic, client_config=connection.client_config
             )
             stack.callback(reader.close)
-            self._fencing.require()
-            if not self._is_my_turn(reader, clock):
-                return
             writer = StateWriter(
                 connection.bootstrap_servers,
                 topic,
                 transactional_id(connection.job_name, connection.job_id),
                 client_config=connection.client_config,
+                former_id=partial(former_id, connection, stopped=self._stopped),
             )
             stack.callback(writer.close)
-            snapshot = writer.take_over(claim=claim_of_this_process())
+            self._fencing.require()
+            rehearsal = Rehearsal(
+                kafka,
+                connection,
+                self._fencing.config,
+                counts,
+                self._limits,
+                reader,
+                KafkaLog.of(connection, writer, clock.now_ms, self._stopped.is_set),
+                clock.now_ms,
+            )
+            if not self._is_my_turn(reader, clock, rehearsal):
+                return
+            listen = listening(settings.listen, _FREE_S if self._settle_s else 0.0)
+            stack.callback(listen.close)
+            store, health = followed_stream(connection)
+            stack.callback(store.close)
+            metadata = JobMetadata(store)
+            self._require_able(rehearsal, metadata)
+            # Nobody was disturbed so far: all that can be refused is refused before this line.
+            snapshot = stack.enter_context(self._taken_over(writer))
             if self._stopped.wait(self._settle_s):
                 return
+            records = values_of(snapshot)
+            stored = restore(records, connection.own_name)
             clock = self._clock()
+            _go_on(clock, records, stored)
             began_ms = clock.now_ms()
-            records = _values(snapshot)
-            stored = restore(records, f"{connection.job_name}-{connection.job_id}")
             before = Leader.of(records.get(durable.LEADER))
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
             leases = LeaseTerms.of(limits, before_ms=before.lease_ms, began_ms=began_ms)
-            health = StreamHealth(lambda: bad_keys(connection))
-            store = KafkaMetadataStore(
-                connection.bootstrap_servers,
-                stream_topic,
-                client_config=connection.client_config,
-                on_malformed=health.note,
-                committed_only=True,
-            )
-            stack.callback(store.close)
-            metadata = JobMetadata(store)
-            deployment, new = deployment_to_lead(
-                self._fencing.config, records, counts, metadata, now_ms=began_ms
-            )
-            kafka_log = KafkaLog(
-                writer,
-                state_topic=topic,
-                stream_topic=stream_topic,
-                audit_topic=connection.audit_topic,
-                now_ms=clock.now_ms,
-                stopped=self._stopped.is_set,
-            )
+            kafka_log = KafkaLog.of(connection, writer, clock.now_ms, self._stopped.is_set)
             cluster = LocalCluster(
-                listen=settings.listen,
+                listen=listen,
                 token=settings.token,
                 epoch=before.epoch + 1,
                 lease_s=leases.limits.lease_ms / 1000,
@@ -223,25 +228,12 @@ class Leadership:
                 clock=clock.seconds,
             )
             stack.callback(cluster.close)
-            process, namespace = this_process()
-            leader = Leader(
-                epoch=before.epoch + 1,
-                host=socket.gethostname(),
-                url=cluster.url,
-                lease_ms=leases.limits.lease_ms,
-                beat_every_ms=leases.beat_every_ms,
-                process=process,
-                pid_namespace=namespace,
-                ended=False,
+            first = FirstStep.of(
+                self._fencing.config, records, counts, metadata, leases, cluster.url
             )
-            state_records: list[durable.Record] = [
-                (durable.LEADER, {**leader.to_json(), "since_ms": began_ms, "beat_ms": began_ms})
-            ]
-            if new is None:
-                kafka_log.commit_stream(state_records, [])
-            else:
-                stream_records = announcement(deployment, metadata, author(began_ms))
-                kafka_log.commit_stream([*state_records, new], stream_records)
+            leader, deployment = first.leader, first.deployment
+            kafka_log.commit_stream(first.records, first.stream_records)
+            self._leads, self._led_epoch = True, leader.epoch
             leases.committed(began_ms)
             if fence is not None:
                 fence.clean_up()
@@ -279,8 +271,8 @@ class Leadership:
             cluster.add_route("/hosts", cluster.silences)
             cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
-            self._leads = True
             self._take_over_now = self._was_fenced = False
+            self._fenced = None
             if self._stopped.is_set():
                 return
             if fence is not None:
@@ -293,7 +285,6 @@ class Leadership:
                 job_model=lambda: steps.launcher_with_extras().job_model,
                 tell=term.observe,
                 now_ms=clock.now_ms,
-                wall_ms=wall_clock_ms,
             )
             if observer is not None:
                 stack.callback(observer.close)
@@ -308,20 +299,73 @@ class Leadership:
         if self._term is not None:
             self._term.fenced(execution_id)
 
-    def _is_my_turn(self, reader: StateReader, clock: LeaderClock) -> bool:
-        """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile."""
+    def _require_able(self, rehearsal: Rehearsal, metadata: JobMetadata) -> None:
+        """Returns when it could lead, as far as that can be known; disturbs nobody."""
+        require_url_file(self._settings.url_file)
+        rehearsal.require(metadata)
+
+    def _require_able_behind(self, rehearsal: Rehearsal, leader: Leader) -> None:
+        """Before it waits: whoever stands by must know that it can lead."""
+        host, port = self._settings.listen
+        # Of one machine the two may have one address, which is free when the leader is gone.
+        its_own = not leader.url or leader.url.endswith(f":{port}")
+        if leader.host != socket.gethostname() or not its_own:
+            listening((host, port)).close()
+        store, _ = followed_stream(self._settings.connection)
+        try:
+            self._require_able(rehearsal, JobMetadata(store))
+        finally:
+            store.close()
+
+    @contextmanager
+    def _taken_over(self, writer: StateWriter) -> Generator[Snapshot]:
+        """Takes over; one that doesn't lead then says so, and the former leader may go on."""
+        try:
+            yield writer.take_over(claim=claim_of_this_process())
+        except (Fenced, Unreachable):
+            raise  # it isn't this one's to say, or can't be said: others see its silence
+        except Exception:
+            self._withdraw(writer)
+            raise
+        else:
+            self._withdraw(writer)
+
+    def _withdraw(self, writer: StateWriter) -> None:
+        if self._leads or not writer.leads:
+            return
+        log.warning("took over and doesn't lead: whoever led before, or waits, may lead now")
+        mark = encode_record(TAKE_OVER, claim_of_this_process(ended=True))
+        try:
+            writer.commit([(self._settings.connection.state_topic, *mark)])
+        except SamzaDagsterError as error:
+            log.warning("that isn't written, they see it by this one's silence: %s", error)
+
+    def _is_my_turn(self, reader: StateReader, clock: LeaderClock, rehearsal: Rehearsal) -> bool:
+        """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile.
+
+        One that led raises what fenced it once another leads.
+        """
+        fenced = self._fenced
         candidacy = Candidacy(
             reader,
             fingerprint=deployments.fingerprint(self._fencing.config),
             seconds=clock.seconds,
             stopped=self._stopped,
             was_fenced=self._was_fenced,
+            led_epoch=None if fenced is None else self._led_epoch,
         )
         self._settle_s = 0.0
         if self._take_over_now:
             self._connected = True
             return True
-        why = candidacy.wait(on_connected=self._note_connected)
+        # One that was fenced could lead: what another does now says nothing of that.
+        able = partial(self._require_able_behind, rehearsal)
+        why = candidacy.wait(
+            on_connected=self._note_connected,
+            on_waiting=able if fenced is None else lambda _: None,
+        )
+        if fenced is not None and candidacy.another_leads:
+            raise fenced
         self._settle_s = candidacy.settle_s
         if why:
             log.info("taking over: %s", why)
@@ -331,7 +375,14 @@ class Leadership:
         self._connected = True
 
 
-def _values(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
-    return {
-        key: record.value for key, record in snapshot.records.items() if record.value is not None
-    }
+def _go_on(clock: LeaderClock, records: Mapping[str, Mapping[str, Any]], stored: JobState) -> None:
+    """The job's time is the latest that a leader's clock has shown; this machine's may be behind."""
+    beat_ms = records.get(durable.LEADER, {}).get("beat_ms")
+    shown_ms = max(stored.now_ms, stored.certificate_at_ms)
+    behind_ms = clock.go_on_from(max(shown_ms, beat_ms) if isinstance(beat_ms, int) else shown_ms)
+    if behind_ms > CLOCK_BEHIND_MS:
+        log.warning(
+            "the clock of this machine is %.1f s behind that of an earlier leader, whose time goes on: "
+            "set the one that is wrong",
+            behind_ms / 1000,
+        )

@@ -17,6 +17,7 @@ from samza_dagster.coordinator.principals import MECHANISMS, Names
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement.restoring import JOB, restore
@@ -42,11 +43,12 @@ def find(connection: Connection, now_ms: int) -> tuple[ContainerLogin, ...]:
     """All of the job, in order; `now_ms` is the wall clock's.
 
     Dead is who is in the job's state no more, where each stays until it was seen dead, also on
-    a host that is lost. Raises `Refused` when there is no state to tell that,
+    a host that is lost. Raises `Refused` when there is no state to tell that, or another job's,
     `MissingPrerequisite` for brokers without an authorizer, `InvalidInput` where this
     client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
     """
     names = Names(connection.job_name, connection.job_id)
+    require_own_topics(connection)
     with closing(_authorizer(connection)) as authorizer:
         _require(authorizer)
         found = present(names, authorizer)
@@ -100,4 +102,4 @@ def _state(connection: Connection) -> JobState:
     records = {key: r.value for key, r in snapshot.records.items() if r.value is not None}
     if JOB not in records:
         raise Refused(_ASKED, seen=f"no job in topic {connection.state_topic}", fix=fix)
-    return restore(records, f"{connection.job_name}-{connection.job_id}")
+    return restore(records, connection.own_name)

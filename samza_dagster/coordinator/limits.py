@@ -102,8 +102,12 @@ PARKED_STARTS = f"{OWN_PREFIX}parked.starts"
 
 
 def limits_of(config: Mapping[str, str]) -> Limits:
-    """The bounds of a job; raises `InvalidInput` that names the key of a value out of bounds."""
-    LAST_RETRY_DELAY.of(config)
+    """The bounds of a job; raises `InvalidInput` that names the key of a value out of bounds.
+
+    Of any of `SETTINGS`, also of those that only a leader's parts read.
+    """
+    for setting in SETTINGS:
+        setting.of(config)
     retries = RETRY_COUNT.of(config)
     return Limits(
         container_memory_mb=MEMORY.of(config),

@@ -64,7 +64,7 @@ class EventRecorder(Protocol):
     def begin(self, term: int, records: Values, state: JobState) -> None:
         """A term (its leader's epoch) begins: the records that it read, and what it goes on with.
 
-        Raises `InvalidInput` when it can't keep the first one.
+        One whose beginning can't be kept isn't kept at all, and goes on.
         """
         ...
 

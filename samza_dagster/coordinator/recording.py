@@ -26,7 +26,8 @@ class JsonLinesRecorder:
     A step's line is with the kernel before its commit, so that a killed coordinator's log
     lacks nothing that its records hold; only the last line may be of a step that they lack.
     Where a line can't be written (a full disk) the log ends before it, for the process's life:
-    one that lacks a step tells nothing of those after it. The leader goes on.
+    one that lacks a step tells nothing of those after it. The leader goes on: it has taken over
+    by then, and nobody else leads.
     """
 
     def __init__(self, path: Path, *, start_line_of: StartLine, line_of: EventLine) -> None:
@@ -38,8 +39,11 @@ class JsonLinesRecorder:
         try:
             # Unbuffered: each line is one write, also where two processes append.
             self._out = path.open("ab", buffering=0)
+            self._take_back(self._out.write(b" ") or 0)  # a disk that is full tells it now
         except OSError as error:
-            raise self._refused(error) from error
+            raise InvalidInput(
+                f"record events to {self._path}", seen=str(error), fix="a file that can be written"
+            ) from error
 
     @classmethod
     def open(cls, path: Path) -> JsonLinesRecorder:
@@ -50,16 +54,14 @@ class JsonLinesRecorder:
         return cls(path, start_line_of=start_line_of, line_of=line_of)
 
     def begin(self, term: int, records: Values, state: JobState) -> None:
-        """Sees `EventRecorder`. Raises `InvalidInput` if the first term can't be recorded."""
+        """Sees `EventRecorder`."""
         if self._stopped:
             return
-        is_first, self._term = self._term is None, term
+        self._term = term
         line = self._start_line_of(term, records, state)
         try:
             self._write(f"\n{line}" if self._ends_within_a_line() else line)
         except OSError as error:
-            if is_first:
-                raise self._refused(error) from error
             self._stop(error)
 
     def record(self, event: Event, state: JobState) -> None:
@@ -109,9 +111,4 @@ class JsonLinesRecorder:
             "comes later is recorded by a new one, to another file",
             self._path,
             error,
-        )
-
-    def _refused(self, error: OSError) -> InvalidInput:
-        return InvalidInput(
-            f"record events to {self._path}", seen=str(error), fix="a file that can be written"
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model import JobModel
@@ -66,13 +67,20 @@ def running_standbys(state: JobState) -> dict[str, str]:
     }
 
 
+class _Stand(NamedTuple):
+    """The sample since which nothing was applied, and the newest, by when they were seen here."""
+
+    since: Applied | None
+    newest: Applied
+
+
 @dataclass(slots=True)
 class _Report:
     sample: TaskSample
     seen_ms: int
     is_news: bool = True
     applied: dict[str, deque[Applied]] = field(default_factory=dict[str, deque[Applied]])
-    stands: dict[str, Applied | None] = field(default_factory=dict[str, Applied | None])
+    stands: dict[str, _Stand] = field(default_factory=dict[str, "_Stand"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +109,9 @@ class Stall:
 class StandbyLags:
     """The newest report of each task, and of each of its store partitions the last few.
 
-    A report counts for `current_ms` since it was seen here, by the leader's clock: the
-    clock of the host that sent it isn't trusted.
+    A report counts for `current_ms` since it was seen here, by the leader's clock, and so
+    does how long a store stands still: the clock of the host that sent it may be set meanwhile.
+    Only how fast it applies is by that host's clock, which knows when it counted.
     """
 
     current_ms: int
@@ -113,16 +122,14 @@ class StandbyLags:
 
         One that is older than what is known is read once more, or comes late from another
         partition, unless what is known has expired here: then its host's clock went back, and
-        rates and standstills begin anew by that clock.
+        rates begin anew by that clock.
         """
         for task, sample in samples.items():
             known = self._reports.get(task)
-            if (
-                known is None
-                or known.sample.execution_id != sample.execution_id
-                or (sample.at_ms < known.sample.at_ms and now_ms - known.seen_ms > self.current_ms)
-            ):
+            if known is None or known.sample.execution_id != sample.execution_id:
                 self._reports[task] = _Report(sample, now_ms)
+            elif sample.at_ms < known.sample.at_ms and now_ms - known.seen_ms > self.current_ms:
+                self._reports[task] = _Report(sample, now_ms, stands=known.stands)
             elif sample.at_ms > known.sample.at_ms:
                 known.sample, known.seen_ms, known.is_news = sample, now_ms, True
 
@@ -172,12 +179,12 @@ class StandbyLags:
         stalls: list[Stall] = []
         for part in parts:
             report = self._reports.get(part.task_name)
-            newest = report.applied.get(part.gauge) if report is not None else None
-            if report is None or not newest:
+            stand = report.stands.get(part.gauge) if report is not None else None
+            if stand is None:
                 continue
-            for_ms = stalled_for_ms(report.stands.get(part.gauge), newest[-1])
+            for_ms = stalled_for_ms(stand.since, stand.newest)
             if for_ms >= at_least_ms:
-                stalls.append(Stall(part, for_ms, newest[-1].applied, newest[-1].end))
+                stalls.append(Stall(part, for_ms, stand.newest.applied, stand.newest.end))
         return max(stalls, key=lambda stall: stall.for_ms, default=None)
 
     def _is_news(self, task: str, execution_id: str, now_ms: int) -> bool:
@@ -229,5 +236,7 @@ def _part(
     if last and place.applied < last[-1].applied:  # another changelog of the same name
         last.clear()
     last.append(place)
-    report.stands[part.gauge] = stands_since(report.stands.get(part.gauge), place)
+    before, seen = report.stands.get(part.gauge), replace(place, at_ms=report.seen_ms)
+    since = stands_since(None if before is None else before.since, seen)
+    report.stands[part.gauge] = _Stand(since, seen)
     return records, time_to_ready(tuple(last))

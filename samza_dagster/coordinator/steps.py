@@ -63,6 +63,8 @@ class Steps:
         self.inbox = Inbox(self.clock)
         self.looked_at_ms = 0
         """When time alone was last a step."""
+        self.was_held_up = False
+        """A commit took long since deadlines last counted anew."""
         self._hosts = durable.HostRecords()
         self._told_counters: Counter[str] = Counter()
         self._start_again_ms = 0
@@ -113,9 +115,8 @@ class Steps:
         if self.recorder is not None:
             # Before the commit: no step is in the records that the log lacks, wherever this dies.
             self.recorder.record(event, result.state)
-        took_ms = 0
         if records or projections or stream_records:
-            took_ms = self._commit(records, projections, stream_records)
+            self._commit(records, projections, stream_records)
         self.stored = self.state = result.state
         for command in result.commands:
             if isinstance(command, commands.WriteResponse):
@@ -128,13 +129,12 @@ class Steps:
                     answer.response_message,
                 )
         self._act(c for c in result.commands if not isinstance(c, commands.Projection))
-        self._go_on_after(took_ms)
 
     def commit_alone(
         self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord] = ()
     ) -> None:
         """A commit that is no step of the heart; raises as `take` does."""
-        self._go_on_after(self._commit(records, stream_records=stream_records))
+        self._commit(records, stream_records=stream_records)
 
     def beat(self, now_ms: int) -> None:
         """Shows the brokers, and whoever reads the topic, that this leader still leads."""
@@ -161,6 +161,18 @@ class Steps:
         """When the starts that brokers held up are tried again; None when there are none."""
         return self._start_again_ms if self._effects.has_unadmitted else None
 
+    def count_anew(self) -> None:
+        """After a long commit: every deadline counts anew, and hosts say again what they have.
+
+        The same as after a restart, since as little was heard meanwhile. What has come by then is
+        heard before anything counts as late, or before deadlines count anew once more: where every
+        commit takes long, each event has its turn all the same. Raises as `take` does.
+        """
+        self.was_held_up = False
+        self.take(events.CoordinatorRestarted(0))
+        self.cluster.report_again()
+        self.inbox.hear_first()
+
     def start_again(self) -> None:
         """Tries the starts again that brokers held up, where they are still wanted."""
         with self.inbox.away():
@@ -175,31 +187,22 @@ class Steps:
         if self._effects.has_unadmitted and not waited:
             self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
 
-    def _go_on_after(self, took_ms: int) -> None:
-        """After a long commit: every deadline counts anew, and hosts say again what they have.
-
-        The same as after a restart, since as little was heard meanwhile.
-        """
-        if took_ms <= LONG_COMMIT_MS:
-            return
-        log.warning("a commit took %.1f s: deadlines count anew", took_ms / 1000)
-        self.take(events.CoordinatorRestarted(0))
-        self.cluster.report_again()
-
     def _commit(
         self,
         records: Sequence[durable.Record],
         projections: Sequence[commands.Projection] = (),
         stream_records: Sequence[StreamRecord] = (),
-    ) -> int:
-        """Returns how long it took, in ms."""
+    ) -> None:
         sent_ms = self.clock.now_ms()
         self.log.commit(records, projections, stream_records)
         told = [value for key, value in records if key == durable.LEADER and value is not None]
         self.leases.committed(sent_ms, told=bool(told))
         if told:
             self._told_counters = Counter[str](told[-1].get("counters"))
-        return self.clock.now_ms() - sent_ms
+        took_ms = self.clock.now_ms() - sent_ms
+        if took_ms > LONG_COMMIT_MS:
+            log.warning("a commit took %.1f s: deadlines count anew", took_ms / 1000)
+            self.was_held_up = True
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
         leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)

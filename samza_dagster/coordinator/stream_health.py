@@ -44,6 +44,19 @@ class StreamHealth:
         )
 
 
+def followed_stream(connection: Connection) -> tuple[KafkaMetadataStore, StreamHealth]:
+    """What of the coordinator stream was committed, and whether containers can read it."""
+    health = StreamHealth(lambda: bad_keys(connection))
+    store = KafkaMetadataStore(
+        connection.bootstrap_servers,
+        connection.coordinator_stream_topic,
+        client_config=connection.client_config,
+        on_malformed=health.note,
+        committed_only=True,
+    )
+    return store, health
+
+
 def bad_keys(connection: Connection) -> tuple[str, ...]:
     """Records of the coordinator stream whose key no Samza container can read."""
     found: list[str] = []

@@ -15,6 +15,7 @@ from typing import Any
 
 from samza_dagster.coordinator import full_queue
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
+from samza_dagster.coordinator.first_step import first_events
 from samza_dagster.coordinator.inbox import CaughtUp, Told
 from samza_dagster.coordinator.mail import Arrived, Ignored, Malformed
 from samza_dagster.coordinator.metrics import JobMetrics, render
@@ -93,19 +94,10 @@ class Term:
         Requests that were already there are read before those that come later, so that
         none is missed; one that is read twice is known by its UUID.
         """
-        if self.steps.state.deployment_id:
-            self.steps.take(events.CoordinatorRestarted(0))
-        if self.steps.state.deployment_id != self.steps.deployment.deployment_id:
-            self.steps.take(
-                events.JobDeployed(
-                    0,
-                    self.steps.deployment.deployment_id,
-                    self.steps.deployment.groups(),
-                    dict(last_seen_hosts),
-                    self._leases.limits,
-                    self.steps.deployment.grouping(),
-                )
-            )
+        for event in first_events(
+            self.steps.deployment, self.steps.state, last_seen_hosts, self._leases.limits
+        ):
+            self.steps.take(event)
         self._cluster.start(
             ClusterEvents(
                 self._inbox.put,
@@ -115,8 +107,9 @@ class Term:
             )
         )
         with ExitStack() as tails:
-            tails.enter_context(self.own_requests.tail(self._inbox.put))
+            # In this order: what is about a request comes after it, and is in our own topic.
             tails.enter_context(self.requests.tail(self._inbox.put))
+            tails.enter_context(self.own_requests.tail(self._inbox.put))
             self._loop()
         self.steps.end_in_order()
 
@@ -149,6 +142,7 @@ class Term:
 
     def _keep_house(self) -> None:
         """What is due by time: the heart's deadlines, the beat of the leader, the cleaning."""
+        self._count_anew()
         now, due = self._clock.now_ms(), next_deadline_ms(self.steps.state)
         looked = now - self.steps.looked_at_ms <= _LOOK_AGAIN_S * 1000
         if due is not None and due <= now and not looked and not self._inbox.is_behind:
@@ -162,6 +156,11 @@ class Term:
         if now >= self._clean_at_ms:
             self._clean_at_ms = now + CLEAN_EVERY_MS
             self._clean(now)
+        self._count_anew()
+
+    def _count_anew(self) -> None:
+        if self.steps.was_held_up and not self._inbox.is_behind:
+            self.steps.count_anew()
 
     def _seconds_to_next(self) -> float:
         due = min(self.steps.next_beat_ms, self._clean_at_ms)

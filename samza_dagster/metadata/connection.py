@@ -74,6 +74,11 @@ class Connection:
             )
 
     @property
+    def own_name(self) -> str:
+        """Name and id of the job as one name, which no other job has (`naming.own_name`)."""
+        return naming.own_name(self.job_name, self.job_id)
+
+    @property
     def coordinator_stream_topic(self) -> str:
         """The topic of Samza's coordinator stream of this job."""
         return naming.coordinator_stream_topic(self.job_name, self.job_id)

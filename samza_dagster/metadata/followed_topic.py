@@ -6,12 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from samza_dagster.metadata.job_topics import (
-    ANSWER_S,
-    TopicRecord,
-    partitions_of,
-    raise_if_lost,
-)
+from samza_dagster.metadata.job_topics import ANSWER_S, TopicRecord, partitions_of
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
 
@@ -40,16 +35,15 @@ class FollowedTopic:
         cluster: KafkaCluster,
         topic: str,
         *,
-        since_ms: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.topic = topic
         self._cluster = cluster
-        self._since_ms = since_ms
         self._monotonic = monotonic
         self._admin: KeptClient[AdminClient] = KeptClient(cluster.admin, end_admin)
         self._consumer: Consumer | None = None
         self._next: dict[int, int] = {}
+        self._was_missing = False
         self._heard_s = monotonic()
 
     @property
@@ -58,11 +52,11 @@ class FollowedTopic:
         return self._consumer is not None
 
     def new_records(self) -> list[TopicRecord]:
-        """What has come since the last call; at the first call since `since_ms`.
+        """What has come since the last call; nothing at the first one, from whose ends it goes on.
 
-        The first call reads to the end at its time; a later one takes what has arrived, for
-        a second and some 10,000 records at most: the next one goes on from there. Nothing
-        while the topic doesn't exist. Raises `Unreachable` when no broker answers the first
+        How old the records before are no clock of this machine tells. A call takes what has
+        arrived, for a second and some 10,000 records at most: the next one goes on from there.
+        Nothing while the topic doesn't exist; of one that comes later all is new. Raises `Unreachable` when no broker answers the first
         call within `ANSWER_S`, or a later one that asks after a silence; the next call connects
         anew and goes on where this one was, neither skipping nor repeating records.
         """
@@ -71,7 +65,8 @@ class FollowedTopic:
         asked = f"follow topic {self.topic}"
         try:
             if self._consumer is None:
-                return self._opened()
+                self._open()
+                return []
             found = self._taken(self._consumer)
             if self._monotonic() - self._heard_s < _SILENCE_S:
                 return found
@@ -95,12 +90,11 @@ class FollowedTopic:
         if self._consumer is None:
             return ()
         try:
-            there = self._consumer.list_topics(self.topic, timeout=ANSWER_S).topics[self.topic]
+            return self._without_leader(self._consumer)
         except KafkaException as error:
             self._end_consumer()
             asked = f"describe topic {self.topic}"
             raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
-        return tuple(sorted(n for n, partition in there.partitions.items() if partition.leader < 0))
 
     def close(self) -> None:
         """Releases the connection."""
@@ -112,62 +106,46 @@ class FollowedTopic:
         if consumer is not None:
             consumer.close()
 
-    def _opened(self) -> list[TopicRecord]:
+    def _open(self) -> None:
         from confluent_kafka import TopicPartition
 
         with self._admin.use() as admin:
             partitions = partitions_of(admin, self.topic)
         if not partitions:
-            return []
+            self._was_missing = True
+            return
         consumer = self._cluster.reader(committed_only=True, report_ends=False)
         before = self._next
         try:
-            left: dict[int, int] = {}
             if not before:
-                self._next, left = self._begin(consumer, partitions)
+                self._next = self._begin(consumer, partitions)
             places = sorted(self._next.items())
             consumer.assign([TopicPartition(self.topic, n, offset) for n, offset in places])
-            found: list[TopicRecord] = []
-            deadline = self._monotonic() + ANSWER_S
-            while left and self._monotonic() < deadline:
-                found += self._taken(consumer, left)
         except BaseException:
             self._next = before
             consumer.close()
             raise
         self._consumer, self._heard_s = consumer, self._monotonic()
         self._admin.close()
-        return found
 
-    def _begin(
-        self, consumer: Consumer, partitions: tuple[int, ...]
-    ) -> tuple[dict[int, int], dict[int, int]]:
-        """Where each partition begins, and where those end that have records since then."""
-        from confluent_kafka import OFFSET_END, TopicPartition
+    def _begin(self, consumer: Consumer, partitions: tuple[int, ...]) -> dict[int, int]:
+        """Where each partition ends, or begins if the topic has come since the first call."""
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
-        wanted = [TopicPartition(self.topic, n, max(self._since_ms, 0)) for n in partitions]
-        found = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
-        unread = {place.partition: place.error for place in found if place.error is not None}
-        if len(unread) == len(partitions):
-            raise_if_lost(unread.values())
-        places: dict[int, int] = dict.fromkeys(unread, OFFSET_END)
-        left: dict[int, int] = {}
-        for place in found:
-            if place.partition in unread:
-                continue
-            at = TopicPartition(self.topic, place.partition)
-            _, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
-            places[place.partition] = end if place.offset < 0 else place.offset
-            if 0 <= place.offset < end:
-                left[place.partition] = end
-        return places, left
+        unread = OFFSET_BEGINNING if self._was_missing else OFFSET_END
+        places = dict.fromkeys(self._without_leader(consumer), unread)
+        for number in set(partitions) - places.keys():
+            at = TopicPartition(self.topic, number)
+            start, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
+            places[number] = start if self._was_missing else end
+        return places
 
-    def _taken(self, consumer: Consumer, left: dict[int, int] | None = None) -> list[TopicRecord]:
-        """What is there now; partitions whose end was reached are taken out of `left`.
+    def _without_leader(self, consumer: Consumer) -> tuple[int, ...]:
+        there = consumer.list_topics(self.topic, timeout=ANSWER_S).topics[self.topic]
+        return tuple(sorted(n for n, partition in there.partitions.items() if partition.leader < 0))
 
-        Bounded, since a topic that is written to all the time has no end; with `left` it
-        ends with the last of them.
-        """
+    def _taken(self, consumer: Consumer) -> list[TopicRecord]:
+        """What is there now; bounded, since a topic that is written to all the time has no end."""
         found: list[TopicRecord] = []
         places: dict[int, int] = {}
         deadline = self._monotonic() + _CALL_S
@@ -180,9 +158,7 @@ class FollowedTopic:
                 assert offset is not None
                 found.append(TopicRecord(message.key(), message.value(), message.timestamp()[1]))
                 places[partition] = offset + 1
-                if left is not None and offset + 1 >= left.get(partition, 0):
-                    left.pop(partition, None)
-            if left == {} or len(found) >= _CALL_MAX or self._monotonic() >= deadline:
+            if len(found) >= _CALL_MAX or self._monotonic() >= deadline:
                 break
         if found:
             self._next = self._next | places

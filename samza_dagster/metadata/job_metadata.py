@@ -7,6 +7,7 @@ records for one transaction.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
@@ -42,6 +43,15 @@ class JobMetadata:
     def config(self) -> dict[str, str]:
         """The job's config as it was submitted, with what the coordinator added."""
         return self._values(stream.SET_CONFIG, "value", str)
+
+    def owner(self) -> dict[str, str]:
+        """`job.name` and `job.id` alone, as far as they are there and can be read."""
+        found: dict[str, str] = {}
+        for key in ("job.name", "job.id"):
+            with contextlib.suppress(MalformedRecord):  # whoever leads next writes it anew
+                value = self._one(stream.SET_CONFIG, key, "value")
+                found |= {} if value is None else {key: value}
+        return found
 
     def deployment_id(self) -> str | None:
         """`app.run.id` of the newest deployment; None when nothing was ever deployed."""

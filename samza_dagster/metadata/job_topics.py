@@ -34,11 +34,15 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class TopicRecord:
-    """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set."""
+    """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set.
+
+    `offset` tells what was written before what, in one partition; `timestamp_ms` doesn't.
+    """
 
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    offset: int = -1
 
 
 Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
@@ -52,9 +56,13 @@ class JobTopics(Protocol):
         """First and next offset of every partition; topics that don't exist are left out."""
         ...
 
-    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord | Unreachable]:
-        """Records from `since_ms` up to the end at the time of the call.
+    def tail(
+        self, topic: str, last_ms: int | None = None, *, offset: int | None = None
+    ) -> Iterator[TopicRecord | Unreachable]:
+        """Records of the last `last_ms` up to the end at the time of the call; None: all.
 
+        `last_ms` counts back from each partition's own newest time: those who write may have
+        other clocks than who reads. What stands at `offset` or behind it is there in any case.
         Nothing when the topic doesn't exist; one `Unreachable` for each partition that
         couldn't be read to its end.
         """
@@ -112,42 +120,46 @@ class KafkaJobTopics:
                 bounds.append(offsets)
                 wanted = [tp for tp in wanted if (tp.topic, tp.partition) in offsets]
                 if not wanted:
-                    raise_if_lost(unread.values())
+                    _raise_if_lost(unread.values())
                     break
         if any(map(_is_loss, unread.values())):
             self._admin.close()  # it may be this client that lost a broker
         read = {at: OffsetRange(bounds[0][at], end) for at, end in bounds[-1].items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
-    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord | Unreachable]:
-        """Records of all partitions from `since_ms` to the end at the time of the call."""
+    def tail(
+        self, topic: str, last_ms: int | None = None, *, offset: int | None = None
+    ) -> Iterator[TopicRecord | Unreachable]:
+        """Records of all partitions, of the last `last_ms` before the newest of each."""
         from confluent_kafka import OFFSET_END, TopicPartition
 
         with self._answered(f"read topic {topic}"):
             with self._admin.use() as admin:
                 partitions = partitions_of(admin, topic)
+                newest = {} if last_ms is None else _newest_ms(admin, topic, partitions)
             if not partitions:
                 return
             consumer = self._cluster.reader(committed_only=True)
             try:
 
-                def at(time_ms: int) -> list[TopicPartition]:
+                def at(times_ms: Mapping[int, int]) -> list[TopicPartition]:
                     """By one question for all partitions, not one after the other."""
-                    wanted = [TopicPartition(topic, number, time_ms) for number in partitions]
+                    wanted = [TopicPartition(topic, n, time_ms) for n, time_ms in times_ms.items()]
                     return consumer.offsets_for_times(wanted, timeout=ANSWER_S)
 
-                starts, last = at(max(since_ms, 0)), at(OFFSET_END)
+                starts = at({n: max(newest.get(n, 0) - (last_ms or 0), 0) for n in partitions})
+                last = at(dict.fromkeys(partitions, OFFSET_END))
                 unread = {tp.partition: tp.error for tp in (*starts, *last) if tp.error is not None}
                 ends = {tp.partition: tp.offset for tp in last if tp.partition not in unread}
                 if not ends:
-                    raise_if_lost(unread.values())
+                    _raise_if_lost(unread.values())
                 for number, error in unread.items():
                     yield self._cluster.unread(topic, number, error)
-                left = [
-                    tp
-                    for tp in starts
-                    if tp.partition in ends and 0 <= tp.offset < ends[tp.partition]
-                ]
+                left = [tp for tp in starts if tp.partition in ends]
+                if offset is not None:
+                    for tp in left:
+                        tp.offset = min(tp.offset, offset) if tp.offset >= 0 else offset
+                left = [tp for tp in left if 0 <= tp.offset < ends[tp.partition]]
                 if left:
                     yield from self._read(consumer, left, ends)
             finally:
@@ -180,7 +192,8 @@ class KafkaJobTopics:
             assert partition is not None
             assert offset is not None
             if offset < ends[partition]:
-                yield TopicRecord(message.key(), message.value(), message.timestamp()[1])
+                at_ms = message.timestamp()[1]
+                yield TopicRecord(message.key(), message.value(), at_ms, offset)
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
 
@@ -194,7 +207,7 @@ class KafkaJobTopics:
             raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
 
 
-def raise_if_lost(errors: Collection[KafkaError]) -> None:
+def _raise_if_lost(errors: Collection[KafkaError]) -> None:
     """For a client that reaches no partition: `KafkaException`, unless it heard of all that they have no leader."""
     from confluent_kafka import KafkaException
 
@@ -207,6 +220,25 @@ def _is_loss(error: KafkaError) -> bool:
     from confluent_kafka import KafkaError
 
     return error.code() != KafkaError.LEADER_NOT_AVAILABLE
+
+
+def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
+    """Partition → the largest time of a record in it, of those with a leader. Raises `KafkaException`."""
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    if not partitions:
+        return {}
+    untyped = cast("Any", admin)  # its futures have no type
+    wanted = {TopicPartition(topic, n): OffsetSpec.max_timestamp() for n in partitions}
+    newest: dict[int, int] = {}
+    for tp, future in untyped.list_offsets(wanted, request_timeout=ANSWER_S).items():
+        try:
+            newest[tp.partition] = future.result().timestamp
+        except KafkaException as error:
+            if _is_loss(error.args[0]):
+                raise
+    return newest
 
 
 def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:

@@ -45,6 +45,19 @@ class KafkaCluster:
         """The settings that any client of this cluster needs, whoever it logs in as."""
         return {k: v for k, v in self._client_config.items() if k.startswith("ssl.")}
 
+    LARGEST = "message.max.bytes"
+
+    @property
+    def largest_record_bytes(self) -> int:
+        """Of one record, uncompressed: what a producer of this cluster refuses to send."""
+        return int(self._client_config.get(self.LARGEST, "1000000"))
+
+    @property
+    def compresses(self) -> bool:
+        """What producers of this cluster send may be smaller than what they are given."""
+        of = self._client_config.get
+        return (of("compression.type") or of("compression.codec") or "none") != "none"
+
     def reader(self, *, committed_only: bool, report_ends: bool = True) -> Consumer:
         """A consumer that takes part in no group and commits nothing.
 

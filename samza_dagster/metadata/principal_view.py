@@ -4,17 +4,67 @@ A rule is acknowledged by the controller; each broker learns it a moment later. 
 that shows a principal no topic at all has the rule that denies it all of them, and has
 it for every request that comes after. One that names no broker, not even itself, speaks for
 no cluster: its controller has fenced it, or it knows nothing yet.
+
+Which brokers there are is told by brokers too, each by its own copy of the metadata log, and
+one that lags may leave out a broker that leads. So a list counts only when all who are
+on it refuse the principal, and name nobody else (`are_all_shut`).
+
+librdkafka (2.16) asks any broker that it is connected to, not the one it was given: of three,
+two answers in three came from others. So one client is connected to all of them, each answer
+says whose it is, and they are collected until every broker has given one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 
 DEADLINE_S = 3.0
+_PAUSE_S = 0.005
+"""Between two questions while a broker's answer is waited for."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one broker told the principal: the brokers it names (`host:port`), and whether it
+    shows a topic.
+    """
+
+    names: frozenset[str]
+    serves: bool
+
+
+def are_all_shut(answers: Mapping[str, Answer]) -> bool:
+    """Whether no broker that leads a partition serves the principal, by answers of brokers.
+
+    There are some that all refuse it, and of whom none names a broker beside them. Each of
+    them has the rule, so it knows every broker that led when the rule was made; who is left
+    out was fenced by its controller since, is followed by none of them, and so can't
+    commit a write to a partition that one of them has a replica of. What others say, as one
+    that is cut off from its controller, doesn't count.
+    """
+    return any(_are_shut(_named_from(start, answers), answers) for start in answers)
+
+
+def _silent(answers: Mapping[str, Answer]) -> Set[str]:
+    """Who is named and hasn't answered."""
+    return frozenset[str]().union(*(each.names for each in answers.values())) - answers.keys()
+
+
+def _named_from(start: str, answers: Mapping[str, Answer]) -> Set[str]:
+    found, waiting = set[str](), {start}
+    while waiting:
+        found |= waiting
+        waiting = {each for one in waiting if one in answers for each in answers[one].names} - found
+    return found
+
+
+def _are_shut(brokers: Set[str], answers: Mapping[str, Answer]) -> bool:
+    return all(each in answers and not answers[each].serves for each in brokers)
 
 
 @dataclass(frozen=True)
@@ -31,76 +81,113 @@ class PrincipalView:
     deadline_s: float = DEADLINE_S
 
     def who_still_serves_it(self) -> tuple[str, ...]:
-        """The brokers (`host:port`) that still show it a topic; empty when none does.
+        """The brokers (`host:port`) that still show it a topic; empty when `are_all_shut`.
 
-        Asks each broker of the cluster by itself. Raises `Unreachable` when one of them
-        doesn't answer, names no broker, or doesn't let it log in: that proves nothing.
+        Raises `Unreachable` when nobody is known to serve it and a broker that another one names
+        doesn't answer, or doesn't let it log in: that proves nothing.
         """
-        first = self._metadata(self.bootstrap_servers)
-        addresses = sorted(f"{b.host}:{b.port}" for b in first.brokers.values())
-        return tuple(each for each in addresses if self._metadata(each).topics)
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self.deadline_s
+        cluster = self._cluster({"enable.sparse.connections": "false"})
+        answers: dict[str, Answer] = {}
+        why = ""
+        client = self._client(cluster)
+        try:
+            while not are_all_shut(answers):
+                left_s = remaining_s(deadline)
+                if left_s == 0 or (answers and not _silent(answers)):
+                    break
+                try:
+                    found = client.list_topics(timeout=left_s)
+                except KafkaException as error:
+                    why = why or error.args[0].str()
+                    break
+                if not found.brokers:
+                    why = "a broker that names none"
+                elif not self._adds(answers, found):
+                    time.sleep(_PAUSE_S)
+        finally:
+            client.close()
+        if are_all_shut(answers):
+            return ()
+        serving = tuple(sorted(each for each in answers if answers[each].serves))
+        if not serving:
+            silent = f"no answer of {', '.join(sorted(_silent(answers)))}" if answers else ""
+            raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, why or silent)
+        return serving
+
+    def _adds(self, answers: dict[str, Answer], found: Any) -> bool:
+        """Keeps each broker's newest answer; whether it had none before."""
+        # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
+        address: str = found.orig_broker_name.rpartition("://")[2].rpartition("/")[0]
+        names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
+        is_new = address not in answers
+        answers[address] = Answer(names, bool(found.topics))
+        return is_new
 
     def lacking(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, str]:
         """Of the operations (`READ`, …) wanted on topics: those that it hasn't, by topic.
 
         A topic that doesn't exist yet lacks nothing.
         """
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
-        cluster = self._cluster(self.bootstrap_servers)
-        admin: Any = cluster.admin()
-        with admin:
-            futures = admin.describe_topics(
-                TopicCollection(sorted(wanted)),
-                include_authorized_operations=True,
-                request_timeout=self.deadline_s,
-            )
-            found: dict[str, str] = {}
-            for topic, future in futures.items():
-                try:
-                    allowed = {each.name for each in future.result().authorized_operations or ()}
-                except KafkaException as error:
-                    code = error.args[0].code()
-                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        continue
-                    if code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        raise cluster.unreachable(
-                            f"log in as {self.user}", self.deadline_s, error.args[0].str()
-                        ) from error
-                    allowed = set[str]()
-                missing = sorted(wanted[topic] - allowed)
-                if missing:
-                    found[topic] = " and ".join(missing)
-        return found
+        cluster = self._cluster()
+        return lacking(cluster, wanted, f"log in as {self.user}", self.deadline_s)
 
     def is_refused(self, topic: str) -> bool:
         """Whether it may not even know if there is such a topic; true needs no topic to exist."""
-        from confluent_kafka import KafkaError
+        from confluent_kafka import KafkaError, KafkaException
 
-        found = self._metadata(self.bootstrap_servers, topic).topics.get(topic)
+        cluster = self._cluster()
+        client = self._client(cluster)
+        try:
+            found = client.list_topics(topic, timeout=self.deadline_s).topics.get(topic)
+        except KafkaException as error:
+            raise cluster.unreachable(
+                f"log in as {self.user}", self.deadline_s, error.args[0].str()
+            ) from error
+        finally:
+            client.close()
         error = None if found is None else found.error
         return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    def _metadata(self, servers: str, topic: str | None = None) -> Any:
-        from confluent_kafka import KafkaException
+    def _client(self, cluster: KafkaCluster) -> Any:
+        """A consumer: it asks for metadata without having topics made."""
+        return cluster.reader(committed_only=False)
 
-        cluster = self._cluster(servers)
-        # A consumer asks for metadata without having topics made.
-        client = cluster.reader(committed_only=False)
-        asked = f"log in as {self.user}"
-        try:
-            if topic is None:
-                found = client.list_topics(timeout=self.deadline_s)
-            else:
-                found = client.list_topics(topic, timeout=self.deadline_s)
-        except KafkaException as error:
-            raise cluster.unreachable(asked, self.deadline_s, error.args[0].str()) from error
-        finally:
-            client.close()
-        if not found.brokers:
-            raise cluster.unreachable(asked, self.deadline_s, "a broker that names none")
-        return found
-
-    def _cluster(self, servers: str) -> KafkaCluster:
+    def _cluster(self, settings: Mapping[str, str] = {}) -> KafkaCluster:
         login = {"sasl.username": self.user, "sasl.password": self.password}
-        return KafkaCluster(servers, {**self.security, **login})
+        return KafkaCluster(self.bootstrap_servers, {**self.security, **settings, **login})
+
+
+def lacking(
+    cluster: KafkaCluster, wanted: Mapping[str, frozenset[str]], asked: str, deadline_s: float
+) -> dict[str, str]:
+    """Of the operations wanted on topics: those that the cluster's client hasn't, by topic.
+
+    A topic that doesn't exist yet lacks nothing. Raises `Unreachable`, about what was `asked`.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    admin: Any = cluster.admin()
+    with admin:
+        futures = admin.describe_topics(
+            TopicCollection(sorted(wanted)),
+            include_authorized_operations=True,
+            request_timeout=deadline_s,
+        )
+        found: dict[str, str] = {}
+        for topic, future in futures.items():
+            try:
+                allowed = {each.name for each in future.result().authorized_operations or ()}
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                if code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise cluster.unreachable(asked, deadline_s, error.args[0].str()) from error
+                allowed = set[str]()
+            missing = sorted(wanted[topic] - allowed)
+            if missing:
+                found[topic] = " and ".join(missing)
+    return found

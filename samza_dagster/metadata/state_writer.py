@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import Fenced, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
-from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, encode_record, read_snapshot
+from samza_dagster.metadata.state_topic import (
+    TAKE_OVER,
+    TRANSACTIONAL_ID,
+    Snapshot,
+    encode_record,
+    read_snapshot,
+)
 from samza_dagster.metadata.topic_reader import TopicEnd
 
 if TYPE_CHECKING:
@@ -30,13 +36,14 @@ _TRANSACTION_TIMEOUT_MS = 600_000
 _OTHERS_S = 2.0
 _BACK_S = 5.0
 """Brokers that are back: by then a client that can has found them, and the transaction's coordinator."""
-_RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
+RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
 
 
 class StateWriter:
     """Commits records to the state topic and others in one transaction a call.
 
-    One thread at a time may call it. `timeout_s` bounds every call; whether others are
+    `former_id` is asked at a take-over: by which other transactional id the topic is led, if any.
+    Every mark says by which id it was made. One thread at a time may call it. `timeout_s` bounds every call; whether others are
     answered takes 7 s more of one that fails.
     """
 
@@ -48,8 +55,10 @@ class StateWriter:
         *,
         client_config: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
+        former_id: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._cluster = KafkaCluster(bootstrap_servers, client_config)
+        self._former_id = former_id
         self._state_topic = state_topic
         self._transactional_id = transactional_id
         self._timeout_s = timeout_s
@@ -69,6 +78,11 @@ class StateWriter:
         """A commit passed its deadline and its outcome isn't known yet."""
         return self._pending is not None
 
+    @property
+    def leads(self) -> bool:
+        """It took over, and hasn't heard of another that did since."""
+        return self._producer is not None and not self._fenced
+
     def take_over(
         self, timeout_s: float = 30.0, *, claim: Mapping[str, Any] | None = None
     ) -> Snapshot:
@@ -84,12 +98,16 @@ class StateWriter:
         writer then leads and must not go on), `Unreachable` (who leads isn't known: call
         it again).
         """
+        former = self._former_id()
         deadline = time.monotonic() + timeout_s
         with self._lock:
             self._end.offset(timeout_s)  # refuses before anybody is fenced
             self._known_topics.add(self._state_topic)
             try:
-                self._fence_the_older(deadline, timeout_s)
+                self._producer = self._fence(self._transactional_id, deadline, timeout_s)
+                self._fenced, self._pending, self._in_transaction = "", None, False
+                if former is not None:
+                    self._fence(former, deadline, timeout_s)
                 mark = self._mark(claim or {}, deadline)
                 snapshot = read_snapshot(
                     self._cluster,
@@ -121,11 +139,11 @@ class StateWriter:
                 self._finish(deadline)
             if not records:
                 return
-            if len(records) > _RECORDS_MAX:
+            if len(records) > RECORDS_MAX:
                 raise InvalidInput(
                     "commit state in one transaction",
                     seen=f"{len(records)} records",
-                    fix=f"at most {_RECORDS_MAX} records a commit",
+                    fix=f"at most {RECORDS_MAX} records a commit",
                 )
             # Pending before the broker is asked anything: who hears `Unreachable` must find it so.
             self._pending = tuple(records)
@@ -148,31 +166,30 @@ class StateWriter:
             self._pending = None
             self._end.close()
 
-    def _fence_the_older(self, deadline: float, timeout_s: float) -> None:
+    def _fence(self, transactional_id: str, deadline: float, timeout_s: float) -> Producer:
+        """Takes the id over: whoever had it is refused from now on, what it left open is aborted."""
         from confluent_kafka import KafkaException
 
         producer = self._cluster.producer(
-            transactional_id=self._transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
+            transactional_id=transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
         )
         while True:
             try:
                 producer.init_transactions(max(remaining_s(deadline), 0.1))
-                break
             except KafkaException as error:
                 reason = error.args[0]
                 if not reason.retriable() or remaining_s(deadline) <= 0:
-                    asked = f"lead by the transactional id {self._transactional_id}"
+                    asked = f"lead by the transactional id {transactional_id}"
                     raise self._failure(asked, reason, timeout_s) from error
-        self._producer = producer
-        self._fenced = ""
-        self._pending = None
-        self._in_transaction = False
+            else:
+                return producer
 
     def _mark(self, claim: Mapping[str, Any], deadline: float) -> int:
         """Commits the mark of this take-over; returns its offset."""
+        told = {**claim, TRANSACTIONAL_ID: self._transactional_id}
         while True:
             self._last_offset = -1
-            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, claim)),)
+            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, told)),)
             self._finish(deadline)
             if self._last_offset >= 0:
                 return self._last_offset

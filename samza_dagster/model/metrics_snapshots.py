@@ -66,7 +66,8 @@ def task_samples(
 ) -> dict[str, TaskSample]:
     """Task → its newest sample, out of metrics snapshots of any jobs; others are skipped.
 
-    So are those that `counts` says no to, which would hide an older one: hosts' clocks differ.
+    The newest is the last in the order given, which is that of the topic: hosts' clocks differ,
+    and each may be set back. Those that `counts` says no to hide no other one.
     Anybody may write there: what can't be read goes to `on_unreadable`, and costs no other one.
     """
     newest: dict[str, TaskSample] = {}
@@ -76,10 +77,7 @@ def task_samples(
         except _UNREADABLE:
             on_unreadable(raw or b"")
             continue
-        if sample is None or not counts(sample):
-            continue
-        known = newest.get(sample.task_name)
-        if known is None or known.at_ms <= sample.at_ms:
+        if sample is not None and counts(sample):
             newest[sample.task_name] = sample
     return newest
 

@@ -6,13 +6,19 @@ Sources: Samza's `CoordinatorStreamUtil`, `KafkaCheckpointManagerFactory`,
 
 from __future__ import annotations
 
-from samza_dagster.errors import InvalidInput
+import re
+from collections.abc import Mapping
+
+from samza_dagster.errors import InvalidInput, Refused
 
 ANY_HOST = "ANY_HOST"
 LAST_SEEN = "LAST_SEEN"
 FORCE_RESTART_LAST_SEEN = "FORCE_RESTART_LAST_SEEN"
 STANDBY = "STANDBY"
 DESTINATION_WORDS = frozenset({ANY_HOST, LAST_SEEN, FORCE_RESTART_LAST_SEEN, STANDBY})
+
+_ESCAPED = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._-]")
+_ESCAPED_IN_AN_ID = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._]")
 
 
 def _flat(name: str) -> str:
@@ -39,9 +45,60 @@ def audit_topic(job_name: str, job_id: str) -> str:
     return f"__samza_dagster_audit_{_flat(job_name)}_{_flat(job_id)}"
 
 
+def require_owner(config: Mapping[str, str], job_name: str, job_id: str) -> None:
+    """Raises `Refused` when the config in a coordinator stream is another job's.
+
+    `wd_v1` and `wd-v1` have one coordinator stream, one state topic and one audit topic.
+    A stream without `job.name` is nobody's yet; without `job.id` it is the job's with id 1.
+    """
+    name, ident = config.get("job.name"), config.get("job.id") or "1"
+    if name and (name, ident) != (job_name, job_id):
+        raise Refused(
+            f"job {job_name}, id {job_id}",
+            seen=f"topic {coordinator_stream_topic(job_name, job_id)} is of job {name}, "
+            f"id {ident}: names of topics have '-' for '_'",
+            fix=f"job.name={name} and job.id={ident} for that job; for one of its own another "
+            "job.name or job.id",
+        )
+
+
+def own_name(job_name: str, job_id: str) -> str:
+    """`<name>-<id>`, the one form in which names of ours hold both: no two jobs share it.
+
+    It is split at its last `-`: `..<hex>` stands for a `-` inside the id, and in either part for
+    each byte that is no letter, digit, `.`, `_` or `-`. Safe as a part of a path and of a URL.
+    """
+    return f"{_ESCAPED.sub(_hex, job_name)}-{_ESCAPED_IN_AN_ID.sub(_hex, job_id)}"
+
+
+def _hex(found: re.Match[str]) -> str:
+    return "".join(f"..{byte:02x}" for byte in found[0].encode())
+
+
+def names_on_record(job_name: str, job_id: str) -> tuple[str, str]:
+    """What the job's own state may call it: an earlier release wrote the second form."""
+    return own_name(job_name, job_id), f"{job_name}-{job_id}"
+
+
 def transactional_id(job_name: str, job_id: str) -> str:
-    """The transactional id whose holder leads the job."""
+    """The transactional id whose holder writes the job's state topic: one id a topic.
+
+    Jobs that share the topic by Samza's rule for names share it too, and fence one another.
+    """
+    return f"samza-dagster-{own_name(_flat(job_name), _flat(job_id))}"
+
+
+def former_transactional_id(job_name: str, job_id: str) -> str:
+    """The id that an earlier release led by; other jobs may have the same."""
     return f"samza-dagster-{job_name}-{job_id}"
+
+
+def sharers_of_former_id(job_name: str, job_id: str) -> tuple[str, ...]:
+    """State topics of other jobs that `former_transactional_id` of this one may lead."""
+    joined = f"{job_name}-{job_id}"
+    cuts = [at for at, character in enumerate(joined) if character == "-"]
+    found = {state_topic(joined[:at], joined[at + 1 :]) for at in cuts if joined[:at]}
+    return tuple(sorted(found - {state_topic(job_name, job_id)}))
 
 
 def is_standby(processor_id: str) -> bool:

@@ -104,8 +104,7 @@ def verify_placement(
         client = samza.client
         started = time.monotonic()
         processor = check_running(client, plan)
-        since_ms = moved.timeline[-1].at_ms if moved.timeline else time.time_ns() // 1_000_000
-        verified = _processes(context, client, plan, processor, since_ms)
+        verified = _processes(context, client, plan, processor, moved.since)
         after = host_map(client.view())
     outcomes = [o for o in outcomes[:-1] if o.uuid != moved.uuid] + [
         moved
@@ -171,13 +170,15 @@ def _processes(
     client: Placement,
     plan: MovePlan,
     processor: ProcessorView,
-    since_ms: int,
+    since: int | None,
 ) -> str:
     if str(processor.mode).lower() != "active":
         return "a standby: it has checked in"
     if not plan.verify_timeout_s:
         return "it has checked in; processing wasn't waited for"
     beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
+    # A run of a former release left no place: it runs, so what is committed from now on is its own.
+    place = client.checkpoints_end() if since is None else since
 
     def tell(left_s: float) -> None:
         def line() -> str:
@@ -187,7 +188,7 @@ def _processes(
         beat(plan.processor, line)
 
     if wait_for(
-        lambda: client.processing(plan.processor, since_ms).processing,
+        lambda: client.processing(plan.processor, place).processing,
         timeout_s=plan.verify_timeout_s,
         beat=tell,
     ):

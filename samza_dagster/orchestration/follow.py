@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.moves import HostRow, host_map
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
+    hosts_table,
     map_shown,
     map_table,
     phase_seconds,
@@ -104,15 +105,16 @@ def waiting_line(
     return f"waiting: request {uuid} is {status}; {seen}; {time_left(left_s)}"
 
 
-def failed(
-    op: str, outcome: Outcome, before: Sequence[HostRow], after: Sequence[HostRow]
-) -> dg.Failure:
-    """The failure of an op whose request ended badly, with what there is to know."""
+def failed(op: str, outcome: Outcome, before: Sequence[HostRow], client: Placement) -> dg.Failure:
+    """The failure of an op whose request ended badly, with what there is to know.
+
+    Raises nothing of ours: a job that can't be read must not hide why the op failed.
+    """
     told: Metadata = {
         **request_metadata(outcome.uuid, outcome.timeline),
         "status": outcome.status,
         "message": outcome.message,
-        **map_metadata(before, after),
+        **map_after_failure(before, client),
     }
     if outcome.hold:
         told["fix"] = (
@@ -153,3 +155,15 @@ def map_metadata(before: Sequence[HostRow], after: Sequence[HostRow]) -> Metadat
         "hosts_and_containers": map_shown(before, after),
         "hosts_and_containers_table": map_table(before, after),
     }
+
+
+def map_after_failure(before: Sequence[HostRow], client: Placement) -> Metadata:
+    """The same with the map as it is now; the one before alone while the job can't be read."""
+    try:
+        return map_metadata(before, host_map(client.view()))
+    except SamzaDagsterError as error:
+        return {
+            "hosts_and_containers": map_shown(before),
+            "hosts_and_containers_table": hosts_table(before),
+            "hosts_and_containers_now": f"not known: {error}",
+        }

@@ -62,11 +62,16 @@ class Asked(Protocol):
 
 
 class Progress(Protocol):
-    """Whether a processor has worked since a moment."""
+    """Whether a processor has worked, by what stands from an offset of the checkpoint topic on."""
 
     @property
     def processing(self) -> bool:
-        """An input offset grew in a commit since then."""
+        """An input offset grew in a commit there."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """Where the topic ended: the offset of the next commit."""
         ...
 
 
@@ -185,8 +190,12 @@ class Placement(Protocol):
         """The first response that `until` accepts (a terminal one); raises `DeadlineExceeded` without one in `timeout_s`."""
         ...
 
-    def processing(self, processor_id: str, since_ms: int) -> Progress:
-        """Whether the processor has processed since `since_ms`."""
+    def checkpoints_end(self) -> int:
+        """Where the checkpoint topic ends now: what is committed later stands there or behind."""
+        ...
+
+    def processing(self, processor_id: str, since: int) -> Progress:
+        """Whether the processor committed progress from offset `since` of that topic on."""
         ...
 
     def responses_since(

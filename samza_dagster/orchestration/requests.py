@@ -100,7 +100,8 @@ class Outcome:
     """A step's request as far as it was followed; each op hands it to the next.
 
     `destination` is what was asked for; `hold`: it stops nothing before its commit.
-    `asked`: this run wrote it.
+    `asked`: this run wrote it. `since` is where the checkpoint topic ended once the request had
+    succeeded: the former process was dead, so what stands there or behind is its successor's.
     """
 
     step: str
@@ -114,6 +115,7 @@ class Outcome:
     asked: bool = True
     hold: bool = False
     asked_ms: int | None = None
+    since: int | None = None
 
     @property
     def succeeded(self) -> bool:

@@ -241,5 +241,10 @@ class ReplicaLag(Protocol):
 
     @property
     def observed_at_ms(self) -> int | None:
-        """When the replica told it, ms since the epoch; None when nobody told."""
+        """When the replica told it, ms since the epoch by its host's clock; None when nobody told."""
+        ...
+
+    @property
+    def execution_id(self) -> str:
+        """The incarnation that told it; empty when its report doesn't say."""
         ...

@@ -170,7 +170,8 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
 def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
     """The stop of any incarnation; its processor id is read from its execution id."""
     name, _, _ = execution_id.rpartition("-")
-    return StopContainer(name.removeprefix(f"{draft.safe_job}-"), execution_id, host)
+    processor_id = name.removeprefix(f"{draft.safe_job}-").replace("_", "-")
+    return StopContainer(processor_id, execution_id, host)
 
 
 def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:

@@ -27,6 +27,8 @@ from samza_dagster.placement.state import (
     Processor,
 )
 
+_REQUEST = "-request-"
+
 
 class Draft:
     """A state under change and the commands that go with it."""
@@ -217,11 +219,17 @@ class Draft:
         """A resource request's id: never used before in the job's life."""
         number = self._next_request
         self._next_request += 1
-        return f"{self.safe_job}-request-{number:06d}"
+        return f"{self.safe_job}{_REQUEST}{number:06d}"
 
     def execution_id(self, processor_id: str, request_id: str) -> str:
-        """The incarnation that may start on this request's resource: at most one ever does."""
-        return f"{self.safe_job}-{_safe(processor_id)}-{request_id.rpartition('-')[2]}"
+        """The incarnation that may start on this request's resource: at most one ever does.
+
+        It follows from the request's id, so a resource that was asked for under another name of
+        the job starts what was announced. A standby's `-` is written `_`: the last two `-` are
+        those before processor and number, and no two jobs have one id.
+        """
+        job, _, number = request_id.rpartition(_REQUEST)
+        return f"{job}-{_safe(processor_id).replace('-', '_')}-{number}"
 
     @property
     def next_epoch(self) -> int:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 def restore(records: Values, job: str) -> JobState:
     """The state that the records hold; a new job's state when there are none.
 
+    `job` is what it is called from now on: a release before may have recorded a name that
+    another job has too. Requests and incarnations on record keep the ids that they have.
     `records` come in order of offset, which is the order of the remembered requests.
     Raises `MalformedRecord` that names the key for a form that this release doesn't know: a
     coordinator must not lead on half a state.
@@ -38,6 +40,7 @@ def restore(records: Values, job: str) -> JobState:
     return rebuilt(
         replace(
             state,
+            job=job,
             groups=Map({group.group_id: group for group in groups}),
             hosts=Map({host.host: host for host in hosts}),
             uuids=_places(records, UUID, state.next_uuid),

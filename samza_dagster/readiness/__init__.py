@@ -1,7 +1,9 @@
 """How far a replica is from being ready: pure rules."""
 
 from samza_dagster.readiness.choice import Candidate, soonest_ready
+from samza_dagster.readiness.clocks import HostClock, clocks, newest_reports
 from samza_dagster.readiness.forecast import Applied, Forecast, last_of, time_to_ready
+from samza_dagster.readiness.heard import Heard, heard
 from samza_dagster.readiness.lag import records_behind
 from samza_dagster.readiness.stall import stalled_for_ms, stands_since
 from samza_dagster.readiness.steadiness import Bounds, LagAt, Steadiness, steadiness
@@ -11,9 +13,14 @@ __all__ = [
     "Bounds",
     "Candidate",
     "Forecast",
+    "Heard",
+    "HostClock",
     "LagAt",
     "Steadiness",
+    "clocks",
+    "heard",
     "last_of",
+    "newest_reports",
     "records_behind",
     "soonest_ready",
     "stalled_for_ms",

@@ -1,12 +1,14 @@
-"""One Kafka broker (KRaft, its own controller) on loopback and free ports."""
+"""One Kafka broker (KRaft, controller and broker in one) on loopback and free ports."""
 
 from __future__ import annotations
 
 import base64
 import shutil
+import signal
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +19,7 @@ from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker_settings import (
     authorizer_settings,
     broker_settings,
+    cluster_settings,
     job_listener_settings,
 )
 from samza_dagster.sandbox.class_archive import ClassArchive, keep_file
@@ -25,7 +28,9 @@ from samza_dagster.sandbox.java_check import Java, find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports, is_taken
 from samza_dagster.sandbox.process import ProcessRecord
 
-_ATTEMPTS = 5
+BROKER = "broker"
+ATTEMPTS = 5
+"""How often a start looks for other ports than those that were taken meanwhile."""
 _ARCHIVE_DRAFT = "classes.jsa"
 _ARCHIVE_TARGET = "classes.target"
 _FEATURES = "bootstrap.checkpoint"
@@ -37,8 +42,24 @@ _QUIET = (
 )
 
 
+@dataclass(frozen=True)
+class Seat:
+    """One node's place in a cluster of `nodes`: its id and ports, and what all of them share.
+
+    `voters` is `controller.quorum.voters`, with every node in it.
+    """
+
+    node_id: int
+    nodes: int
+    ports: tuple[int, ...]
+    voters: str
+    cluster_id: str
+
+
 class Broker:
     """A broker whose data lives in `directory`; `settings` are added to its properties.
+
+    Alone it is its own controller; with a `seat` it is one node of a cluster (`Brokers`).
 
     With `authorizer` it has a second listener, for clients that log in. With `job_address`
     (`host:port` of a forwarder) it has one for the job's own clients, which are told that
@@ -49,6 +70,7 @@ class Broker:
         self,
         directory: Path,
         *,
+        seat: Seat | None = None,
         settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
         job_address: str = "",
@@ -58,6 +80,7 @@ class Broker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory.absolute()
+        self._seat = seat
         self._settings = dict(settings or {})
         self._authorizer = authorizer
         self._job_address = job_address
@@ -65,8 +88,18 @@ class Broker:
         self._deadline_s = deadline_s
         self._on_spawn = on_spawn
         self._clock = clock
-        self._ports: tuple[int, ...] | None = None
+        self._ports = None if seat is None else seat.ports
         self._process: ProcessRecord | None = None
+
+    @property
+    def node_id(self) -> int:
+        """`node.id`, as a partition's leader and replicas name it."""
+        return 1 if self._seat is None else self._seat.node_id
+
+    @property
+    def role(self) -> str:
+        """What its process is called in the record of a sandbox."""
+        return BROKER if self._seat is None else f"{BROKER}-{self.node_id}"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -110,31 +143,36 @@ class Broker:
     def start(self) -> Self:
         """Starts it and waits until it answers a metadata request.
 
-        Ports that are taken meanwhile are replaced by others. Raises `DeadlineExceeded`
+        Ports that are taken meanwhile are replaced by others, those of a seat never. A node
+        answers with a majority of its cluster alone: `launch` doesn't wait. Raises `DeadlineExceeded`
         after `deadline_s`, `ActionFailed` with the end of its log when it ended early,
         `MissingPrerequisite` without Java or when a port to be kept is taken.
         """
         keep = self._ports is not None
-        for attempt in range(1, _ATTEMPTS + 1):
-            wanted = 2 + self._authorizer + bool(self._job_address)
-            ports = self._ports if keep and self._ports is not None else free_ports(wanted)
-            self._launch(ports)
+        for attempt in range(1, ATTEMPTS + 1):
+            self.launch()
             try:
-                self._wait_until_ready(self._clock() + self._deadline_s)
+                self.wait_until_ready()
             except BaseException as error:
                 self.close(grace_s=0.0)
-                if not isinstance(error, ActionFailed) or not any(map(is_taken, ports)):
+                taken = self.taken_ports()
+                if not isinstance(error, ActionFailed) or not taken:
                     raise
-                if keep or attempt == _ATTEMPTS:
-                    raise MissingPrerequisite(
-                        "free ports for the broker",
-                        seen=f"{ports} taken by another process",
-                        fix="end that process, or start the sandbox anew on other ports",
-                    ) from error
+                if keep or attempt == ATTEMPTS:
+                    raise ports_are_taken(taken) from error
                 self._ports = None
             else:
                 return self
         raise AssertionError("unreachable")
+
+    def taken_ports(self) -> tuple[int, ...]:
+        """Those of its ports that somebody listens at: another process, while it is ended."""
+        return tuple(filter(is_taken, self._ports or ()))
+
+    def tell_to_end(self) -> None:
+        """Tells its process to end, if it runs, without waiting; `close` does that."""
+        if self._process is not None:
+            self._process.send(signal.SIGTERM)
 
     def close(self, grace_s: float = 20.0) -> None:
         """Ends it and confirms that it's gone; the first one leaves a class archive behind."""
@@ -155,12 +193,18 @@ class Broker:
     ) -> None:
         self.close()
 
-    def _launch(self, ports: tuple[int, ...]) -> None:
-        self._ports = ports
+    def launch(self) -> None:
+        """Starts its process without waiting, at free ports once and at the same ever after."""
+        ports = self._ports
+        if ports is None:
+            wanted = ports_of_one(authorizer=self._authorizer, job_address=self._job_address)
+            ports = self._ports = free_ports(wanted)
         java = find_java()
         jars = jar_paths("kafka", directory=self._artifacts)
         archive = self._archive_options(java, jars)
         settings = broker_settings(ports[0], ports[1], self.directory / "data")
+        if self._seat is not None:
+            settings |= cluster_settings(self._seat.node_id, self._seat.nodes, self._seat.voters)
         if self._authorizer:
             settings |= authorizer_settings(*ports[:3])
         if self._job_address:
@@ -175,7 +219,7 @@ class Broker:
             "-cp", ":".join(str(jar) for jar in jars), "kafka.Kafka", str(properties),
         ]  # fmt: skip
         self._process = process.spawn(
-            "broker", command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
+            self.role, command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
         )
 
     def _archive_options(self, java: Java, jars: tuple[Path, ...]) -> tuple[str, ...]:
@@ -205,8 +249,10 @@ class Broker:
                 marker.unlink()
             data.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(kept, data / _FEATURES)
+            cluster_id = short_uuid() if self._seat is None else self._seat.cluster_id
             marker.write_text(
-                f"version=1\ncluster.id={_short_uuid()}\nnode.id=1\ndirectory.id={_short_uuid()}\n"
+                f"version=1\ncluster.id={cluster_id}\nnode.id={self.node_id}\n"
+                f"directory.id={short_uuid()}\n"
             )
         lines = dict(line.split("=", 1) for line in marker.read_text().splitlines() if "=" in line)
         return lines["cluster.id"]
@@ -214,7 +260,7 @@ class Broker:
     def _run_format_tool(self, java: Java, jars: tuple[Path, ...], properties: Path) -> None:
         command = [
             str(java.program), "-Xmx128m", *_HEAP[2:], "-cp", ":".join(str(jar) for jar in jars),
-            "kafka.tools.StorageTool", "format", "-t", _short_uuid(), "-c", str(properties),
+            "kafka.tools.StorageTool", "format", "-t", short_uuid(), "-c", str(properties),
         ]  # fmt: skip
         record = process.spawn(
             "format", command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
@@ -224,9 +270,11 @@ class Broker:
         if not (self.directory / "data" / _FEATURES).is_file():
             raise ActionFailed("format the broker's data", seen=process.log_tail(self.log))
 
-    def _wait_until_ready(self, deadline: float) -> None:
+    def wait_until_ready(self, nodes: int = 1) -> None:
+        """Waits until it takes requests and knows so many nodes; raises as `start` does."""
         from confluent_kafka import KafkaException
 
+        deadline = self._clock() + self._deadline_s
         with kafka_client.admin(self.bootstrap_servers) as admin:
             while self._clock() < deadline:
                 if not self.process.is_alive:
@@ -237,12 +285,12 @@ class Broker:
                     metadata = admin.list_topics(timeout=0.5)
                 except KafkaException:
                     continue
-                if metadata.brokers and metadata.cluster_id == self._cluster_id:
-                    return
                 if metadata.cluster_id != self._cluster_id:
                     raise ActionFailed(
                         "start the broker", seen="another cluster answers on its port"
                     )
+                if self.node_id in metadata.brokers and len(metadata.brokers) >= nodes:
+                    return
         raise DeadlineExceeded(
             "start the broker",
             seen=f"no answer in {self._deadline_s:.0f} s; {process.log_tail(self.log, 3)}",
@@ -255,6 +303,20 @@ def start_broker(directory: Path, *, settings: Mapping[str, str] | None = None) 
     return Broker(directory, settings=settings).start()
 
 
+def ports_are_taken(taken: Sequence[int]) -> MissingPrerequisite:
+    """The refusal to start a broker on ports that it can't change any more."""
+    return MissingPrerequisite(
+        "free ports for the broker",
+        seen=f"{tuple(taken)} taken by another process",
+        fix="end that process, or start the sandbox anew on other ports",
+    )
+
+
+def ports_of_one(*, authorizer: bool, job_address: str) -> int:
+    """How many ports one broker listens at: for clients, its controller, logins, the job."""
+    return 2 + authorizer + bool(job_address)
+
+
 def keep_archive(directory: Path) -> None:
     """Keeps the class archive that the broker of `directory` wrote as it ended by itself."""
     try:
@@ -264,7 +326,7 @@ def keep_archive(directory: Path) -> None:
     ClassArchive(target).accept(directory / _ARCHIVE_DRAFT)
 
 
-def _short_uuid() -> str:
+def short_uuid() -> str:
     """A random UUID as Kafka writes it: 22 URL-safe base64 characters, none leading with `-`."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

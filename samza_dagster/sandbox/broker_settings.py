@@ -68,6 +68,25 @@ def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, st
     }
 
 
+def cluster_settings(node_id: int, nodes: int, voters: str) -> dict[str, str]:
+    """What makes it one of `nodes`: controllers in a quorum, and Kafka's own topics on all.
+
+    `default.replication.factor` and `min.insync.replicas` stay at the 1 that Kafka ships,
+    so that whoever relies on them shows.
+    """
+    copies = str(min(3, nodes))
+    in_sync = str(max(1, min(3, nodes) - 1))
+    return {
+        "node.id": str(node_id),
+        "controller.quorum.voters": voters,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
 def job_listener_settings(settings: Mapping[str, str], port: int, address: str) -> dict[str, str]:
     """What adds `JOB`, a listener at `port` that tells its clients `address`, to `settings`.
 

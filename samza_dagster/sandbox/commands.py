@@ -66,6 +66,7 @@ def sandbox() -> None:
     show_default=True,
     help="What takes its tasks from a container that nobody has seen dead.",
 )
+@click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True)
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
 def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
@@ -77,6 +78,7 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
     Examples:
       samza-dagster sandbox up --state-mb 5 --rate 100
       samza-dagster sandbox up --name second --detach
+      samza-dagster sandbox up --brokers 3
     """
     from samza_dagster.sandbox.lifecycle import Options, Sandbox
     from samza_dagster.sandbox.progress import Phases

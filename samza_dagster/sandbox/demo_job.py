@@ -68,6 +68,7 @@ def job_config(
     *,
     actives: int = 2,
     standbys: int = 1,
+    replicas: int = 1,
     run_id: str | None = None,
     logins: BrokerLogins | None = None,
 ) -> dict[str, str]:
@@ -75,7 +76,8 @@ def job_config(
 
     `standbys` counts the replicas beside each active; `job.standbytasks.replication.factor`
     counts the active too. The transactional restore, which would wipe a warm store
-    directory, is off: by that factor, or spelled out where it would be 1. `run_id` becomes
+    directory, is off: by that factor, or spelled out where it would be 1. `replicas` is what
+    each of its topics has, the changelog's and the checkpoint's too. `run_id` becomes
     `app.run.id`, the deployment id. With `logins` containers log in, and are fenced at the
     broker.
     """
@@ -90,13 +92,13 @@ def job_config(
         "task.commit.ms": "5000",
         "task.checkpoint.factory": "org.apache.samza.checkpoint.kafka.KafkaCheckpointManagerFactory",
         "task.checkpoint.system": SYSTEM,
-        "task.checkpoint.replication.factor": "1",
+        "task.checkpoint.replication.factor": str(replicas),
         "job.container.count": str(actives),
         "job.host-affinity.enabled": "true",
         "job.jmx.enabled": "false",
         "task.transactional.state.restore.enabled": "false",
         "job.coordinator.system": SYSTEM,
-        "job.coordinator.replication.factor": "1",
+        "job.coordinator.replication.factor": str(replicas),
         # Two minutes were too short for a standby, which yields, where all else shares two slow cores.
         "samza.dagster.start.timeout.ms": "300000",
         "job.default.system": SYSTEM,
@@ -112,7 +114,7 @@ def job_config(
         "systems.kafka.producer.linger.ms": "20",
         "systems.kafka.consumer.fetch.min.bytes": "16384",
         "systems.kafka.consumer.fetch.max.wait.ms": "100",
-        "systems.kafka.default.stream.replication.factor": "1",
+        "systems.kafka.default.stream.replication.factor": str(replicas),
         "systems.kafka.samza.key.serde": "string",
         "systems.kafka.samza.msg.serde": "string",
         "systems.kafka.default.stream.samza.offset.default": "oldest",
@@ -125,7 +127,7 @@ def job_config(
         f"stores.{STORE}.key.serde": "string",
         f"stores.{STORE}.msg.serde": "string",
         f"stores.{STORE}.changelog": f"{SYSTEM}.{CHANGELOG_TOPIC}",
-        f"stores.{STORE}.changelog.replication.factor": "1",
+        f"stores.{STORE}.changelog.replication.factor": str(replicas),
         f"stores.{STORE}.container.cache.size.bytes": str(16 * 1024 * 1024),
         f"stores.{STORE}.container.write.buffer.size.bytes": str(16 * 1024 * 1024),
         f"stores.{STORE}.object.cache.size": "0",
@@ -184,15 +186,18 @@ def topics(*, actives: int = 2) -> tuple[Topic, ...]:
     compact = (("cleanup.policy", "compact"),)
     # Each container's start reads the two whole: what a segment holds isn't compacted yet.
     short = (*compact, ("segment.bytes", str(1024 * 1024)))
+    # One clock, the broker's own, dates what judges read: a silence of outputs is downtime.
+    by_broker = ("message.timestamp.type", "LogAppendTime")
     tasks = actives * TASKS_PER_CONTAINER
     return (
         Topic(naming.coordinator_stream_topic(JOB_NAME, JOB_ID), 1, short),
         Topic(naming.checkpoint_topic(JOB_NAME, JOB_ID), 1, short),
         Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
         Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
-        Topic(CHANGELOG_TOPIC, tasks, (*compact, ("segment.bytes", str(16 * 1024 * 1024)))),
-        # The broker's own clock dates inputs and outputs: a silence of outputs is downtime.
-        Topic(INPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
-        Topic(OUTPUT_TOPIC, tasks, (("message.timestamp.type", "LogAppendTime"),)),
+        Topic(
+            CHANGELOG_TOPIC, tasks, (*compact, by_broker, ("segment.bytes", str(16 * 1024 * 1024)))
+        ),
+        Topic(INPUT_TOPIC, tasks, (by_broker,)),
+        Topic(OUTPUT_TOPIC, tasks, (by_broker,)),
         Topic(METRICS_TOPIC, 1, (("retention.bytes", str(64 * 1024 * 1024)),)),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,10 +38,14 @@ def agent_program() -> Path:
 
 @dataclass(frozen=True)
 class SimulatedHost:
-    """A host of the sandbox; `directory` holds all that its agent and containers keep."""
+    """A host of the sandbox; `directory` holds all that its agent and containers keep.
+
+    `environment` comes on top of this process's own for its agent.
+    """
 
     name: str
     directory: Path
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def role(self) -> str:
@@ -73,6 +78,7 @@ class SimulatedHost:
             self.role,
             command,
             log=self.directory / "agent.log",
+            environment={**os.environ, **self.environment},
             directory=self.directory,
             on_spawn=on_spawn,
         )

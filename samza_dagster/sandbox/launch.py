@@ -43,6 +43,7 @@ def launch_template(
     *,
     archive: ClassArchive | None = None,
     hosts_file: str = "{agent_dir}/hosts",
+    temporary: str = "{work_dir}/tmp",
     archive_options: tuple[str, ...] | None = None,
     warm_start: Path | None = None,
 ) -> LaunchTemplate:
@@ -63,6 +64,7 @@ def launch_template(
         "-XX:TieredStopAtLevel=1",
         *given,
         f"-Djdk.net.hosts.file={hosts_file}",
+        f"-Djava.io.tmpdir={temporary}",  # a killed JVM leaves there what it unpacked
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

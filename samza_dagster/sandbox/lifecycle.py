@@ -22,7 +22,8 @@ from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
 from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.sandbox.broker import Broker, keep_archive
+from samza_dagster.sandbox.broker import BROKER, keep_archive
+from samza_dagster.sandbox.brokers import Brokers, directories
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
@@ -41,7 +42,6 @@ from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
 LOAD = "load"
-BROKER = "broker"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Options:
     """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
     `host_memory_mb` what each host has for containers, MiB. `fencing` is
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
-    `host:port` of what forwards coordinator and containers to the broker's listener for them.
+    `host:port` of what forwards coordinator and containers to the broker's listener for them,
+    one for each of `brokers`, separated by commas.
     """
 
     name: str = "default"
@@ -62,6 +63,7 @@ class Options:
     host_memory_mb: int = HOST_MEMORY_MB
     fencing: str = Fencing.BROKER.value
     job_address: str = ""
+    brokers: int = 1
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
@@ -70,6 +72,13 @@ class Options:
                 "a sandbox",
                 seen=f"{self.actives} actives, {self.standbys} standbys, {self.state_mb} MB, rate {self.rate}",
                 fix="at least one active, no negative number",
+            )
+        addresses = len(self.job_address.split(",")) if self.job_address else self.brokers
+        if self.brokers < 1 or addresses != self.brokers:
+            raise InvalidInput(
+                "a sandbox",
+                seen=f"{self.brokers} brokers, {addresses} addresses for the job's clients",
+                fix="at least one broker, an address for each",
             )
         if self.hosts < self.standbys + 1:
             raise Refused(
@@ -84,6 +93,11 @@ class Options:
                 seen=f"{self.hosts} hosts have room for {room} containers, {self.processors} are wanted",
                 fix=f"more --hosts, or --host-memory-mb {-(-self.processors // self.hosts) * CONTAINER_MEMORY_MB}",
             )
+
+    @property
+    def replicas(self) -> int:
+        """Of each topic of the job: three, or as many as there are brokers."""
+        return min(3, self.brokers)
 
     @property
     def processors(self) -> int:
@@ -179,9 +193,10 @@ class Sandbox:
         live = {each.role for each in self.registry.live()}
         if not live:
             return facts
-        facts["bootstrap_servers"] = record.get("bootstrap_servers") if BROKER in live else None
+        brokers = set(record.get("brokers", [BROKER]))
+        facts["bootstrap_servers"] = record.get("bootstrap_servers") if brokers & live else None
         facts["dagster_url"] = record.get("dagster_url")
-        wanted = {BROKER, COORDINATOR, LOAD, *(host.role for host in self.hosts)}
+        wanted = {*brokers, COORDINATOR, LOAD, *(host.role for host in self.hosts)}
         facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
         facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
         facts["coordinator_url"] = self.files.coordinator_url() if COORDINATOR in live else None
@@ -209,18 +224,23 @@ class Sandbox:
             find_java()
             for name in ("kafka", "samza"):
                 jar_paths(name, progress=on_jar or every_tenth_jar(tell))
-        with phases.phase("broker"):
+        with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
             fenced = options.fencing == Fencing.BROKER.value
-            broker = Broker(
+            broker = Brokers(
                 self.directory / "broker",
+                options.brokers,
                 authorizer=fenced,
                 job_address=options.job_address,
                 on_spawn=self.registry.add,
             ).start()
             servers = broker.bootstrap_servers
-            self.registry.update(bootstrap_servers=servers)
+            self.registry.update(
+                bootstrap_servers=servers, brokers=[node.role for node in broker.nodes]
+            )
         with phases.phase("topics"):
-            topics.create_topics(servers, demo_job.topics(actives=options.actives))
+            topics.create_topics(
+                servers, demo_job.topics(actives=options.actives), replicas=options.replicas
+            )
         if on_broker is not None:
             on_broker(servers)
         plan = LoadPlan.for_state(
@@ -237,6 +257,7 @@ class Sandbox:
                 broker.job_servers,
                 actives=options.actives,
                 standbys=options.standbys,
+                replicas=options.replicas,
                 logins=logins,
             )
             self.files.write(config, warm_up.container_template())
@@ -295,9 +316,12 @@ class Sandbox:
         process.stop_all(early)
         stop_hosts(hosts)
         killed = process.stop_all(self.registry.live())
-        if not any(record.role == BROKER for record in killed):
-            keep_archive(self.directory / "broker")
-        for name in ("broker/data", "warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
+        broker_killed = any(record.role.startswith(BROKER) for record in killed)
+        for each in directories(self.directory / "broker"):
+            if not broker_killed:
+                keep_archive(each)
+            shutil.rmtree(each / "data", ignore_errors=True)
+        for name in ("warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator"):

@@ -17,6 +17,7 @@ from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
+from samza_dagster.sandbox.brokers import Brokers
 from samza_dagster.sandbox.demo_job import BrokerLogins
 
 RIGHTS_OF = f"{USER}{demo_job.JOB_NAME}"
@@ -39,7 +40,7 @@ class LoginFiles:
         """What the containers' passwords are derived from."""
         return self.directory / "fencing.secret"
 
-    def create(self, broker: Broker, *, actives: int) -> BrokerLogins:
+    def create(self, broker: Broker | Brokers, *, actives: int) -> BrokerLogins:
         """The coordinator's login and the containers' rights; what the job's config says of them."""
         password = secrets.token_urlsafe(32)
         with closing(Authorizer(KafkaCluster(broker.bootstrap_servers))) as authorizer:

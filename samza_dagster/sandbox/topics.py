@@ -15,28 +15,35 @@ def create_topics(
     bootstrap_servers: str,
     wanted: Sequence[Topic],
     *,
+    replicas: int = 1,
     deadline_s: float = 30.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Creates those that don't exist, and returns when every partition has a leader.
+
+    With three replicas and more two must have what is acknowledged.
 
     Raises `ActionFailed` that names the topic and the broker's answer, `DeadlineExceeded`
     when a leader is missing at the deadline.
     """
     deadline = clock() + deadline_s
     with kafka_client.admin(bootstrap_servers) as admin:
-        _create(admin, wanted, deadline_s)
+        _create(admin, wanted, replicas, deadline_s)
         while waiting := _without_leaders(admin, wanted):
             if clock() > deadline:
                 raise DeadlineExceeded("topics with leaders", seen=f"still waiting for {waiting}")
 
 
-def _create(admin: Any, wanted: Sequence[Topic], deadline_s: float) -> None:
+def _create(admin: Any, wanted: Sequence[Topic], replicas: int, deadline_s: float) -> None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic
 
+    in_sync = {"min.insync.replicas": "2"} if replicas >= 3 else {}
     asked = admin.create_topics(
-        [NewTopic(t.name, t.partitions, 1, config=dict(t.config)) for t in wanted],
+        [
+            NewTopic(t.name, t.partitions, replicas, config={**in_sync, **dict(t.config)})
+            for t in wanted
+        ],
         operation_timeout=deadline_s,
     )
     for name, future in asked.items():

@@ -94,6 +94,7 @@ def container_template(
     artifacts: Path | None = None,
     *,
     hosts_file: str = "{agent_dir}/hosts",
+    temporary: str = "{work_dir}/tmp",
     archive_options: tuple[str, ...] | None = None,
 ) -> LaunchTemplate:
     """How containers are launched with the Java and jars of now."""
@@ -105,6 +106,7 @@ def container_template(
         jars,
         archive=container_archive(root),
         hosts_file=hosts_file,
+        temporary=temporary,
         archive_options=archive_options,
         warm_start=warm_start_jar(java, jars, root),
     )
@@ -135,6 +137,7 @@ def ensure_container_archive(
         template = container_template(
             root,
             hosts_file=str(directory / "hosts"),
+            temporary=str(directory),
             archive_options=archive.write_options(draft),
         )
         if _run_container(broker, directory, template, deadline_s, on_start):

@@ -20,7 +20,7 @@ from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
 from samza_dagster.simulation.settings import DEPLOYED, OWN
-from samza_dagster.simulation.setup import Setup, draw
+from samza_dagster.simulation.setup import Setup, draw, skewed
 from samza_dagster.simulation.tempers import (
     ABOUT,
     ACTS,
@@ -92,7 +92,7 @@ def simulate(
     Without `by_law` the ten invariants judge it alone.
     """
     lots = random.Random(seed)  # noqa: S311 - a history is to be repeated, not kept secret
-    setup = draw(lots)
+    setup = skewed(draw(lots), seed)
     judge = Judge() if by_law else Judge(by_law=False)
     driver = _Driver(lots, profile or Profile(), setup, seed)
     moves: list[Move] = []

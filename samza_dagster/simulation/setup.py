@@ -11,12 +11,15 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, Limits
 from samza_dagster.simulation.world import Reducer, Referee, World
 
+SKEWS_MS = (-150_000, -5_000, 0, 0, 5_000, 150_000, 4_000_000)
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """A world to be. `layout` is `0,0-0;1,1-0`: groups, each active first.
 
-    `domains` are the hosts' fault domains, by place; "" is unknown.
+    `domains` are the hosts' fault domains, by place; "" is unknown. By `skews` (ms) their wall
+    clocks are wrong, by place, too; a coordinator of epoch n runs on the machine of place n.
     """
 
     hosts: int
@@ -26,6 +29,7 @@ class Setup:
     limits: tuple[tuple[str, int | str], ...] = ()
     affinity: bool = True
     job: str = "demo"
+    skews: tuple[int, ...] = ()
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -44,6 +48,7 @@ class Setup:
             self.host_names,
             slots=self.slots,
             domains=dict(zip(self.host_names, self.domains, strict=False)),
+            skews=self.skews,
             job=self.job,
             judge=judge,
             heart=heart,
@@ -71,6 +76,7 @@ class Setup:
             raise KeyError(sorted(value.keys() - known)[0])
         given = dict(value)
         given["domains"] = tuple(given.get("domains", ()))
+        given["skews"] = tuple(given.get("skews", ()))
         given["limits"] = tuple(dict(given.get("limits", {})).items())
         return cls(**given)
 
@@ -111,3 +117,11 @@ def draw(lots: random.Random) -> Setup:
         affinity=lots.random() < 0.85,
         job=lots.choice(("demo", "demo", "demo", "we:ird job")),
     )
+
+
+def skewed(setup: Setup, seed: int) -> Setup:
+    """With clocks of machines that nobody has set by one another's; half of the seeds' are right."""
+    lots = random.Random(f"skews {seed}")  # noqa: S311 - of their own: the rest is as it was
+    if seed % 2:
+        return setup
+    return replace(setup, skews=tuple(lots.choice(SKEWS_MS) for _ in range(setup.hosts)))

@@ -31,7 +31,7 @@ C = TypeVar("C")
 Reducer = Callable[[JobState, ev.Event], Step]
 HEART_RAISED = "the-heart-raised"
 NEVER_QUIET = "never-quiet"
-_WALL_MS = 1_000_000
+_BEGAN_MS, _WALL_MS = 1_000, 1_000_000
 
 
 class Referee(Protocol):
@@ -57,11 +57,13 @@ class World:
         self,
         hosts: Iterable[VirtualHost],
         *,
+        skews: tuple[int, ...] = (),
         job: str = "demo",
         judge: Referee | None = None,
         heart: Reducer = step,
     ) -> None:
-        self.true_ms = 1_000
+        self.true_ms = _BEGAN_MS
+        self.skews = skews
         self.hosts = {host.name: host for host in hosts}
         self.shades: dict[str, VirtualHost] = {}
         self.brokers = Brokers()
@@ -85,15 +87,18 @@ class World:
         *,
         slots: int = 4,
         domains: Mapping[str, str] | None = None,
+        skews: tuple[int, ...] = (),
         job: str = "demo",
         judge: Referee | None = None,
         heart: Reducer = step,
     ) -> World:
         """A world of hosts that are up and have room for `slots` containers each."""
+        names = tuple(names)
+        ahead_ms = dict(zip(names, skews, strict=False))
         made = [
             VirtualHost(
                 name,
-                HostClock(1_000, 0, 500_000),
+                HostClock(_BEGAN_MS, 0, 500_000 + ahead_ms.get(name, 0)),
                 fault_domain=(domains or {}).get(name, ""),
                 memory_mb=slots * 384,
                 cores=slots,
@@ -101,12 +106,12 @@ class World:
             )
             for name in names
         ]
-        return cls(made, job=job, judge=judge, heart=heart)
+        return cls(made, skews=skews, job=job, judge=judge, heart=heart)
 
     def fork(self) -> World:
         """An independent copy; a judge that has `fork` is copied too."""
         twin = World.__new__(World)
-        twin.true_ms = self.true_ms
+        twin.true_ms, twin.skews = self.true_ms, self.skews
         twin.hosts = {name: host.copy() for name, host in self.hosts.items()}
         twin.shades = {name: shade.copy() for name, shade in self.shades.items()}
         twin.brokers = self.brokers.copy()
@@ -200,7 +205,7 @@ class World:
         self.old = None if before.standing is Standing.DEAD else before
         if self.old is not None and self.old.standing is Standing.LEADING:
             self.old.standing = Standing.PAUSED
-        now = before.clock.read(self.true_ms) + wall_jump_ms
+        now = self._wall_ms(before) + wall_jump_ms
         clock = Clock(self.true_ms, now, before.clock.ppm)
         own = settings.changed(self.own_limits(before), changes)
         stored, known = passed_on(self.committed), self.brokers.known()
@@ -218,6 +223,13 @@ class World:
         self.leader.trap, self.leader.last_commit_ms = before.heir_trap, now
         self.leader.unread = list(self.brokers.topic)
         self.handle(ev.CoordinatorRestarted(now))
+
+    def _wall_ms(self, before: Coordinator) -> int:
+        """The time of whoever takes over: its machine's, or an earlier leader's where that is later."""
+        if not self.skews:
+            return before.clock.read(self.true_ms)
+        skew_ms = self.skews[before.epoch % len(self.skews)]
+        return max(self.committed.now_ms, _WALL_MS + self.true_ms - _BEGAN_MS + skew_ms)
 
     # -- what may happen ---------------------------------------------------------------
 

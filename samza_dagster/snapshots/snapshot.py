@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.model.naming import coordinator_stream_topic
+from samza_dagster.model.naming import coordinator_stream_topic, require_owner
 from samza_dagster.snapshots import applied, coordinator_stream
 from samza_dagster.snapshots.job_config import JobStreams, job_streams
 from samza_dagster.snapshots.kafka_source import read_records
@@ -86,7 +86,8 @@ def compute_snapshot(
     back from it by `metrics_window_ms`, or by three report intervals if these are longer.
     The changelogs' ends are asked after the ends of what tells the applied offsets were
     fixed, so lag is never too small. A partition without a leader makes the rows unknown that
-    it is about, and says so in them; the coordinator stream's own is needed. Raises `InvalidInput` when the job has no
+    it is about, and says so in them; the coordinator stream's own is needed. Raises
+    `InvalidInput` when the stream is another job's or the job has no
     coordinator stream, `Unreachable` when no broker answers.
     """
     asked = Offsets(connection) if offsets is None else offsets
@@ -127,6 +128,7 @@ def _computed(
     lap("coordinator_offsets")
     entries = coordinator_stream.live_entries(read_records(spark, options, stream_ranges)).persist()
     config = coordinator_stream.job_config(entries)
+    require_owner(config.values, connection.job_name, connection.job_id)
     streams = job_streams(config.values, connection.job_name, connection.job_id)
     lap("coordinator_stream")
 

@@ -17,6 +17,7 @@ from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox.broker_settings import JOB_LISTENER
 from samza_dagster.sandbox.hosts import host_names
 from tests.chaos.broker_links import BrokerLinks
+from tests.chaos.clocks import SET, HostClocks
 from tests.chaos.report import Report, told_of
 from tests.chaos.run import ChaosRun
 from tests.chaos.schedule import HOST_TIMEOUT_S, KINDS, LEASE_BOUND_S, Fault, schedule
@@ -51,6 +52,13 @@ SETTINGS = {
 )
 @click.option("--only", "kinds", multiple=True, type=click.Choice(KINDS), help="these kinds alone")
 @click.option(
+    "--skew-s",
+    type=click.FloatRange(0),
+    default=100.0,
+    show_default=True,
+    help="hosts' clocks are ahead and behind by it, by turns; 0 leaves them as they are",
+)
+@click.option(
     "--expect-overlaps",
     is_flag=True,
     help="fail without an overlap too: shows, with leases alone, that the judge isn't blind",
@@ -63,6 +71,7 @@ def main(
     lease_ms: int,
     lasting: float,
     kinds: tuple[str, ...],
+    skew_s: float,
     expect_overlaps: bool,
     output: Path | None,
 ) -> None:
@@ -76,13 +85,13 @@ def main(
     report = Report(seed, fencing, expects_overlaps=expect_overlaps)
     settings = {**SETTINGS, "samza.dagster.lease.ms": str(lease_ms)}
     planned = schedule(
-        *(seed, faults, kinds or KINDS),
+        *(seed, faults, kinds or tuple(k for k in KINDS if skew_s or k not in SET)),
         lasting=lasting,
         lease_s=lease_ms / 1000,
         fenced=fencing == "broker",
     )
     told_whatever_happens(
-        report, lambda: run(report, planned, settings, console.print), console, output
+        report, lambda: run(report, planned, settings, skew_s, console.print), console, output
     )
     sys.exit(0 if report.is_good else 1)
 
@@ -91,27 +100,30 @@ def run(
     report: Report,
     planned: Iterable[Fault],
     settings: Mapping[str, str],
+    skew_s: float,
     say: Callable[[str], None],
 ) -> None:
     """A sandbox of its own, the faults, the judgement."""
-    with (
-        tempfile.TemporaryDirectory(prefix="chaos-") as root,
-        BrokerLinks(
-            Path(root) / "links",
-            host_names(OPTIONS.hosts),
-            lambda: listeners(Path(root) / OPTIONS.name)[JOB_LISTENER],
-        ) as links,
-        demo_sandbox(
-            *(Path(root), settings, links.hosts_file),
-            fencing=report.fencing,
-            job_address=links.address,
-        ) as sandbox,
-    ):
-        job = SandboxJob(sandbox)
-        try:
-            ChaosRun(job, links, report, say).go(planned)
-        finally:
-            job.close()
+    hosts = host_names(OPTIONS.hosts)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as root:
+        clocks = HostClocks(Path(root) / "clocks", hosts, skew_s)
+        with (
+            BrokerLinks(
+                Path(root) / "links",
+                hosts,
+                lambda: listeners(Path(root) / OPTIONS.name)[JOB_LISTENER],
+            ) as links,
+            demo_sandbox(
+                *(Path(root), settings, links.hosts_file, clocks.environment),
+                fencing=report.fencing,
+                job_address=links.address,
+            ) as sandbox,
+        ):
+            job = SandboxJob(sandbox)
+            try:
+                ChaosRun(job, links, clocks, report, say).go(planned)
+            finally:
+                job.close()
 
 
 def told_whatever_happens(

@@ -17,6 +17,7 @@ from samza_dagster.cli import agent_archive
 from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.broker_links import BrokerLinks
+from tests.chaos.clocks import SET, HostClocks
 from tests.chaos.containers import Container, containers
 from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
@@ -39,11 +40,12 @@ def _nothing() -> str:
 
 class Acts:
     """Everything that can befall one sandbox. Its agents are started anew, behind links to cut;
-    `broker_links` are those that it was brought up with.
+    `broker_links` and `clocks` are those that it was brought up with.
     """
 
-    def __init__(self, job: SandboxJob, broker_links: BrokerLinks) -> None:
+    def __init__(self, job: SandboxJob, broker_links: BrokerLinks, clocks: HostClocks) -> None:
         self._job = job
+        self._clocks = clocks
         self._broker_links = broker_links
         self._registry = job.sandbox.registry
         self._files: dict[str, Path] = {}  # of the agents that were upgraded
@@ -62,6 +64,8 @@ class Acts:
         """Does it now, to one that isn't taken; None when all are."""
         if fault.kind in HELD:
             return self._cut(fault, HELD[fault.kind], taken)
+        if fault.kind in SET:
+            return self._set_clock(fault, taken)
         how, _, whom = fault.kind.partition(" ")
         match whom:
             case "container" | "warden" | "agent and warden":
@@ -96,6 +100,8 @@ class Acts:
         """Everything that should run does: nothing is stopped or held, agents and coordinator are up."""
         self._links.heal()
         self._broker_links.heal()
+        for host in self._job.host_names:
+            self._clocks.set_right(host)
         for pid in self._all_pids():
             _send(pid, signal.SIGCONT)
         self.keep_up()
@@ -249,6 +255,18 @@ class Acts:
             return ""
 
         return Done(party, frozenset({prefix + party}), undo)
+
+    def _set_clock(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        host = self._host(fault, taken)
+        if host is None:
+            return None
+        self._clocks.set(host, fault.kind)
+
+        def undo() -> str:
+            self._clocks.set_right(host)
+            return ""
+
+        return Done(host, frozenset({host}), undo)
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):

@@ -18,6 +18,7 @@ from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.broker_log import batches
+from tests.chaos.clocks import HostClocks
 from tests.chaos.in_force import InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified
 from tests.chaos.report import CarriedOut, Report, befell, same_host, told_of
@@ -41,12 +42,17 @@ class ChaosRun:
     """`say` is told each fault as it happens."""
 
     def __init__(
-        self, job: SandboxJob, links: BrokerLinks, report: Report, say: Callable[[str], None]
+        self,
+        job: SandboxJob,
+        links: BrokerLinks,
+        clocks: HostClocks,
+        report: Report,
+        say: Callable[[str], None],
     ) -> None:
         self._job = job
         self._report = report
         self._say = say
-        self._acts = Acts(job, links)
+        self._acts = Acts(job, links, clocks)
         self._judge = Judge(job.connection.bootstrap_servers)
         self._owners: dict[str, set[str]] = {}
         self._doubt = ""
@@ -264,7 +270,7 @@ class ChaosRun:
 
 
 def _keep_whole(servers: str, topic: str) -> None:
-    """Who wrote when is read from it at the end: until then nothing is compacted, the broker dates."""
+    """Who wrote when is read from it at the end: until then nothing is compacted."""
     from confluent_kafka.admin import (
         AlterConfigOpType,
         ConfigEntry,
@@ -272,13 +278,10 @@ def _keep_whole(servers: str, topic: str) -> None:
         ResourceType,
     )
 
-    wanted = {
-        "min.compaction.lag.ms": str(_WHOLE_MS),
-        "message.timestamp.type": "LogAppendTime",
-    }
     entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in wanted.items()
+        ConfigEntry(
+            *("min.compaction.lag.ms", str(_WHOLE_MS)), incremental_operation=AlterConfigOpType.SET
+        )
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     with kafka_client.admin(servers) as admin:

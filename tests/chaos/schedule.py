@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from tests.chaos.clocks import SET
+
 WORST = (
     "freeze host",
     "cut off agent",
@@ -37,6 +39,7 @@ OTHERS = (
     "mute container",
     "upgrade agent",
     "hang container",
+    *SET,
 )
 KINDS = WORST + OTHERS
 """`stop` and `freeze` are SIGSTOP, and SIGCONT when it is over; `kill` is SIGKILL.
@@ -44,7 +47,7 @@ KINDS = WORST + OTHERS
 `cut off`, `deafen` and `mute`: what one that lives and its server send each other is held
 back, both ways, from the server, or to it. `upgrade`: the agent is killed, and one of a file that
 was built anew goes on in its place. `hang`: the container gets a SIGKILL and doesn't die until it
-is over. The server of an agent is the coordinator; that of
+is over. `set back`, `set ahead`: a host's wall clock is, and back again when it is over. The server of an agent is the coordinator; that of
 the coordinator, and of the containers of a host, the broker. `zombie leader`: the coordinator
 is frozen until a spare leads.
 """

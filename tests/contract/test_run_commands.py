@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import commands, further
+from tests import commands, suites
 from tests.levels import Level, Outcome
 from tests.rig.job import alive
 
@@ -36,18 +36,22 @@ def in_process_of_its_own(tmp_path: Path, code: str, within_s: float) -> list[st
 
 
 def outcomes_of(
-    tmp_path: Path, suites: dict[str, tuple[float, str]], within_s: float
+    tmp_path: Path,
+    by_name: dict[str, tuple[float, str]],
+    within_s: float,
+    environment: dict[str, str] | None = None,
 ) -> dict[str, str]:
     """What becomes of suites, each by its seconds and its code, at a pace of 1."""
     return json.loads(
         _said(
             tmp_path,
             f"import json, sys\n"
-            f"from tests import further\n"
-            f"further.measured = lambda: 1.0\n"
-            f"suites = [further.Suite(name, seconds, (sys.executable, '-c', code))\n"
-            f"          for name, (seconds, code) in {suites!r}.items()]\n"
-            f"print(json.dumps(further.go_through(suites, {within_s})))\n",
+            f"from tests import suites\n"
+            f"suites.measured = lambda: 1.0\n"
+            f"chosen = [suites.Suite(name, seconds, (sys.executable, '-c', code))\n"
+            f"          for name, (seconds, code) in {by_name!r}.items()]\n"
+            f"ran = suites.go_through(chosen, {within_s}, environment={environment!r})\n"
+            f"print(json.dumps({{each.suite: each.verdict for each in ran}}))\n",
         )[-1]
     )
 
@@ -135,8 +139,8 @@ def alive_at_all(pid: int) -> bool:
 
 def test_a_suite_without_time_is_named_and_not_called_passed(tmp_path: Path) -> None:
     """Only what ran to its end decides."""
-    suites = {"long": (10_000.0, ""), "quick": (0.1, "raise SystemExit(3)")}
-    outcomes = outcomes_of(tmp_path, suites, 100.0)
+    by_name = {"long": (10_000.0, ""), "quick": (0.1, "raise SystemExit(3)")}
+    outcomes = outcomes_of(tmp_path, by_name, 100.0)
     assert outcomes["long"].startswith("not run: ")
     assert outcomes["quick"].startswith("FAILED with 3")
 
@@ -151,10 +155,63 @@ def test_a_suite_that_hangs_has_failed_and_one_that_the_time_cuts_off_has_not_ru
     assert outcomes_of(tmp_path, cut, 0.5)["cut"].startswith("not run to its end: ")
 
 
-def test_a_suite_of_pytest_ends_at_its_first_failure(tmp_path: Path) -> None:
-    """What is cut off later has told it."""
+def test_a_suite_is_told_how_pytest_is_to_run(tmp_path: Path) -> None:
+    """A slice of a day ends its suites at their first failure: what is cut off later has told it."""
     code = "import os; raise SystemExit(os.environ['PYTEST_ADDOPTS'] != '-x')"
-    assert outcomes_of(tmp_path, {"suite": (20.0, code)}, 100.0)["suite"].startswith("passed")
+    told = outcomes_of(tmp_path, {"suite": (20.0, code)}, 100.0, {"PYTEST_ADDOPTS": "-x"})
+    assert told == {"suite": "passed"}
+
+
+def test_a_week_of_slices_sees_every_suite_and_each_fits_beside_make_test() -> None:
+    """Half an hour on the reference machine, of which set-up and `make test` take 15 minutes and more."""
+    parts = suites.slices(suites.SUITES)
+    assert len(parts) == suites.DAYS
+    assert sorted(s.name for part in parts for s in part) == sorted(s.name for s in suites.SUITES)
+    assert max(sum(suite.seconds for suite in part) for part in parts) <= 860
+
+
+def test_all_suites_of_a_release_fit_into_two_hours() -> None:
+    """With a tenth to spare, at their nightly sizes on the reference machine."""
+    chosen = (*suites.SUITES, *suites.MEASUREMENTS)
+    assert sum(suite.seconds for suite in chosen) <= 0.92 * 7_200
+
+
+def test_as_many_weeks_as_there_are_shares_go_through_a_suite_s_whole(tmp_path: Path) -> None:
+    """A suite comes on the same day of each week, so the share follows the weeks."""
+    code = "import sys; print(*sys.argv[1:])"
+    told = _said(
+        tmp_path,
+        f"import sys\n"
+        f"from tests import suites\n"
+        f"suites.measured = lambda: 1.0\n"
+        f"suite = suites.Suite('s', 20.0, (sys.executable, '-c', {code!r}, 'SHARE={{day}}/3'))\n"
+        f"for day in (5, 12, 19, 26): suites.go_through([suite], 100.0, day=day)\n",
+    )
+    shares = [line.split("=")[1] for line in told if line.startswith("SHARE=")]
+    assert shares == ["1/3", "2/3", "3/3", "1/3"]
+
+
+def test_a_suite_s_figures_are_those_that_its_command_left(tmp_path: Path) -> None:
+    """Those of an earlier run count for nothing."""
+    output = (
+        "…\n31 passed, 2 deselected in 12.00s\n…\n1 failed, 4 passed, 1 error in 2.10s (0:01)\n"
+    )
+    assert suites.tests_of(output) == suites.Figures("37 tests", "2 failed", "0")
+    makefile = tmp_path / "Makefile"
+    makefile.write_text('all:\n\t@echo \'{"seen": "all"}\' > $(RESULT)\n')
+    told = _said(
+        tmp_path,
+        f"import sys\n"
+        f"from pathlib import Path\n"
+        f"from tests import suites\n"
+        f"suites.measured = lambda: 1.0\n"
+        f"suites._RESULTS = Path({str(tmp_path)!r})\n"
+        f"told = lambda found: suites.Figures(found['seen'])\n"
+        f"for command in (('make', '-s', '-f', {str(makefile)!r}), (sys.executable, '-c', '')):\n"
+        f"    suite = suites.Suite('s', 20.0, command, 'result.json', told)\n"
+        f"    print('count:', suites.go_through([suite], 100.0)[0].figures.count)\n",
+    )
+    assert [line for line in told if line.startswith("count:")] == ["count: all", "count: "]
 
 
 LEVEL = Level("a level", 10, ())
@@ -199,10 +256,10 @@ def test_all_of_dagster_s_tests_run_though_one_part_fails(tmp_path: Path, fails:
     assert (ended.returncode == 0) == (fails == "none of them"), ended.stderr
 
 
-def test_every_suite_that_make_test_has_no_time_for_is_among_the_further_ones() -> None:
+def test_every_suite_that_make_test_has_no_time_for_is_among_the_long_ones() -> None:
     """`make killmatrix` is: its parts are a level of `make test` and a suite of these."""
     recipes = re.findall(r"^([\w-]+):.*\n((?:\t.*\n)+)", MAKEFILE.read_text(), re.MULTILINE)
     tests = {target for target, recipe in recipes if "-m pytest" in recipe}
-    suites = {suite.command[1] for suite in further.SUITES}
-    assert tests - {"killmatrix"} <= suites
-    assert suites <= {target for target, _ in recipes}
+    targets = {suite.command[1] for suite in (*suites.SUITES, *suites.MEASUREMENTS)}
+    assert tests - {"killmatrix"} <= targets
+    assert targets <= {target for target, _ in recipes}

@@ -76,6 +76,7 @@ class Lookout:
     before_ask: Callable[[str, str], None] = lambda _kind, _processor: None
     after_ask: Callable[[], None] = lambda: None
     since_ms: int = BEGIN_MS
+    skew_ms: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for host in range(self.host_count):
@@ -146,6 +147,8 @@ class Lookout:
             behind = self.behind.get(processor, 0)
             applied = self.applied.get(processor, 1_000)
             reported = self.reported_ms.get(processor, self.now_ms)
+            if reported is not None:
+                reported += self.skew_ms.get(host, 0)
             found.append(
                 ReplicaLag(
                     processor,

@@ -29,7 +29,7 @@ from samza_dagster.client.views import (
     Progress,
     ReplicaLag,
 )
-from samza_dagster.errors import DeadlineExceeded, Refused
+from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
@@ -65,6 +65,7 @@ class World:
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
     waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
     whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
+    `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
     """
 
     hosts: dict[str, HostView]
@@ -84,7 +85,8 @@ class World:
     opened: int = 0
     closed: int = 0
     prepared: int = 0
-    after_ms: int = 0
+    commits: int = 41
+    since: int | None = None
     dying_for: int = 0
     left: str = ""
     lags: list[dict[str, list[int | None]]] = field(default_factory=list)
@@ -100,6 +102,8 @@ class World:
     cancelled: list[str] = field(default_factory=list)
     forgotten: set[str] = field(default_factory=set)
     too_late_to_cancel: bool = False
+    away_at: str = ""
+    is_away: bool = False
     origins: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -263,9 +267,11 @@ class FakeClient:
 
     @property
     def world(self) -> World:
-        """The world, unless this client's worker was killed."""
+        """The world, unless this client's worker was killed or Kafka is away."""
         if self._killed:
             raise Killed
+        if self._world.is_away:
+            raise Unreachable("Kafka", seen="no broker answers", fix="start it")
         return self._world
 
     def prepare(self) -> None:
@@ -428,6 +434,8 @@ class FakeClient:
                 self._break("held")
             if on_response is not None:
                 on_response(response)
+            if terminal(response):
+                self._go_away(response.response_message)
             if until(response):
                 return response
             self._break(response.response_message)
@@ -442,11 +450,18 @@ class FakeClient:
         if error is None:
             return
         self._killed = isinstance(error, Killed)
+        self._go_away(where)
         raise error
 
-    def processing(self, processor_id: str, since_ms: int) -> Progress:
-        self.world.after_ms = since_ms
-        return Progress(processor_id, since_ms, self.world.processes, ())
+    def _go_away(self, where: str) -> None:
+        self._world.is_away = self._world.is_away or self._world.away_at == where
+
+    def checkpoints_end(self) -> int:
+        return self.world.commits
+
+    def processing(self, processor_id: str, since: int) -> Progress:
+        self.world.since = since
+        return Progress(processor_id, since, self.world.processes, (), self.world.commits)
 
     def responses_since(
         self, position: int | None

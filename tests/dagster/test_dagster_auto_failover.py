@@ -68,6 +68,7 @@ class Stage:
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     world = LOOKOUTS["here"] = Lookout()
     monkeypatch.setattr(module.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    monkeypatch.setattr(module, "since_boot", lambda: ("this boot", world.now_ms))
     with dg.DagsterInstance.ephemeral() as instance:
         yield Stage(world, instance)
     LOOKOUTS.clear()

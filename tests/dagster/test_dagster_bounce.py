@@ -11,7 +11,7 @@ from dagster import serialize_value
 from dagster._core.events import DagsterEvent
 from fake_bounce import bounce, in_virtual_time, metadata, tags_of
 
-from samza_dagster.errors import Refused
+from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
@@ -316,6 +316,46 @@ def test_a_run_that_is_cancelled_gives_back_what_it_only_holds(
     again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
     assert bounce(instance, again).success
     assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far_it_was(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """What it holds can't be given back then; its hold ends by itself."""
+    world.crowded = {"1-0"}
+
+    def cancel(world: BounceWorld) -> None:
+        if any(r.stop_ms is not None for r in world.requests.values()):
+            away = Unreachable("the broker", seen="no answer")
+            world.breaks = dict.fromkeys(range(world.calls + 1, world.calls + 100), away)
+            raise dg.DagsterExecutionInterruptedError
+
+    world.on_sleep = cancel
+    result = bounce(instance, at_once=2)
+    assert tags_of(instance, result)["samza/bounce"] == "aborted"
+    data = result.failure_data_for_node("bounce")
+    assert data is not None
+    assert data.error is not None
+    assert data.error.cls_name == "DagsterExecutionInterruptedError"
+    log = " ".join(e.user_message for e in instance.all_logs(result.run_id))
+    assert "isn't released: the broker" in log
+    assert "in flight: 0-0: request" in log
+
+
+def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
+    world: BounceWorld, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the map as it is now is read, which fails then."""
+    world.ends = {"0-0": [NOT_STARTED]}
+
+    def away(_: object) -> None:
+        raise Unreachable("the broker", seen="no answer")
+
+    monkeypatch.setattr("samza_dagster.orchestration.bounce.job.host_map", away)
+    result = bounce(instance)
+    assert tags_of(instance, result)["samza/bounce"] == "stopped"
+    log = " ".join(e.user_message for e in instance.all_logs(result.run_id))
+    assert "not bounced: 1-0, 0, 1" in log
 
 
 def test_two_bounces_of_a_job_are_never_at_work_at_once(

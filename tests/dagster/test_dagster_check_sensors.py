@@ -37,12 +37,38 @@ def test_a_job_that_is_well_passes_every_check_and_is_told_once(stage: Stage) ->
     """Then silence, until the hour is over."""
     told = stage.tick()
     assert {name: event.passed for name, event in told.items()} == dict.fromkeys(
-        ("same_host", "replicas_present", "one_owner", "standbys_within_limit", "locality_agrees"),
+        (
+            *("same_host", "replicas_present", "one_owner", "standbys_within_limit"),
+            *("locality_agrees", "clocks_agree"),
+        ),
         True,
     )
     assert stage.tick(times=5) == {}
     stage.world.now_ms += 3_600_000
-    assert len(stage.tick()) == 5
+    assert len(stage.tick()) == 6
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "said"), [(-100_000, "95 s behind the observer's"), (100_000, "105 s ahead of")]
+)
+def test_a_host_with_a_wrong_clock_is_told_as_that_and_not_as_silent(
+    stage: Stage, skew_ms: int, said: str
+) -> None:
+    """By the times of its reports and when they came: within bounds, a tick apart."""
+    stage.world.skew_ms = {"host-1": skew_ms}
+    stage.tick()
+    told = stage.tick(times=2)
+    assert set(told) == {"clocks_agree"}
+    assert not told["clocks_agree"].passed
+    assert f"clock of host-1: its clock is about {said}" in str(told["clocks_agree"].description)
+    assert "its lag isn't known" not in str(told["clocks_agree"].description)
+    stage.world.skew_ms = {}
+    assert stage.tick(times=2)["clocks_agree"].passed
+
+
+def test_a_look_on_demand_tells_what_the_sensor_has_seen_of_clocks(stage: Stage) -> None:
+    """One look can't tell a slow clock from an old report."""
+    assert stage.on_demand()["clocks_agree"].passed
 
 
 def test_a_broken_invariant_is_told_with_severity_and_what_to_do(stage: Stage) -> None:
@@ -112,10 +138,10 @@ def test_a_short_peak_is_no_breach(stage: Stage) -> None:
 
 
 def test_the_checks_can_be_run_on_demand(stage: Stage) -> None:
-    """At one look, all six."""
+    """At one look, all seven."""
     stage.world.at["0-0"] = "host-0"
     passed = {name: event.passed for name, event in stage.on_demand().items()}
-    assert len(passed) == 6
+    assert len(passed) == 7
     assert [name for name, well in passed.items() if not well] == ["same_host"]
 
 

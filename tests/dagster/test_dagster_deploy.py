@@ -37,8 +37,10 @@ from served_placement import PlacementServer
 from samza_dagster.orchestration.instance import POSTGRES_URL, Storage, write_instance
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.postgres import PASSWORD, Postgres
+from tests.share import Share
 
 pytestmark = pytest.mark.deploy
+KILLED = Share.told().part(ROWS)
 TESTS = Path(__file__).parent
 DEFINITIONS = """
 import sys
@@ -66,7 +68,7 @@ def environment(**variables: str) -> Iterator[None]:
 
 def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     """One stack with all rows of its storage, once every row is over and the stack is stopped."""
-    errands = {row_key(n): row.errand for n, row in enumerate(ROWS)}
+    errands = {row_key(n): row.errand for n, row in enumerate(KILLED)}
     errands |= NO_ROWS
     directory = Path(tempfile.mkdtemp(prefix="deploy-"))  # a socket's path is short
     server = PlacementServer({k: e.world() for k, e in errands.items()}, directory / "worlds")
@@ -75,14 +77,14 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     waiting = [key for key, errand in errands.items() if errand.ends_runs_that_wait]
     told = {"tests": str(TESTS), "socket": str(server.path), "jobs": jobs, "waiting": waiting}
     definitions.write_text(DEFINITIONS.format(**told))
-    held = [row for row in ROWS if row.who != "worker"]
+    held = [row for row in KILLED if row.who != "worker"]
     patient(write_instance(directory / "home", storage=storage), len(held))
     for limit in ("DAGSTER_GRPC_TIMEOUT_SECONDS", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"):
         variables[limit] = str(int(DEADLINE_S))
     starts = HeldStarts(directory)
     environ = {**variables, **starts.environment}
     stack = DagsterStack(directory / "home", definitions, env=environ)
-    made = Killed(stack, server, ROWS, starts)
+    made = Killed(stack, server, KILLED, starts)
     try:
         with environment(**variables):
             stack.start(timeout_s=DEADLINE_S)
@@ -116,7 +118,7 @@ def judge_launched_once(killed: Killed, key: str) -> None:
 class Kills:
     """What is judged on each storage. Its class is what one process of two takes."""
 
-    @pytest.mark.parametrize("row", ROWS, ids=str)
+    @pytest.mark.parametrize("row", KILLED, ids=str)
     def test_a_run_ends_in_one_placement_whatever_was_killed(
         self, killed: Killed, row: Row
     ) -> None:

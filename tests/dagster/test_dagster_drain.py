@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from fake_placement import (
     fake_drain,
 )
 from served_errands import drained_world
-from test_dagster_jobs import failure, output_metadata, run
+from test_dagster_jobs import failure, output_metadata, run, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick
 
@@ -39,6 +40,7 @@ from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
 JOB = "drain_host"
+WARNING = logging.WARNING
 DONE = (SUCCEEDED, "done")
 HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 
@@ -300,6 +302,32 @@ def test_a_cancelled_drain_gives_back_what_was_only_reserved(
     assert len(world.requests) == 1
     assert world.cancelled == list(world.requests)
     assert on(world) == ["0", "1", "2", "3-0"]
+
+
+def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Each container of it: Kafka's absence doesn't take the place of the cancellation."""
+    world.slow, world.away_at = True, "wait"
+    world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
+    result = drain(request, instance, at_once=2)
+    assert was_cancelled(result, "drain")
+    warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == WARNING]
+    for processor, uuid in zip(("3-0", "0"), world.requests, strict=True):
+        (told,) = [w for w in warned if w.startswith(f"cancelled: {processor}: ")]
+        assert f"request {uuid} goes on" in told
+        assert "no broker answers" in told
+
+
+def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The map as it is now is the only thing that isn't known."""
+    world.ends, world.away_at = [EXPIRED], EXPIRED[1]
+    text, metadata = failure(drain(request, instance), "drain")
+    assert EXPIRED[1] in text
+    assert metadata["outcomes"].records
+    assert "no broker answers" in metadata["hosts_and_containers_now"]
 
 
 def test_no_room_is_told_with_the_coordinator_s_words(

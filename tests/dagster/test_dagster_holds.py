@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 from fake_placement import EXPIRED, HOLD_EXPIRED, World, fake_definitions, too_late
-from test_dagster_jobs import asks, failure, output_metadata, run
+from test_dagster_jobs import asks, failure, output_metadata, run, was_cancelled
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.requests import request_uuid
@@ -100,6 +100,29 @@ def test_a_run_cancelled_before_its_commit_gives_back_and_touches_nothing(
     assert not result.success
     assert untouched(world)
     assert len(world.released) == 1
+
+
+@pytest.mark.parametrize("where", ["wait", "held", "commit", texts.STOP_IN_PROGRESS])
+def test_a_run_cancelled_while_kafka_is_away_is_cancelled(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, where: str
+) -> None:
+    """At each phase: what can't be given back is said, and takes nothing's place."""
+    world.breaks = {where: dg.DagsterExecutionInterruptedError()}
+    world.away_at = where
+    result = run(request.node.name, "move_container", instance, **MOVE)
+    phase = {"wait": "reserve", "held": "reserve", "commit": "stop"}.get(where, "move")
+    assert was_cancelled(result, phase)
+    assert "no broker answers" in log_of(instance, result)
+
+
+def test_a_move_that_fails_while_kafka_is_away_still_tells_the_coordinator_s_words(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The map as it is now is the only thing that isn't known."""
+    world.ends, world.away_at = [EXPIRED], EXPIRED[1]
+    text, metadata = failure(run(request.node.name, "move_container", instance, **MOVE), "reserve")
+    assert EXPIRED[1] in text
+    assert "no broker answers" in metadata["hosts_and_containers_now"]
 
 
 def test_a_run_that_ends_between_reserve_and_stop_gives_back(

@@ -330,6 +330,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watched, Watched]
     with dg.DagsterInstance.ephemeral() as instance:
         plain, east = Watched(instance, ""), Watched(instance, "east")
         monkeypatch.setattr(failover_tick.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
+        monkeypatch.setattr(failover_tick, "since_boot", lambda: ("boot", east.world.now_ms))
         yield plain, east
     LOOKOUTS.clear()
 

@@ -14,7 +14,7 @@ from fake_placement import (
     World,
     fake_move_via,
 )
-from test_dagster_jobs import failure, output_metadata, run
+from test_dagster_jobs import failure, output_metadata, run, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.orchestration.requests import request_uuid
@@ -154,6 +154,27 @@ def test_a_cancelled_wait_hands_back_as_configured(
     assert not result.success
     assert ("0-1" in world.at) is (fate == "keep")
     assert world.at["0"] == "host-1"
+
+
+@pytest.mark.parametrize(
+    ("where", "op"),
+    [(texts.RESOURCES_REQUESTED, "spin_up"), ("lag", "wait_until_warm"), ("held", "reserve")],
+)
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_cancelled_while_kafka_is_away_it_is_cancelled(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    fate: str,
+    where: str,
+    op: str,
+) -> None:
+    """The standby that can't be handed back is told of, in place of nothing."""
+    world.breaks, world.away_at = {where: dg.DagsterExecutionInterruptedError()}, where
+    result = run(request.node.name, JOB, instance, **ASK, if_it_fails=fate)
+    assert was_cancelled(result, op)
+    told = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    assert any("no broker answers" in line for line in told)
 
 
 @pytest.mark.longdagster

@@ -63,6 +63,9 @@ class BounceWorld:
     never process again, `far` processors whose lag stays above any limit, `crowded` those
     whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
     run now; `down_after_failure` is for how long one is that a restart failed to start.
+
+    `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
+    commit has the virtual time as its offset: all are written by one broker.
     """
 
     at: dict[str, str] = field(default_factory=lambda: dict(DEMO))
@@ -97,6 +100,8 @@ class BounceWorld:
     breaks: dict[int, BaseException] = field(default_factory=dict)
     on_sleep: Callable[[BounceWorld], None] | None = None
     opened: int = 0
+    skew_ms: dict[str, int] = field(default_factory=dict)
+    leader_skew_ms: int = 0
 
     def clock(self) -> int:
         """The worker's clock."""
@@ -160,7 +165,7 @@ class BounceWorld:
                 processor_id=r.processor,
                 destination_host="LAST_SEEN",
                 status_code=status,
-                timestamp=at_ms,
+                timestamp=at_ms + self.leader_skew_ms,
                 response_message=message,
             )
         )
@@ -219,7 +224,8 @@ class BounceWorld:
                 not r.ended
                 or (
                     r.statuses[-1].status_code is StatusCode.FAILED
-                    and self.now_ms < r.statuses[-1].timestamp + self.down_after_failure
+                    and self.now_ms
+                    < r.statuses[-1].timestamp - self.leader_skew_ms + self.down_after_failure
                 )
             )
         }
@@ -378,15 +384,21 @@ class BounceClient:
 
         return self._called("history", read)
 
-    def processing(self, processor_id: str, since_ms: int) -> Progress:
+    def checkpoints_end(self) -> int:
+        return self._called("checkpoints_end", lambda world: world.now_ms)
+
+    def processing(self, processor_id: str, since: int) -> Progress:
         def read(world: BounceWorld) -> Progress:
             started = world.starts.get(processor_id, [BEGIN_MS])[-1]
             done = (
                 processor_id not in world.slow
                 and processor_id not in world.down()
-                and world.now_ms >= max(started, since_ms) + world.process_ms
+                and world.now_ms >= max(started, since) + world.process_ms
             )
-            return Progress(processor_id, since_ms, done, ())
+            stops = (r.stop_ms or 0 for r in world.requests.values() if r.processor == processor_id)
+            # Up to its stop the former incarnation has committed too.
+            done = done or since < max(stops, default=0)
+            return Progress(processor_id, since, done, (), world.now_ms)
 
         return self._called("processing", read)
 
@@ -402,8 +414,9 @@ class BounceClient:
                         *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
                         *("store", "log", 0, world.at[p], 1_000, 0),
                         None if not told else 0 if caught_up else 1_000,
-                        None if not told else world.now_ms,
+                        None if not told else world.now_ms + world.skew_ms.get(world.at[p], 0),
                         "metrics",
+                        f"{p}#{len(world.starts.get(p, []))}",
                     )
                 )
             return tuple(rows)

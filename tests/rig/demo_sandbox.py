@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from tests.rig.pace import PACE
@@ -18,15 +19,21 @@ OPTIONS = Options(name="job", state_mb=4.0, rate=200.0 / PACE)
 """The load asks as much of a slow machine as of the reference: one that it can't carry would
 keep every container behind for ever."""
 
+HostEnvironment = Callable[[str], Mapping[str, str]]
+
 _HOSTS_FILE = "-Djdk.net.hosts.file="
 
 
 @dataclass(frozen=True)
 class _FilesWith(CoordinatorFiles):
-    """The coordinator's config has more settings than the demo's, JVMs another hosts file."""
+    """The coordinator's config has more settings than the demo's, JVMs another hosts file.
+
+    `environment` is every container's, with the agents' placeholders.
+    """
 
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     hosts_file: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         command = tuple(
@@ -35,20 +42,45 @@ class _FilesWith(CoordinatorFiles):
             else part
             for part in launch.command
         )
-        super().write({**config, **self.settings}, launch.model_copy(update={"command": command}))
+        environment = {**launch.environment, **self.environment}
+        changed = launch.model_copy(update={"command": command, "environment": environment})
+        super().write({**config, **self.settings}, changed)
+
+
+class _SandboxWith(Sandbox):
+    """Its agents, and so their wardens, have more in their environment."""
+
+    def __init__(self, root: Path, of_host: HostEnvironment) -> None:
+        super().__init__(OPTIONS.name, root=root)
+        self._of_host = of_host
+
+    @property
+    def hosts(self) -> tuple[SimulatedHost, ...]:
+        return tuple(replace(h, environment=self._of_host(h.name)) for h in super().hosts)
+
+
+def _nothing(_: str) -> Mapping[str, str]:
+    return {}
 
 
 @contextmanager
 def demo_sandbox(
-    root: Path, settings: Mapping[str, str] | None = None, hosts_file: str = "", **options: Any
+    root: Path,
+    settings: Mapping[str, str] | None = None,
+    hosts_file: str = "",
+    environment: HostEnvironment = _nothing,
+    **options: Any,
 ) -> Generator[Sandbox]:
     """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up.
 
     `settings` come on top of the demo's config, `options` on top of `OPTIONS`. `hosts_file`:
-    what containers resolve names by in place of their agent's, `{host}` filled in.
+    what containers resolve names by in place of their agent's, `{host}` filled in. `environment`
+    is what the agent of a host has besides, and that of `{host}` what every container has.
     """
-    sandbox = Sandbox(OPTIONS.name, root=root)
-    sandbox.files = _FilesWith(sandbox.files.directory, settings or {}, hosts_file)
+    sandbox = _SandboxWith(root, environment)
+    sandbox.files = _FilesWith(
+        sandbox.files.directory, settings or {}, hosts_file, environment("{host}")
+    )
     sandbox.up(replace(OPTIONS, **options), Phases(print))
     try:
         yield sandbox

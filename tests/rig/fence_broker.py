@@ -1,4 +1,4 @@
-"""A broker that can shut a container out, and jobs there that have it do so.
+"""Brokers that can shut a container out, and jobs there that have them do so.
 
 Its plain listener is an outside judge's; coordinators log in at the other one.
 """
@@ -17,6 +17,7 @@ from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import naming
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
+from samza_dagster.sandbox.brokers import Brokers
 from tests.rig.job import Job
 
 RIGHTS_OF = "User:the-job"
@@ -32,7 +33,15 @@ def fence_broker(directory: Path) -> Iterator[Broker]:
         yield broker
 
 
-def settings_of(broker: Broker, directory: Path, *, servers: str = "") -> dict[str, str]:
+@contextmanager
+def fence_brokers(directory: Path) -> Iterator[Brokers]:
+    """Three of them, in the same way."""
+    with Brokers(directory, authorizer=True) as brokers:
+        Authorizer(KafkaCluster(brokers.bootstrap_servers)).set_login(ADMIN, SECRET, MECHANISM)
+        yield brokers
+
+
+def settings_of(broker: Broker | Brokers, directory: Path, *, servers: str = "") -> dict[str, str]:
     """What a job's config says of the fence."""
     secret = directory / "fencing.secret"
     secret.write_text(SECRET)
@@ -60,7 +69,14 @@ def client_file(directory: Path) -> Path:
     return path
 
 
-def config_of(broker: Broker, name: str, directory: Path, *, partitions: int = 1) -> dict[str, str]:
+def config_of(
+    broker: Broker | Brokers,
+    name: str,
+    directory: Path,
+    *,
+    partitions: int = 1,
+    store_partitions: int = 1,
+) -> dict[str, str]:
     """A job with one store and one input; its topics exist, and may be used."""
     config = {
         "job.name": name,
@@ -72,11 +88,14 @@ def config_of(broker: Broker, name: str, directory: Path, *, partitions: int = 1
         "stores.s.changelog": f"kafka.{name}-s",
         **settings_of(broker, directory),
     }
-    topics = [f"{name}-input", f"{name}-s", naming.coordinator_stream_topic(name, "1")]
+    topics = {
+        f"{name}-input": partitions,
+        f"{name}-s": store_partitions,
+        naming.coordinator_stream_topic(name, "1"): 1,
+    }
     cluster = KafkaCluster(broker.bootstrap_servers)
-    for topic in topics:
-        of_input = topic == f"{name}-input"
-        ensure_topic(cluster, topic, partitions=partitions if of_input else 1)
+    for topic, count in topics.items():
+        ensure_topic(cluster, topic, partitions=count)
     Authorizer(cluster).add_rules(
         [Rule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
     )
@@ -84,7 +103,7 @@ def config_of(broker: Broker, name: str, directory: Path, *, partitions: int = 1
 
 
 def fenced_job(
-    broker: Broker,
+    broker: Broker | Brokers,
     directory: Path,
     name: str,
     *,

@@ -70,6 +70,7 @@ class Job:
     coordinator_module: str = COMMAND
     environment: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    job_id: str = "1"
 
     def __post_init__(self) -> None:
         self.lease_ms = round(self.lease_ms * PACE)
@@ -82,7 +83,7 @@ class Job:
         self._journal: list[dict[str, Any]] = []
         self._journalled: dict[str, int] = {}
         self.connection = Connection(
-            bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id="1"
+            bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id=self.job_id
         )
         (self.directory / "token").write_text("t" * 32)
         (self.directory / "launch.json").write_text(
@@ -90,7 +91,7 @@ class Job:
         )
         self.properties = {
             "job.name": self.name,
-            "job.id": "1",
+            "job.id": self.job_id,
             "job.default.system": "kafka",
             "job.coordinator.system": "kafka",
             "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
@@ -175,12 +176,12 @@ class Job:
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
         """A coordinator process: the command's, or one of a module of the rig in its place."""
         arguments = [
-            *self.options,
-            *options,
             *("--config", str(self.directory / "job.properties")),
             *("--launch", str(self.directory / "launch.json")),
             *("--token-file", str(self.directory / "token")),
             *("--url-file", str(self.directory / "coordinator.url")),
+            *self.options,
+            *options,
         ]
         environment = {**self.environment, "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
         if self.coordinator_module == COMMAND:

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from tests.rig.crashing_points import FENCE
 from tests.rig.kill_points import KilledJob, KillPoint, Scenario
+from tests.share import WHOLE, Share
 
 TRIES = 3
 """A point may be passed by: what reaches the coordinator first isn't always the same. From the
@@ -88,10 +89,14 @@ def go_through_twice_killed(
     return left + [f"no spare at {at}" for at in spares if not any(map(at.is_met_by, died))]
 
 
-def go_through_in_turn(killed: KilledJob, one: Scenario, other: Scenario) -> tuple[int, list[str]]:
-    """The same of two scenarios each of which begins where the other ends."""
+def go_through_in_turn(
+    killed: KilledJob, one: Scenario, other: Scenario, share: Share = WHOLE
+) -> tuple[int, list[str]]:
+    """The same of two scenarios each of which begins where the other ends; of each its share."""
     points = {scenario.name: killed.points_of(scenario) for scenario in (one, other)}
-    number = _counted([*points[one.name], *points[other.name]])
+    _counted([*points[one.name], *points[other.name]])
+    points = {name: share.part(all_of_them) for name, all_of_them in points.items()}
+    number = sum(map(len, points.values()))
     for tried in range(TRIES):
         if not any(points.values()):
             break
@@ -105,7 +110,6 @@ def go_through_in_turn(killed: KilledJob, one: Scenario, other: Scenario) -> tup
     return number, [f"{name} {point}" for name in points for point in points[name]]
 
 
-def _counted(points: Sequence[KillPoint]) -> int:
+def _counted(points: Sequence[KillPoint]) -> None:
     kinds = {point.point for point in points}
     assert kinds >= {"before-commit", "after-commit", "after-effect", "before-acknowledgement"}
-    return len(points)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.checks import names
+from samza_dagster.orchestration.checks import names, outside
 from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import Board, Finding, Patience, looked
+from samza_dagster.orchestration.checks.findings import NOTE, Board, Finding, Patience, looked
 from samza_dagster.orchestration.checks.lag_objectives import (
     Samples,
     breaches,
@@ -23,7 +23,12 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     why_not_known,
 )
 from samza_dagster.orchestration.checks.settings import LagSlo
-from samza_dagster.orchestration.checks.tick import invariant_findings, read_lags, under
+from samza_dagster.orchestration.checks.tick import (
+    invariant_findings,
+    kept_clocks,
+    read_lags,
+    under,
+)
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.pictures import lag_svg, picture
@@ -35,6 +40,7 @@ from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient
 if TYPE_CHECKING:
     from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
 
+NOT_SEEN = Finding("clocks", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
 DRAWN = 5
 LATE_S, LATE_TICKS = 60, 3
@@ -171,6 +177,8 @@ def judged_now(
             found = invariant_findings(client, lags, lag_limit, standbys)
         finally:
             client.close()
+    kept = kept_samples(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)
+    found[names.CLOCKS] = outside.clocks_agree(kept_clocks(kept or {})[1]) if kept else [NOT_SEEN]
     found[names.OBJECTIVE] = _objectives_now(
         slo, lags, kept_samples(instance, named(prefix, names.LAG_SLO), job, slo, now_ms), now_ms
     )

@@ -25,7 +25,7 @@ class Window:
 
     A day counts when its weekday (0 Monday; none: all) and its date (none: all) do. With
     `end` not after `start` it goes on into the next morning, and belongs to the day on
-    which it begins.
+    which it begins; with both the same it lasts 24 hours.
     """
 
     weekdays: frozenset[int] = frozenset()
@@ -49,6 +49,15 @@ class Window:
         if self.weekdays and day.weekday() not in self.weekdays:
             return False
         return not self.dates or any(first <= day <= last for first, last in self.dates)
+
+    @property
+    def has_days(self) -> bool:
+        """Whether there is a day that counts."""
+        return not self.dates or any(
+            self._is_day(first + timedelta(days=n))
+            for first, last in self.dates
+            for n in range(min((last - first).days, 6) + 1)
+        )
 
     def settings(self) -> dict[str, str | list[str]]:
         """As text: what `window` makes this one of."""
@@ -79,6 +88,7 @@ def window(
 ) -> Window:
     """A window from its text; raises `InvalidInput` that names what can't be read or is too long.
 
+    Also when no time would be in it: it would keep nothing from beginning.
     Numbers are minutes: YAML reads an unquoted 22:00 as 1320.
     """
     weekdays, dates = [*weekdays], [*dates]
@@ -92,13 +102,21 @@ def window(
     unknown = [name for name in names if name not in WEEKDAYS]
     if unknown:
         raise InvalidInput("weekdays", seen=", ".join(unknown), fix=", ".join(WEEKDAYS))
-    return Window(
+    made = Window(
         weekdays=frozenset(WEEKDAYS.index(name) for name in names),
         dates=tuple(_dates(text) for text in dates),
         start=_minute(start),
         end=_minute(end),
         why=why,
     )
+    if made.start == DAY_MIN and made.end in (0, DAY_MIN):
+        seen = f"{_clock(made.start)}–{_clock(made.end)}: it begins when its day is over"
+        fix = "a start before 24:00, or an end on the next morning, as 06:00"
+        raise InvalidInput("a blackout's length", seen=seen, fix=fix)
+    if not made.has_days:
+        seen = f"{made}: none of these dates is one of these weekdays"
+        raise InvalidInput("a blackout's days", seen=seen, fix="weekdays or dates, or one of both")
+    return made
 
 
 def _bounded(what: str, text: str | int, most: int) -> None:
@@ -128,10 +146,10 @@ def _minute(text: str | int) -> int:
 
 
 def _dates(text: str) -> tuple[date, date]:
-    first, _, last = text.partition("..")
+    first, dots, last = text.partition("..")
     try:
         begin = date.fromisoformat(first.strip())
-        end = date.fromisoformat(last.strip()) if last else begin
+        end = date.fromisoformat(last.strip()) if dots else begin
     except ValueError as error:
         raise InvalidInput("a date", seen=repr(text), fix=_FIX["date"]) from error
     if end < begin:

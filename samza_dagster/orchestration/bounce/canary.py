@@ -41,6 +41,7 @@ class CanaryWatch:
         self._plan = plan
         self._check_passed = check_passed
         self._began_ms: int | None = None
+        self._since: int | None = None
         self._looked_ms = 0
 
     def judge(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> Verdict:
@@ -53,7 +54,7 @@ class CanaryWatch:
         units = self._plan.units[: self._plan.limits.canaries]
         canary = [rows[p] for unit in units for p in unit.processors if rows[p].back_ms is not None]
         since = max((row.back_ms or 0 for row in canary), default=0)
-        verdict = self._ask_check(since) if self._plan.judge else self._look(view, canary, since)
+        verdict = self._ask_check(since) if self._plan.judge else self._look(view, canary)
         if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
             verdict = Verdict(False, f"{verdict.why} within {self._patience_s():g} s of the bake")
         self.passed = verdict.passed
@@ -73,7 +74,7 @@ class CanaryWatch:
             return Verdict(None, f"no result of {name} since the bake")
         return Verdict(said, f"{name} {'passed' if said else 'failed'}")
 
-    def _look(self, view: JobView, canary: list[Bounced], since_ms: int) -> Verdict:
+    def _look(self, view: JobView, canary: list[Bounced]) -> Verdict:
         """A commit or a lag may take its time; so may a restart that somebody else asked for.
 
         One that died by itself has failed, which ends the bounce before this does.
@@ -86,11 +87,14 @@ class CanaryWatch:
             if why := not_itself(row, found, idle):
                 return Verdict(None, why)
         patience = self._plan.patience
+        if self._since is None and patience.verify_s:
+            told = [row.committed for row in canary if row.committed is not None]
+            self._since = max(told) if told else self._client.checkpoints_end()
         for row in canary:
             if (
-                patience.verify_s
+                self._since is not None
                 and not is_standby(row.processor)
-                and not self._client.processing(row.processor, since_ms).processing
+                and not self._client.processing(row.processor, self._since).processing
             ):
                 return Verdict(None, f"{row.processor} hasn't committed progress since it was back")
         mine = {row.processor for row in canary}

@@ -20,12 +20,14 @@ class Down:
     """Those that a bounce has failed to restart, as long as they don't run.
 
     Our coordinator tells whether a container runs. Samza's AM doesn't: who was stopped and
-    failed to start counts as down until its own commit or report is newer than that.
+    failed to start counts as down until something new of its own is there, a commit or a report,
+    since that was looked at first.
     """
 
     client: Placement
     _works: set[str] = field(default_factory=set[str])
     _due_ms: int = 0
+    _since: dict[str, int] = field(default_factory=dict[str, int])
 
     def among(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> dict[str, str]:
         """Processor → why it counts as down. Raises `Unreachable`."""
@@ -50,13 +52,16 @@ class Down:
     def _at_work(self, rows: Mapping[str, Bounced]) -> set[str]:
         lags = self.client.lag() if any(is_standby(p) for p in rows) else ()
         reported = {r.processor_id: r.observed_at_ms for r in lags if r.observed_at_ms is not None}
-        return {
-            p
-            for p, row in rows.items()
-            if (since := row.failed_ms) is not None
-            and (
-                reported.get(p, 0) > since
-                if is_standby(p)
-                else self.client.processing(p, since).processing
-            )
-        }
+        found: set[str] = set()
+        for p in rows:
+            if is_standby(p):
+                report = reported.get(p, 0)
+                works = report not in (0, self._since.setdefault(p, report))
+            else:
+                since = self._since.get(p)
+                if since is None:
+                    since = self._since[p] = self.client.checkpoints_end()
+                works = self.client.processing(p, since).processing
+            if works:
+                found.add(p)
+        return found

@@ -146,11 +146,12 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             raise
         # Before anything that may fail. The order stays: an abort may come until the run is over.
         instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: result.end.value})
+        orders, is_over = _orders(context), result.end in (End.ABORTED, End.STOPPED)
+        if is_over:
+            context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
         after = host_map(samza.client.view())
-    orders = _orders(context)
     metadata = summary_metadata(plan, result, after, orders)
-    if result.end in (End.ABORTED, End.STOPPED):
-        context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
+    if is_over:
         raise dg.Failure(
             description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
         )

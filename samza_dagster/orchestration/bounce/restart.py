@@ -93,7 +93,8 @@ class Restart:
         self._former = former
         self._hold = coordinator == OURS
         self._committed = not self._hold
-        self._since_ms = 0
+        self._since: int | None = None
+        self._reports: set[tuple[str, int | None]] | None = None
         self._began_ms = 0
         self._again = False
 
@@ -125,7 +126,6 @@ class Restart:
                 self._note_hold()
             return
         if asked.by_state and self._restarted():
-            self._since_ms = now_ms
             self.row = replace(
                 self.row, in_ms=now_ms, why="it was restarted; the answer is no longer on record"
             )
@@ -146,7 +146,7 @@ class Restart:
 
         Its times stay those of its restart.
         """
-        self._began_ms = self._since_ms = now_ms
+        self._began_ms = now_ms
         self._again = True
         self.row = replace(
             self.row,
@@ -202,7 +202,7 @@ class Restart:
             self._fail(f"{response.status_code.value}: {message}")
         elif response.status_code is StatusCode.SUCCEEDED:
             self._holds.pop(self.row.uuid, None)
-            self._since_ms, self._began_ms = response.timestamp, now_ms
+            self._began_ms = now_ms
             stop = self.row.stop_ms
             down = None if stop is None else max(0, response.timestamp - stop) / 1000
             self.row = replace(
@@ -250,7 +250,7 @@ class Restart:
     def _verify(self, view: JobView, lags: Lags | None, now_ms: int) -> None:
         pid = self.row.processor
         found = view.processors.get(pid)
-        lag, missing = self._lag(lags)
+        lag, missing = self._lag(lags, found)
         why_not = self._not_running(found) or self._not_processing() or missing
         self.row = replace(
             self.row,
@@ -291,23 +291,36 @@ class Restart:
     def _not_processing(self) -> str:
         if is_standby(self.row.processor) or not self._patience.verify_s:
             return ""
-        if self._client.processing(self.row.processor, self._since_ms).processing:
+        if self._since is None:
+            # Its former process is dead: what is committed from now on is its own.
+            self._since = self._client.checkpoints_end()
+        progress = self._client.processing(self.row.processor, self._since)
+        self.row = replace(self.row, committed=progress.end)
+        if progress.processing:
             return ""
         return "no input offset grew in a commit since then"
 
-    def _lag(self, lags: Lags | None) -> tuple[int | None, str]:
-        """Its greatest lag, and what is missing for it to be back under the limit."""
+    def _lag(self, lags: Lags | None, found: ProcessorView | None) -> tuple[int | None, str]:
+        """Its greatest lag, and what is missing for it to be back under the limit.
+
+        A report counts that its present incarnation signed, or that wasn't there at the first look.
+        """
         if not self._patience.lag_s:
             return None, ""
         if lags is None or lags.at_ms < self._began_ms:
             return None, "its lag is to be read"
         replicas = lags.of.get(self.row.processor, ())
+        there = {(r.execution_id, r.observed_at_ms) for r in replicas}
+        former = self._reports = there if self._reports is None else self._reports
+        now = (found.execution_id if found else None) or ""
         known = [
             r.lag
             for r in replicas
             if r.lag is not None
             and r.observed_at_ms is not None
-            and r.observed_at_ms >= self._since_ms
+            and (
+                (now and r.execution_id == now) or (r.execution_id, r.observed_at_ms) not in former
+            )
         ]
         greatest = max(known, default=None)
         if len(known) < len(replicas) and not self._patience.is_told_by_work(self.row.processor):

@@ -35,7 +35,8 @@ class Bounced:
 
     `down_s` is from its stop until it checked in, by the coordinator's clock; None when
     the stop wasn't told. `seconds` is from its request until its place was free. `failed_ms`
-    is of a request that failed after it had stopped it: nobody has seen it start.
+    is of a request that failed after it had stopped it: nobody has seen it start. `committed` is
+    where the checkpoint topic ended when it was back.
     """
 
     processor: str
@@ -55,6 +56,7 @@ class Bounced:
     now_on: str = ""
     execution: str = ""
     why: str = ""
+    committed: int | None = None
 
     @property
     def has_died(self) -> bool:

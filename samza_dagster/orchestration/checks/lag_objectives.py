@@ -55,8 +55,8 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> dict[s
         at = lag.observed_at_ms if lag.observed_at_ms is not None else now_ms
         end = lag.end_offset or 0
         applied = end - (lag.lag or 0)
-        if samples and applied < samples[-1][1]:
-            samples = []  # another changelog of that name
+        if samples and (applied < samples[-1][1] or at < samples[-1][0]):
+            samples = []  # another changelog of that name, or another host's clock
         if not samples or at > samples[-1][0]:
             samples.append([at, applied, end])
         new[key] = samples[-SAMPLES:]

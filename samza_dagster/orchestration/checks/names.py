@@ -9,12 +9,14 @@ REPLICAS = "replicas_present"
 ONE_OWNER = "one_owner"
 LAG = "standbys_within_limit"
 LOCALITY = "locality_agrees"
+CLOCKS = "clocks_agree"
 ASSETS: Mapping[str, str] = {
     SAME_HOST: "container_locality",
     REPLICAS: "container_locality",
     ONE_OWNER: "task_locality",
     LAG: "changelog_lag",
     LOCALITY: "container_locality",
+    CLOCKS: "container_locality",
 }
 TOLD: Mapping[str, str] = {
     SAME_HOST: "No two processes of one group are on one host.",
@@ -22,8 +24,11 @@ TOLD: Mapping[str, str] = {
     ONE_OWNER: "Every task has one active owner.",
     LAG: "Every standby's lag is known and within lag_limit.",
     LOCALITY: "Containers report the hosts on which the coordinator has them.",
+    CLOCKS: "The hosts' clocks are within 5 s of the clock of whoever looks.",
 }
 
+INVARIANTS = "invariants"
+"""The sensor that judges by what must hold."""
 LAG_SLO = "lag_slo"
 """The sensor that judges by objectives."""
 OBJECTIVE = "lag_objective"

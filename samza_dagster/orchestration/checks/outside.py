@@ -9,6 +9,7 @@ from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.checks.findings import Finding
 from samza_dagster.orchestration.checks.lag_objectives import why_not_known
 from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
+from samza_dagster.readiness import HostClock
 
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})
@@ -139,4 +140,18 @@ def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[Finding]
         )
         for processor_id, processor in sorted(view.processors.items())
         if processor.state == "running" and reported.get(processor_id) != processor.host
+    ]
+
+
+def clocks_agree(clocks: Mapping[str, HostClock]) -> list[Finding]:
+    """Hosts whose clocks are certainly more than 5 s from the observer's."""
+    return [
+        Finding(
+            f"clock of {host}",
+            str(clock),
+            f"synchronise the clock of {host} (chronyd, ntpd); of all hosts: that of the machine"
+            " that runs this sensor. No placement is decided by it; times that are shown are off",
+        )
+        for host, clock in sorted(clocks.items())
+        if clock.is_skewed
     ]

@@ -15,7 +15,7 @@ def invariants_sensor(settings: Invariants) -> dg.SensorDefinition:
     """`invariants` with the settings of the component's YAML."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name="invariants",
+        name=names.INVARIANTS,
         minimum_interval_seconds=least_seconds(settings.interval_s),
         default_status=_status(settings.running),
         description="Judges from outside what must hold of a job, as asset checks.",

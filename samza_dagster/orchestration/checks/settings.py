@@ -46,6 +46,7 @@ class Invariants(dg.Model, dg.Resolvable):
             names.ONE_OWNER: Patience(),
             names.LAG: slow,
             names.LOCALITY: slow,
+            names.CLOCKS: Patience(),
         }
 
 

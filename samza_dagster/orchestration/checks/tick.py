@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import dagster as dg
 
@@ -30,6 +31,9 @@ from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient, open_watch
+from samza_dagster.readiness import HostClock, clocks, newest_reports
+
+CLOCKS, LOOKED = "clocks", "looked_ms"
 
 
 @dataclass
@@ -53,15 +57,36 @@ class CheckTick:
 
 
 def invariants_tick(
-    client: WatchedClient, settings: Invariants, lag_limit: int, prefix: str = ""
+    client: WatchedClient,
+    settings: Invariants,
+    lag_limit: int,
+    prefix: str = "",
+    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> CheckTick:
     """What `invariants` does in a tick."""
 
-    def findings(_board: Board) -> tuple[Findings, Mapping[str, object]]:
-        return invariant_findings(client, read_lags(client), lag_limit, settings.standbys), {}
+    def findings(board: Board) -> tuple[Findings, Mapping[str, object]]:
+        began_ms, lags = now(), read_lags(client)
+        found = invariant_findings(client, lags, lag_limit, settings.standbys)
+        if isinstance(lags, Unreachable):
+            return {**found, names.CLOCKS: lags}, board.extra
+        reports = newest_reports((lag.host, lag.observed_at_ms) for lag in lags)
+        looked_ms, known = kept_clocks(board.extra)
+        hosts = clocks(known, reports, looked_ms=looked_ms, now_ms=now())
+        extra = {CLOCKS: {h: list(astuple(c)) for h, c in hosts.items()}, LOOKED: began_ms}
+        return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra
 
     checks = under(prefix, names.ASSETS)
     return CheckTick(checks, settings.patience(), settings.repeat_s * 1000, findings)
+
+
+def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
+    """When the look before began, and what it knew of hosts' clocks; nothing where it isn't understood."""
+    try:
+        known = {str(host): HostClock(*row) for host, row in extra[CLOCKS].items()}
+        return int(extra[LOOKED]), known
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return 0, {}
 
 
 def invariant_findings(

@@ -119,10 +119,10 @@ def watch_request(
         client = samza.client
         before = host_map(client.view())
         outcome = _followed(context, config, client)
+        if not outcome.succeeded:
+            raise failed(config.action, outcome, before, client)
         view = client.view()
     after = host_map(view)
-    if not outcome.succeeded:
-        raise failed(config.action, outcome, before, after)
     processor = view.processors.get(config.processor)
     host = processor.host if processor is not None and processor.host else ""
     context.log.info(f"{config.processor} runs on {host}: {outcome.message}")

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, cast
 
+from samza_dagster.readiness import Heard
+
 VERSION = 2
 MOST_SUSPECTS = 100
 ROOM_FOR_NEW = 30
@@ -126,17 +128,12 @@ class Acted:
 
 @dataclass(frozen=True, slots=True)
 class LeaderMark:
-    """The leader's last sign of life as it was seen, and since when it hasn't changed.
-
-    `alive_ms` is the latest time at which it is known to have lived: by the look before the
-    change, or by its own clock.
-    """
+    """The leader's last sign of life, and when it was first seen, by the clock of who looks."""
 
     epoch: int
     beat_ms: int
     mark: int
     seen_ms: int
-    alive_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,8 @@ class Memory:
     `trends` has one for each odd container, however many there are. `lost`: lost host → since
     when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
     whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
-    `read_to` is how far Dagster's events were read; -1: not known.
+    `read_to` is how far Dagster's events were read; -1: not known. `heard`: container and
+    incarnation → its newest report as it was seen last. `clock` is what the times are by.
     """
 
     job: str
@@ -161,13 +159,16 @@ class Memory:
     lost: Mapping[str, int] = field(default_factory=dict[str, int])
     left_out: int = 0
     read_to: int = -1
+    heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
+    clock: str = ""
 
     def to_text(self) -> str:
-        """As the cursor keeps it: Dagster stores it with each tick, so trends are packed."""
-        plain = asdict(replace(self, trends={}))
-        return json.dumps(
-            {"version": VERSION, **plain, "trends": _packed(self.trends)}, separators=(",", ":")
-        )
+        """As the cursor keeps it: Dagster stores it with each tick, so what is long is packed."""
+        plain = asdict(replace(self, trends={}, heard={}))
+        rows = [[processor, *_values(trend)] for processor, trend in sorted(self.trends.items())]
+        heard = [[source, one.mark, one.at_ms] for source, one in sorted(self.heard.items())]
+        packed = {"trends": _packed(rows), "heard": _packed(heard)}
+        return json.dumps({"version": VERSION, **plain, **packed}, separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str | None, job: str) -> Memory | None:
@@ -183,15 +184,20 @@ class Memory:
                 job=job,
                 looked_ms=int(data["looked_ms"]),
                 suspects={key: _suspect(s) for key, s in data["suspects"].items()},
-                trends=_unpacked(data["trends"]),
+                trends={str(row[0]): Trend(*row[1:]) for row in _unpacked(data["trends"])},
                 acted=tuple(Acted(**a) for a in data["acted"]),
                 told={str(key): int(at) for key, at in data["told"].items()},
-                leader=None if leader is None else LeaderMark(**leader),
+                leader=None if leader is None else _leader(leader),
                 acks={str(group): str(ack) for group, ack in data["acks"].items()},
                 looks=int(data["looks"]),
                 lost={str(host): int(at) for host, at in data["lost"].items()},
                 left_out=int(data.get("left_out", 0)),
                 read_to=int(data.get("read_to", -1)),
+                heard={
+                    str(source): Heard(int(mark), int(at_ms))
+                    for source, mark, at_ms in (_unpacked(data["heard"]) if "heard" in data else ())
+                },
+                clock=str(data.get("clock", "")),
             )
         except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
@@ -213,7 +219,13 @@ class Memory:
             self.lost,
             self.left_out,
             self.read_to,
+            self.heard,
+            self.clock,
         )
+
+    def by_another_clock(self) -> Memory:
+        """The same where the clock is another one from now on: what lasts begins to last anew."""
+        return replace(self, trends={}, heard={}, leader=None)
 
 
 def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
@@ -239,16 +251,20 @@ def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
 _values = attrgetter(*(f.name for f in fields(Trend)))
 
 
-def _packed(trends: Mapping[str, Trend]) -> str:
-    rows = [[processor, *_values(trend)] for processor, trend in sorted(trends.items())]
+def _packed(rows: list[list[Any]]) -> str:
     columns = [list(column) for column in zip(*rows, strict=True)]
     text = json.dumps(columns, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode())).decode()
 
 
-def _unpacked(text: str) -> dict[str, Trend]:
+def _unpacked(text: str) -> list[tuple[Any, ...]]:
     columns: list[list[Any]] = json.loads(zlib.decompress(base64.b64decode(text)))
-    return {str(row[0]): Trend(*row[1:]) for row in zip(*columns, strict=True)}
+    return list(zip(*columns, strict=True))
+
+
+def _leader(data: Mapping[str, int]) -> LeaderMark:
+    # A cursor of a former release has a time more.
+    return LeaderMark(*(int(data[f.name]) for f in fields(LeaderMark)))
 
 
 def _suspect(data: Mapping[str, Any]) -> Suspect:

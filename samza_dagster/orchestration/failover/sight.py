@@ -20,9 +20,9 @@ LOST = "lost"
 class ContainerSeen:
     """One container at one look.
 
-    `incarnation` is its execution id, empty when the coordinator doesn't say. `report_age_ms`
-    is how much older its newest metrics report is than the job's newest; None: it had none in
-    the last three intervals. `behind`, `applied` and `end` are sums over a standby's store
+    `incarnation` is its execution id, empty when the coordinator doesn't say. `reported_ms` is the
+    time of its newest metrics report, by its host's clock: it tells a new report from the former,
+    and nothing else; None: none is there. `behind`, `applied` and `end` are sums over a standby's store
     partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
     `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
     """
@@ -33,7 +33,7 @@ class ContainerSeen:
     host: str | None
     incarnation: str = ""
     flapping: bool = False
-    report_age_ms: int | None = None
+    reported_ms: int | None = None
     behind: int | None = None
     applied: int | None = None
     end: int | None = None
@@ -54,7 +54,10 @@ class ContainerSeen:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSeen:
-    """The leader's last sign of life. `mark` changes whenever its record of the job does."""
+    """The leader's last sign of life. `mark` changes whenever its record of the job does.
+
+    `beat_ms` is by the clock of its host: another one is a sign of life, its age isn't known by it.
+    """
 
     epoch: int
     host: str
@@ -69,8 +72,7 @@ class Sight:
     """A job at one look. `busy`: group → what its coordinator is at there.
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
-    agent's last word, of those of which that is known. `reporting`: any container reports
-    metrics, so that one which doesn't stands out. `unread`: what can't be read now.
+    agent's last word, of those of which that is known. `unread`: what can't be read now.
     """
 
     job: str
@@ -80,7 +82,6 @@ class Sight:
     host_words: Mapping[str, int] = field(default_factory=dict[str, int])
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     leader: LeaderSeen | None = None
-    reporting: bool = False
     unread: tuple[str, ...] = ()
 
     @property
@@ -134,13 +135,9 @@ def sight_of(
         sum_of = None if so_far is None or lag.lag is None else so_far + lag.lag
         backlog[lag.processor_id] = (sum_of, committed + lag.committed_offset)
     reasons = {lag.processor_id: lag.reason for lag in (*lags, *inputs) if lag.reason}
-    newest = max((s.newest_ms for s in sums.values() if s.newest_ms is not None), default=None)
     containers: list[ContainerSeen] = []
     for processor_id, processor in sorted(view.processors.items()):
         mine = sums.get(processor_id)
-        age = None
-        if mine is not None and mine.newest_ms is not None and newest is not None:
-            age = newest - mine.newest_ms
         standby = is_standby(processor_id)
         pending, committed = backlog.get(processor_id, (None, None))
         containers.append(
@@ -151,7 +148,7 @@ def sight_of(
                 host=processor.host,
                 incarnation=processor.execution_id or "",
                 flapping=processor.flapping,
-                report_age_ms=age,
+                reported_ms=mine.newest_ms if mine is not None else None,
                 behind=mine.behind if mine is not None and standby else None,
                 applied=mine.applied if mine is not None and standby else None,
                 end=mine.end if mine is not None and standby else None,
@@ -168,7 +165,6 @@ def sight_of(
         host_words=dict(words or {}),
         busy=busy_groups(view),
         leader=_leader(view),
-        reporting=newest is not None,
         unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ())})),
     )
 

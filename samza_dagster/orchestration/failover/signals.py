@@ -22,6 +22,7 @@ from samza_dagster.orchestration.failover.memory import (
 )
 from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
+from samza_dagster.readiness import Heard, heard
 
 FALLING_BEHIND = "falling-behind"
 SILENT = "silent"
@@ -30,6 +31,7 @@ COORDINATOR = "coordinator"
 LEAVING = "leaving"
 _BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
 SHORTEST_PATIENCE_MS = 15_000
+_SHORT = 0xFFF
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
 
@@ -85,13 +87,19 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     """Takes one look into account."""
     counts = not 0 <= now_ms - memory.looked_ms < SAME_LOOK_MS
     leader = _leader(sight, memory, now_ms)
+    reports = heard(
+        {source: Heard(h.mark, min(h.at_ms, now_ms)) for source, h in memory.heard.items()},
+        {_source(c): _mark(c.reported_ms) for c in sight.containers if _can_be_heard(c)},
+        now_ms,
+    )
+    since = _silent_since(sight, reports, limits, now_ms)
     former = memory.trends
     if now_ms < memory.looked_ms:
         former = {processor: trend.by_clock(now_ms) for processor, trend in former.items()}
     trends = {
         c.processor_id: trend
         for c in sight.containers
-        if (trend := _trend(c, former.get(c.processor_id), sight, limits, now_ms))
+        if (trend := _trend(c, former.get(c.processor_id), since, limits, now_ms))
     }
     signals = _signals(sight, trends, leader, limits, now_ms)
     suspects: dict[str, Suspect] = {}
@@ -117,6 +125,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         leader=leader,
         looks=memory.looks + 1,
         lost=lost_since(sight, memory, now_ms),
+        heard=reports,
     ).bounded()
     return Judged(
         replace(after, left_out=_left_out(by_key, after)),
@@ -155,7 +164,7 @@ def _nobody_reads(
         return True
     if leader is None or sight.leader is None or not sight.leader.beat_every_ms:
         return False
-    return now_ms - leader.alive_ms >= _leader_patience_ms(sight.leader.beat_every_ms, limits)
+    return now_ms - leader.seen_ms >= _leader_patience_ms(sight.leader.beat_every_ms, limits)
 
 
 def _leader_patience_ms(beat_every_ms: int, limits: Limits) -> int:
@@ -190,14 +199,48 @@ def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
         seen.beat_ms,
         seen.mark,
     ):
-        return replace(old, seen_ms=min(old.seen_ms, now_ms), alive_ms=min(old.alive_ms, now_ms))
-    looked_ms = min(memory.looked_ms, now_ms) if old is not None else 0
-    alive_ms = max(looked_ms, min(now_ms, seen.beat_ms))
-    return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms, alive_ms)
+        return replace(old, seen_ms=min(old.seen_ms, now_ms))
+    return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms)
+
+
+def _can_be_heard(seen: ContainerSeen) -> bool:
+    """It runs, and its reports aren't where nothing can be read: its silence counts anew after that."""
+    return seen.runs and (seen.reported_ms is not None or not seen.unread)
+
+
+def _source(seen: ContainerSeen) -> str:
+    """A container as one that reports: a new incarnation has its own silence."""
+    return f"{seen.processor_id} {zlib.crc32(seen.incarnation.encode()) & _SHORT}"
+
+
+def _mark(reported_ms: int | None) -> int | None:
+    """What tells a report from the one before; few digits, for the cursor has one of each."""
+    return None if reported_ms is None else 1 + zlib.crc32(str(reported_ms).encode()) % _SHORT
+
+
+def _silent_since(
+    sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_ms: int
+) -> dict[str, int]:
+    """Container → since when it hasn't reported, for those that are followed for that.
+
+    None where nobody has reported lately: then one that doesn't is nothing special.
+    """
+    if not any(h.mark and now_ms - h.at_ms < limits.report_silent_ms for h in reports.values()):
+        return {}
+    return {
+        c.processor_id: at_ms
+        for c in sight.containers
+        if _can_be_heard(c)
+        and now_ms - (at_ms := reports[_source(c)].at_ms) >= limits.report_silent_ms // 2
+    }
 
 
 def _trend(
-    seen: ContainerSeen, old: Trend | None, sight: Sight, limits: Limits, now_ms: int
+    seen: ContainerSeen,
+    old: Trend | None,
+    silent_since: Mapping[str, int],
+    limits: Limits,
+    now_ms: int,
 ) -> Trend | None:
     """How it goes; None while nothing is odd, so that little is remembered."""
     incarnation = zlib.crc32(seen.incarnation.encode())
@@ -207,11 +250,7 @@ def _trend(
         odd = not seen.active and seen.state != LEAVING
         down = now_ms if old.down_ms is None else old.down_ms
         return Trend(incarnation, down_ms=down) if odd else None
-    age = seen.report_age_ms
-    fresh = age is not None and age < limits.report_silent_ms
-    silent = None
-    if sight.reporting and not fresh and not (age is None and seen.unread):
-        silent = now_ms - (age or 0) if old.silent_ms is None else old.silent_ms
+    silent = silent_since.get(seen.processor_id)
     deep = seen.backlog is not None and seen.backlog >= limits.backlog_records
     behind = seen.behind is not None and seen.behind >= limits.standby_behind_records
     if silent is None and not deep and not behind:

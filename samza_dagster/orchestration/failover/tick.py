@@ -51,6 +51,7 @@ from samza_dagster.orchestration.failover.signals import Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
 
 Members = tuple[tuple[str, str], ...]
@@ -69,6 +70,7 @@ class Tick:
     keeper: Keeper
     rules: Rules
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    since_boot: Callable[[], tuple[str, int]] = lambda: ("", 0)
     watch_s: int = 600
     say: Callable[[str], None] = lambda _text: None
     key: dg.AssetKey = KEY
@@ -88,13 +90,17 @@ class Tick:
         if set(sight.unread) - set(self.unread):
             self.say(f"not known at this look: {some_of(sight.unread)}; the rest is judged")
         self.unread = sight.unread
-        self.now_ms = self.now()
         before = self._before(cursor, sight.job)
+        kept = before.clock if before is not None else ""
+        self.now_ms, clock = steady_now(kept, self.now(), *self.since_boot())
+        if before is not None and before.clock != clock:
+            before = before.by_another_clock()
         log: Log | None = None
         if before is None or before.acted or before.suspects:
             log = self._read(0 if before is None else before.read_to)
             before = restored(log.events, sight.job) if before is None else before
             before = replace(before, read_to=log.read_to)
+        before = replace(before, clock=clock)
         known = log.events if log is not None else ()
         judged = judge(sight, as_told(before, known, sight.job), self.rules.limits, self.now_ms)
         if not (judged.ended or before.acted or _is_about_something(before, judged)):
@@ -290,6 +296,7 @@ def evaluated(
         InstanceEvents(context.instance, key),
         InstanceKeeper(context.instance, key),
         settings.rules(),
+        since_boot=since_boot,
         watch_s=settings.watch_s,
         say=context.log.info,
         key=key,

@@ -174,7 +174,7 @@ class Carrier:
         elif step.kind is Kind.STOP_STANDBY:
             one.standby_until_ms = response.timestamp
         elif step.processor == one.unit.processor:
-            one.moved_at_ms = response.timestamp
+            one.moved_at_ms, one.since = response.timestamp, None
             if one.stopped_at_ms is not None:
                 one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
         one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
@@ -253,12 +253,15 @@ class Carrier:
         return False
 
     def _processing(self, one: Progress, step: Step) -> bool:
-        limit_s, since_ms = self._limits.verify_timeout_s, one.moved_at_ms
-        if not limit_s or since_ms is None:
+        limit_s = self._limits.verify_timeout_s
+        if not limit_s or one.moved_at_ms is None:
             one.at += 1
             return True
         one.deadline = one.deadline or self._monotonic() + limit_s
-        if self._client.processing(step.processor, since_ms).processing:
+        if one.since is None:
+            # Its former process is dead: what is committed from now on is its own.
+            one.since = self._client.checkpoints_end()
+        if self._client.processing(step.processor, one.since).processing:
             self._row(one, step, "processes", "an input offset grew in a commit since its start")
             one.at, one.deadline = one.at + 1, 0.0
             return True
@@ -321,9 +324,9 @@ class Carrier:
             self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
 
     def _cancel(self, uuid: str) -> str:
-        if self._client.view().coordinator != OURS:
-            return f"request {uuid} goes on: Samza's wire has no cancel"
         try:
+            if self._client.view().coordinator != OURS:
+                return f"request {uuid} goes on: Samza's wire has no cancel"
             self._client.cancel(uuid, uuid=request_uuid(self._root, f"cancel/{uuid}", 0))
         except SamzaDagsterError as error:
             return f"request {uuid} goes on: {error}"

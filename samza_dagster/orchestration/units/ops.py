@@ -12,7 +12,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
-from samza_dagster.orchestration.follow import map_metadata
+from samza_dagster.orchestration.follow import map_after_failure, map_metadata
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.planning import PLAN, PREVIEW
@@ -118,7 +118,7 @@ def carry_out_units(
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
                 " is asked anew; a new run makes a new plan, also of what was refused",
-                **map_metadata(plan.before, host_map(client.view())),
+                **map_after_failure(plan.before, client),
             },
             allow_retries=False,
         )

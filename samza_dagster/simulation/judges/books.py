@@ -201,7 +201,8 @@ def _judge_starts(taken: Taken) -> None:
             continue  # a ghost that was taken back
         request = both.was.request if both.was is not None else None
         number = begun.request_id.rpartition("-")[2]
-        expected = f"{safe(taken.after.job)}-{both.processor_id}-{number}"
+        processor = both.processor_id.replace("-", "_")
+        expected = f"{safe(taken.after.job)}-{processor}-{number}"
         if begun.execution_id not in certified or begun.execution_id != expected:
             raise taken.broken(BOOKS_BALANCE, f"{begun} has no certificate")
         if begun.execution_id not in started:

@@ -225,6 +225,7 @@ class Chronicle:
                 self.term_began_ms = at_ms
                 self.registered.clear()
                 self.grants.clear()
+                self.strayed = dict.fromkeys(self.strayed, 0)  # before it, by whatever clock
             case _:
                 pass
 

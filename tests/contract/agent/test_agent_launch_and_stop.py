@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,30 @@ def test_a_container_gets_its_job_model_its_environment_and_filled_placeholders(
     assert _get(stranger + "containerHeartbeat?executionContainerId=e9") == {"alive": False}
     with pytest.raises(urllib.error.HTTPError, match="404"):
         _get(stranger)
+
+
+def test_a_container_has_a_temporary_directory_of_its_own_that_goes_with_its_record(
+    job: Rig,
+) -> None:
+    """What one that is killed leaves there fills no disk; a launch that names another has that."""
+    cluster, seen = job.cluster()
+    agent = job.agent("host-1")
+    named = launch("e2")
+    named = replace(named, environment=(*named.environment, ("TMPDIR", "{state_dir}")))
+    for wanted in (launch("e1"), named):
+        start(cluster, seen, "host-1", wanted)
+        seen.wait("on_container_checked_in", wanted.execution_id)
+    own = agent.incarnation("e1") / "work" / "tmp"
+    environments = [
+        json.loads((agent.incarnation(each) / "work" / "environment").read_text())["TMPDIR"]
+        for each in ("e1", "e2")
+    ]
+    assert environments == [str(own), str(agent.directory / "state")]
+    (own / "unpacked.so").write_bytes(b"left behind")
+    os.kill(seen.named("on_container_launched", "e1")[0][2], signal.SIGKILL)
+    assert seen.wait("on_container_stopped", "e1")[2] == 137
+    cluster.forget_container("e1", "host-1")
+    until("it is gone with the record", lambda: not own.exists())
 
 
 def test_a_container_that_ignores_sigterm_is_killed_after_its_grace(job: Rig) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import KafkaException, Producer  # noqa: TID253 - the outside judge
 
 from samza_dagster.cli.main import cli
 from samza_dagster.client.audit_history import read_history
@@ -33,6 +31,7 @@ from tests.rig.fence_broker import (
     fenced_job,
     settings_of,
 )
+from tests.rig.incarnation import Incarnation, end_of, keys_from
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
@@ -63,50 +62,6 @@ def cluster(broker: Broker) -> KafkaCluster:
     return KafkaCluster(broker.sasl_servers, {"security.protocol": "SASL_PLAINTEXT", **login})
 
 
-class Incarnation:
-    """A producer that logs in as an incarnation and writes as fast as it is let."""
-
-    def __init__(self, principals: Principals, execution_id: str) -> None:
-        self.topic = f"{principals.job_name}-s"
-        self.acknowledged = 0
-        self.refused = 0
-        self._key = execution_id
-        self._producer = Producer(
-            {
-                "bootstrap.servers": principals.bootstrap_servers,
-                **principals.security(),
-                "sasl.username": principals.user(execution_id),
-                "sasl.password": principals.password(execution_id),
-                "log_level": 0,
-                "linger.ms": 0,
-            }
-        )
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._write, daemon=True)
-        self._thread.start()
-
-    def _write(self) -> None:
-        def told(error: object, _: object) -> None:
-            self.acknowledged += error is None
-            self.refused += error is not None
-
-        while not self._end.is_set():
-            try:
-                self._producer.produce(self.topic, key=self._key, value="x", on_delivery=told)
-            except KafkaException:  # it knows by now that the topic is closed to it
-                self.refused += 1
-            self._producer.poll(0.005)
-
-    def writes(self, more: int = 20) -> None:
-        """Waits until so many more are acknowledged."""
-        seen = self.acknowledged
-        until(f"{self._key} writes", lambda: self.acknowledged >= seen + more)
-
-    def close(self) -> None:
-        self._end.set()
-        self._thread.join()
-
-
 @pytest.fixture
 def incarnation(principals: Principals) -> Iterator[Callable[[str], Incarnation]]:
     """Makes running producers."""
@@ -119,36 +74,6 @@ def incarnation(principals: Principals) -> Iterator[Callable[[str], Incarnation]
     yield make
     for each in made:
         each.close()
-
-
-def end_of(broker: Broker, topic: str) -> int:
-    """Where the next record goes."""
-    from confluent_kafka import TopicPartition
-
-    consumer = KafkaCluster(broker.bootstrap_servers).reader(committed_only=False)
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
-    finally:
-        consumer.close()
-
-
-def keys_from(broker: Broker, topic: str, offset: int) -> set[str]:
-    """Who wrote from there to the present end, by an outside reader."""
-    from confluent_kafka import TopicPartition
-
-    end = end_of(broker, topic)
-    consumer = KafkaCluster(broker.bootstrap_servers).reader(committed_only=False)
-    found: set[str] = set()
-    try:
-        consumer.assign([TopicPartition(topic, 0, offset)])
-        while offset < end:
-            for message in consumer.consume(500, timeout=1.0):
-                if message.error() is None:
-                    found.add((message.key() or b"").decode())
-                    offset = (message.offset() or 0) + 1
-    finally:
-        consumer.close()
-    return found
 
 
 def test_nothing_that_a_fenced_incarnation_writes_gets_through_and_its_successor_does(
@@ -172,11 +97,10 @@ def test_nothing_that_a_fenced_incarnation_writes_gets_through_and_its_successor
         new.writes()
         fence.fence("old-000001")
         until("the fence is acknowledged", lambda: told)
-        end = end_of(broker, old.topic)
-        refused = old.refused
-        until("the old one still tries", lambda: old.refused > refused)
+        end = end_of(broker.bootstrap_servers, old.topic)
+        old.tries()
         new.writes(100)
-        assert keys_from(broker, old.topic, end) == {"new-000002"}
+        assert keys_from(broker.bootstrap_servers, old.topic, end) == {"new-000002"}
         fence.fence("old-000001")
         until("once more does no harm", lambda: len(told) == 2)
         new.writes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -163,3 +164,32 @@ def test_an_orderly_end_hands_over_at_once(job_of: Callable[..., Job]) -> None:
     assert first.wait(timeout=10 * PACE) == 0
     after = job.wait_until_running(seconds=20)
     assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+
+
+@pytest.mark.parametrize("skew_s", [-150, 150])
+def test_a_wrong_clock_neither_hastens_nor_delays_a_take_over(
+    job_of: Callable[..., Job], skew_s: int
+) -> None:
+    """The leader is frozen; whoever waits counts its silence by an elapsed clock, from its own start."""
+    job = job_of(f"clock-{skew_s}", hosts=1, actives=1, standbys=0, lease_ms=9_000)
+    first = job.coordinator
+    assert first is not None
+    before = leader_of(job)
+    patience_s = 2 * before["beat_every_ms"] / 1000
+    job.coordinator_module = "tests.rig.skewed_coordinator"
+    job.environment = {"SAMZA_DAGSTER_SKEW_S": str(skew_s)}
+    first.send_signal(signal.SIGSTOP)
+    try:
+        job.start_coordinator()
+        until("the second waits", lambda: "this coordinator waits" in log_of(job))
+        waits_at_s = time.monotonic()
+        taken_over = "taking over: the leader of epoch 1 has been silent"
+        until("it takes over", lambda: taken_over in log_of(job), seconds=4 * patience_s)
+        waited_s = time.monotonic() - waits_at_s
+        assert patience_s - 0.5 <= waited_s <= patience_s + 1 + 2 * PACE
+        until("it leads", lambda: (now := job.status()) is not None and now["leader_epoch"] == 2)
+    finally:
+        first.send_signal(signal.SIGCONT)
+    # The job's own time never goes back, which its history and every pause are counted by.
+    assert leader_of(job)["beat_ms"] >= before["beat_ms"]
+    assert first.wait(timeout=20 * PACE) == 1

@@ -21,7 +21,7 @@ def topics(cluster: KafkaCluster) -> Iterator[KafkaJobTopics]:
     made.close()
 
 
-def test_a_tail_is_what_was_committed_since_in_every_partition(
+def test_a_tail_is_what_was_committed_last_in_every_partition(
     cluster: KafkaCluster, topics: KafkaJobTopics
 ) -> None:
     """An open transaction holds nobody up, also in a partition that has nothing else."""
@@ -42,12 +42,31 @@ def test_a_tail_is_what_was_committed_since_in_every_partition(
         producer.produce(topic, key=b"key", value=b"open", partition=partition)
     producer.flush(10)
 
-    def tail(since_ms: int) -> list[bytes]:
-        return sorted(r.value or b"" for r in topics.tail(topic, since_ms))
+    def tail(last_ms: int | None, offset: int | None = None) -> list[bytes]:
+        return sorted(r.value or b"" for r in topics.tail(topic, last_ms, offset=offset))
 
-    assert tail(0) == [b"0/1", b"0/2", b"1/1", b"1/2"]
-    assert tail(now_ms - 30_000) == [b"0/2", b"1/2"]
-    assert tail(now_ms + 3_600_000) == []
+    assert tail(None) == [b"0/1", b"0/2", b"1/1", b"1/2"]
+    assert tail(30_000) == [b"0/2", b"1/2"]
+    assert tail(30_000, offset=0) == tail(None)
+    assert tail(30_000, offset=9) == [b"0/2", b"1/2"]
+    assert [r.offset for r in topics.tail(topic) if (r.value or b"")[:1] == b"1"] == [0, 1]
     assert topics.offset_ranges({topic})[topic, 3] == OffsetRange(0, 0)
-    assert list(topics.tail(f"no-{topic}", 0)) == []
+    assert list(topics.tail(f"no-{topic}", 30_000)) == []
     producer.abort_transaction(10)
+
+
+@pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
+def test_the_last_are_told_by_the_times_of_each_partition_itself(
+    cluster: KafkaCluster, topics: KafkaJobTopics, skew_ms: int
+) -> None:
+    """Whoever writes to it may have another clock than the reader and than other writers."""
+    topic = f"tail-{uuid.uuid4().hex[:12]}"
+    ensure_topic(cluster, topic, partitions=2, config={})
+    producer = cluster.producer()
+    now_ms = time.time_ns() // 1_000_000
+    for partition, ahead_ms in ((0, 0), (1, skew_ms)):
+        for ago_ms in (60_000, 0):
+            told, at_ms = f"{partition}/{ago_ms}".encode(), now_ms + ahead_ms - ago_ms
+            producer.produce(topic, key=b"key", value=told, partition=partition, timestamp=at_ms)
+    producer.flush(10)
+    assert sorted(r.value or b"" for r in topics.tail(topic, 30_000)) == [b"0/0", b"1/0"]

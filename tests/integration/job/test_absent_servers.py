@@ -27,8 +27,9 @@ from tests.rig.pace import PACE
 from tests.rig.replacement import offsets, works
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.waiting import until
+from tests.share import Share
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.absence]
 
 AWAY_S = 60.0
 PATIENCE_S = 120.0
@@ -112,7 +113,11 @@ PHASES: dict[str, Phase] = {
 }
 AWAY_TOGETHER = ("at rest", "a move starts", "a failover waits")
 """In these both are away at once, too."""
-IN_CI = {("coordinator", "a failover waits"), ("broker", "a move starts")}
+ABSENCES = [
+    (server, phase)
+    for server in ("coordinator", "broker", "both")
+    for phase in (AWAY_TOGETHER if server == "both" else PHASES)
+]
 
 
 @pytest.fixture(scope="module")
@@ -160,18 +165,7 @@ def all_work(job: SandboxJob, now: Processors) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("server", "phase"),
-    [
-        pytest.param(
-            server,
-            phase,
-            marks=pytest.mark.realfault if (server, phase) in IN_CI else pytest.mark.absence,
-        )
-        for server in ("coordinator", "broker", "both")
-        for phase in (AWAY_TOGETHER if server == "both" else PHASES)
-    ],
-)
+@pytest.mark.parametrize(("server", "phase"), Share.told().part(ABSENCES))
 def test_a_minute_without_a_server_ends_no_container(
     job: SandboxJob, rest: KilledJob, judge: Judge, server: str, phase: str
 ) -> None:
@@ -225,7 +219,6 @@ def test_a_minute_without_a_server_ends_no_container(
     print(f"\n{server} away while {phase}: longest silences, ms by partition: {silent}")
 
 
-@pytest.mark.realfault
 def test_nobody_ever_had_two_processes_and_all_of_it_is_on_record(rest: KilledJob) -> None:
     """The kernel's process table and the audit history, over everything above."""
     rest.judge()

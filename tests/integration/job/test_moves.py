@@ -93,7 +93,7 @@ def test_an_active_moves_onto_its_standbys_host_and_restores_only_the_difference
     for partition in PARTITIONS_OF_0:
         produced = ends[partition] - 1 - left[partition]
         assert read[partition] <= 2 * max(produced, 1), (partition, read, left, ends)
-    since = int(time.time() * 1000)
+    since = client.checkpoints_end()
     until("it processes", lambda: client.processing("0", since).processing, seconds=40)
     verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
@@ -145,7 +145,7 @@ def test_the_judge_is_not_blind_state_wiped_before_a_move_shows_as_missing(
     wiped = (1, 3)  # the partitions of active 1
     destination = free_host(sandbox, "1")
     # A container that hasn't committed since it was moved would read both parts again.
-    since = int(time.time() * 1000)
+    since = client.checkpoints_end()
     until("1 has committed", lambda: client.processing("1", since).processing, seconds=40)
     state = next(h.state_directory for h in sandbox.hosts if h.name == destination)
     shutil.rmtree(state, ignore_errors=True)

@@ -15,6 +15,7 @@ from samza_dagster.sandbox.judge import Judge
 from tests.rig.kill_matrix import go_through, go_through_in_turn
 from tests.rig.kill_points import KilledJob, Scenario
 from tests.rig.kill_scenarios import FAILOVER, SPIN_UP, STOP_STANDBY, SWAP
+from tests.share import Share
 
 pytestmark = pytest.mark.realkillmatrix
 
@@ -31,8 +32,9 @@ def judged(killed: KilledJob, judge: Judge) -> None:
 def test_a_coordinator_killed_anywhere_comes_to_the_right_end_with_real_containers(
     killed: KilledJob, judge: Judge, scenario: Scenario
 ) -> None:
-    """Every point, one after the other on one sandbox."""
-    number, left = go_through(killed, scenario)
+    """Every point of the share, one after the other on one sandbox."""
+    share = Share.told()
+    number, left = go_through(killed, scenario, every=share.of, first=share.number - 1)
     assert left == []
     judged(killed, judge)
     print(f"{scenario.name}: {number} kill points")
@@ -42,7 +44,7 @@ def test_a_coordinator_killed_anywhere_in_a_spin_up_and_the_stop_comes_to_the_ri
     killed: KilledJob, judge: Judge
 ) -> None:
     """In turn: a standby is spun up under a kill, and stopped under one."""
-    number, left = go_through_in_turn(killed, SPIN_UP, STOP_STANDBY)
+    number, left = go_through_in_turn(killed, SPIN_UP, STOP_STANDBY, Share.told())
     assert left == []
     judged(killed, judge)
     print(f"{SPIN_UP.name} and {STOP_STANDBY.name}: {number} kill points")

@@ -51,12 +51,16 @@ class Rig:
         self.starts += 1
         home = self.directory / host
         home.mkdir(exist_ok=True)
+        (home / "tmp").mkdir(exist_ok=True)
         (home / "hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
         template = container_template()
         log = self.directory / f"{self.starts}-{processor_id}.log"
         record = process.spawn(
             processor_id,
-            [part.replace("{agent_dir}", str(home)) for part in template.command],
+            [
+                part.replace("{agent_dir}", str(home)).replace("{work_dir}", str(home))
+                for part in template.command
+            ],
             log=log,
             environment={
                 "PATH": os.environ["PATH"],

@@ -194,3 +194,36 @@ def test_a_container_that_did_not_start_comes_with_the_place_of_its_log(commands
     result = commands.run("place", "0", "--to", "host-2")
     assert result.exit_code == 1
     assert "last-failure/0.log" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(StatusCode.SUCCEEDED, 0), (StatusCode.FAILED, 1), (StatusCode.BAD_REQUEST, 2)],
+)
+@pytest.mark.parametrize("waits", ["--wait", "--no-wait"])
+def test_a_request_that_is_repeated_writes_nothing_and_says_so(
+    commands: Any, status: StatusCode, code: int, waits: str
+) -> None:
+    """The first outcome stands: it is what is told, also by the exit status and as JSON."""
+    asked = ("place", "0", "--to", "host-2", "--uuid", UUID)
+    commands.answers = [(status, "as it was")]
+    first = commands.run(*asked)
+    assert f"Request {UUID} is written." in first.stderr
+    end = commands.store.end_position()
+    again = commands.run(*asked, waits)
+    assert f"Request {UUID} is written." not in again.stderr
+    assert f"has ended as {status.value}: nothing is written" in " ".join(again.stderr.split())
+    as_json = commands.run(*asked, waits, "--json")
+    told = json.loads(as_json.stdout)
+    assert (told["written"], told["response"]["statusCode"]) == (False, status.value)
+    assert [result.exit_code for result in (first, again, as_json)] == [code] * 3
+    assert commands.store.end_position() == end
+
+
+def test_a_request_that_waits_is_told_so_when_it_is_repeated(commands: Any) -> None:
+    """No coordinator has answered: nothing is written a second time."""
+    asked = ("place", "0", "--to", "host-2", "--uuid", UUID, "--no-wait")
+    assert json.loads(commands.run(*asked, "--json").stdout)["written"] is True
+    again = commands.run(*asked)
+    assert again.exit_code == 0
+    assert "has no status: nothing is written" in " ".join(again.stderr.split())

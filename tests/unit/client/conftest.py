@@ -70,10 +70,18 @@ class FakeTopics:
         """Nothing to release."""
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
-        return {at: span for at, span in self.ranges.items() if at[0] in topics}
+        written = {(t, 0): OffsetRange(0, len(r)) for t, r in self.records.items()}
+        return {at: span for at, span in (written | self.ranges).items() if at[0] in topics}
 
-    def tail(self, topic: str, since_ms: int) -> Iterator[TopicRecord]:
-        return iter([r for r in self.records.get(topic, []) if r.timestamp_ms >= since_ms])
+    def tail(
+        self, topic: str, last_ms: int | None = None, *, offset: int | None = None
+    ) -> Iterator[TopicRecord]:
+        """As Kafka finds it: all behind the first record that isn't older than the newest by more."""
+        numbered = [replace(r, offset=n) for n, r in enumerate(self.records.get(topic, []))]
+        newest = max((r.timestamp_ms for r in numbered), default=0)
+        since = [r.offset for r in numbered if r.timestamp_ms >= newest - (last_ms or newest)]
+        start = min([*since, *([] if offset is None else [offset])], default=0)
+        return iter(numbered[start:])
 
     def load(self, topic: str, vector: str) -> None:
         self.records[topic] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from samza_dagster.model.naming import checkpoint_topic
 
 pytestmark = pytest.mark.unit
 
-FIRST, SECOND = 1_795_264_708_960, 1_795_264_713_970
+FIRST, SECOND = 4, 12
+"""Behind the first commit of the tasks of 0, and behind the second."""
 
 
 @pytest.fixture
@@ -40,15 +42,61 @@ def test_no_commit_since_is_no_progress(committing: Any) -> None:
     assert progress.tasks[0].checkpoint_at_ms == 1_795_264_713_939
 
 
+@pytest.mark.parametrize("skew_ms", [-150_000, 150_000])
+def test_commits_of_the_old_incarnation_dont_count_whatever_its_hosts_clock_says(
+    committing: Any, skew_ms: int
+) -> None:
+    """A host that is fast by 150 s dates them after the start of the new one."""
+    topic = checkpoint_topic("yw", "1")
+    records = committing.topics.records[topic]
+    records[:] = [replace(r, timestamp_ms=r.timestamp_ms + skew_ms) for r in records]
+    client = committing.client()
+    assert not client.processing("0", client.checkpoints_end()).processing
+
+
+@pytest.mark.parametrize("skew_ms", [-150_000, -86_400_000, 150_000, 86_400_000])
+def test_a_restart_is_verified_whatever_its_hosts_clock_says(committing: Any, skew_ms: int) -> None:
+    """A host that is slow by 150 s dates the first commits of the new one before its start."""
+    topic = checkpoint_topic("yw", "1")
+    records, client = committing.topics.records[topic], committing.client()
+    written, records[:] = records[4:], records[:4]
+    since = client.checkpoints_end()
+    records += [replace(r, timestamp_ms=r.timestamp_ms + skew_ms) for r in written]
+    progress = client.processing("0", since)
+    assert (since, progress.processing, progress.end) == (4, True, 12)
+
+
+@given(
+    offsets=st.lists(st.integers(0, 5), min_size=1, max_size=8),
+    since=st.integers(0, 8),
+    skews=st.lists(st.integers(-(10**9), 10**9), min_size=8, max_size=8),
+)
+def test_progress_is_the_same_by_whatever_clocks_commits_are_dated(
+    offsets: list[int], since: int, skews: list[int]
+) -> None:
+    """Each commit may be another host's."""
+
+    def commits(skews: list[int]) -> list[Checkpoint]:
+        return [
+            Checkpoint("t", 10**12 + n + skews[n], {"k.in.0": read}, offset=n)
+            for n, read in enumerate(offsets)
+        ]
+
+    told = task_progress("t", commits(skews), since).advanced
+    assert told is task_progress("t", commits([0] * 8), since).advanced
+    before, after = offsets[:since], offsets[since:]
+    assert told is (bool(after) and max(after) > (before[-1] if before else after[0]))
+
+
 def test_commits_without_new_input_are_no_progress() -> None:
     """A container that only repeats its offsets doesn't process."""
-    commits = [Checkpoint("t", at, {"k.in.0": 5}) for at in (10, 20, 30)]
+    commits = [Checkpoint("t", at, {"k.in.0": 5}, offset=at) for at in (10, 20, 30)]
     assert not task_progress("t", commits, 15).advanced
 
 
 def test_growth_between_two_commits_since_is_progress() -> None:
     """When compaction took the older ones."""
-    commits = [Checkpoint("t", 20, {"k.in.0": 5}), Checkpoint("t", 30, {"k.in.0": 6})]
+    commits = [Checkpoint("t", at, {"k.in.0": n}, offset=at) for at, n in ((20, 5), (30, 6))]
     assert task_progress("t", commits, 15).advanced
     assert not task_progress("t", commits[:1], 15).advanced
 

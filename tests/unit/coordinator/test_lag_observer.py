@@ -97,13 +97,14 @@ class World:
         *,
         execution_id: str = "e1",
         gauge: str = "kafka-log-0-offset",
+        ahead_ms: int = 0,
     ) -> None:
         header = {
             "job-name": "j",
             "job-id": "1",
             "source": source,
             "host": "host-3",
-            "time": self.now,
+            "time": self.now + ahead_ms,
             "exec-env-container-id": execution_id,
         }
         group = {"org.apache.samza.container.TaskInstanceMetrics": {gauge: applied}}
@@ -159,6 +160,15 @@ def test_a_round_tells_what_the_standbys_report() -> None:
     first, second = world.told
     assert first == LagObserved(1_000, (Lag("0-0", 5, None, 1_000),))
     assert second == LagObserved(2_000, (Lag("0-0", 2, 667, 2_000),))
+
+
+def test_a_report_of_a_host_that_is_ahead_hides_none_of_where_the_standby_runs_now() -> None:
+    """It came from another host, whose clock was 100 s ahead, and both are read in one round."""
+    world = World()
+    world.report(2, execution_id="e0", ahead_ms=100_000)
+    world.report(4)
+    world.observer().observe()
+    assert world.told == [LagObserved(1_000, (Lag("0-0", 5, None, 1_000),))]
 
 
 def test_without_a_standby_that_runs_no_end_is_asked_for() -> None:
@@ -261,7 +271,6 @@ def test_a_job_without_changelog_or_reporter_has_no_observer(
         "job_model": lambda: MODEL,
         "tell": [].append,
         "now_ms": lambda: 0,
-        "wall_ms": lambda: 0,
     }
     assert LagObserver.over_kafka(connection, config, **made) is None
     told = [record.message for record in caplog.records]

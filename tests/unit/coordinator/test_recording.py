@@ -37,12 +37,32 @@ def registered(state: JobState, host: str) -> tuple[ev.Event, JobState]:
     return event, step(state, event).state
 
 
-def test_a_term_that_can_not_be_recorded_is_refused() -> None:
-    """Before anything was recorded: who asked for it is told what is wrong."""
-    recorder = JsonLinesRecorder.open(FULL)
+def test_a_file_that_takes_nothing_is_refused_before_anybody_leads() -> None:
+    """Who asked for it is told what is wrong, while the former leader still leads."""
     with pytest.raises(InvalidInput, match="record events to /dev/full") as refused:
-        recorder.begin(1, {}, JobState("demo"))
+        JsonLinesRecorder.open(FULL)
     assert "No space left" in refused.value.seen
+
+
+def test_the_try_leaves_a_file_as_it_was(tmp_path: Path) -> None:
+    """An empty one, and one that another coordinator writes to."""
+    path = tmp_path / "events.jsonl"
+    for content in (b"", b"{}\n"):
+        path.write_bytes(content)
+        JsonLinesRecorder.open(path).close()
+        assert path.read_bytes() == content
+
+
+def test_a_first_term_whose_beginning_finds_no_room_is_led_without_a_recording(
+    tmp_path: Path,
+) -> None:
+    """It has taken over by then: nobody else would lead."""
+    path = tmp_path / "events.jsonl"
+    recorder = JsonLinesRecorder.open(path)
+    with room_for(9):
+        recorder.begin(1, {}, JobState("demo"))
+    recorder.record(*registered(JobState("demo"), "host-1"))
+    assert path.read_bytes() == b""
 
 
 def test_a_disk_that_is_full_ends_the_recording_and_not_the_leader(

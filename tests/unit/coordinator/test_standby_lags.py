@@ -120,6 +120,18 @@ def test_a_host_whose_clock_went_back_reports_on() -> None:
     assert found == (Lag("0-0", 2, 5_000, 20_101),)
 
 
+@pytest.mark.parametrize("set_by_ms", [-100_000, 0, 100_000])
+def test_how_long_one_stands_still_is_counted_by_the_leaders_clock(set_by_ms: int) -> None:
+    """The clock of its host is set while it waits for one record: that makes no stall, and hides none."""
+    lags = StandbyLags(current_ms=15_000)
+    for second, ahead_ms in ((0, 0), (5, set_by_ms), (21, set_by_ms), (66, set_by_ms)):
+        now = 1_000_000 + 1_000 * second
+        lags.note(report(0, 4, now + ahead_ms) | report(2, 9, now + ahead_ms), now)
+        told(lags, ends(10 + second), now)
+        stall = lags.stalled(PARTS["0-0"], 60_000)
+        assert (None if stall is None else stall.for_ms) == (66_000 if second == 66 else None)
+
+
 def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
     """Nor does its speed; an older Samza that names none is believed."""
     lags = StandbyLags(current_ms=15_000)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import pytest
@@ -300,6 +303,7 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     bench.log.takes_s = [60.0]
     ask = PlacementAsk(UUID, "run-1", "0", "h1", 1)
     bench.term._handle(Arrived(ask))
+    bench.term._keep_house()
     assert bench.cluster.named("report_again")
     again = {call[1] for call in bench.cluster.named("request_resource")}
     assert {call[1] for call in requested} <= again
@@ -349,6 +353,7 @@ def beat(bench: Bench) -> None:
 
 def refusal(bench: Bench) -> None:
     bench.term._handle(malformed(own=True))
+    bench.term._keep_house()
 
 
 def cleaning(bench: Bench) -> None:
@@ -374,6 +379,35 @@ def test_deadlines_count_anew_after_any_long_commit(what: Callable[[Bench], None
     bench.handle_all()
     bench.term._keep_house()
     assert all(host.registered and host.alive for host in bench.steps.state.hosts.values())
+
+
+def test_where_every_commit_takes_long_each_event_has_its_turn_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Deadlines count anew once what came meanwhile is heard: for 10,000 commits of 6 s each the
+    requests are answered, hosts are known in each round, and no step is taken within another.
+    """
+    caplog.set_level(logging.ERROR)
+    bench = Bench(mails=[*asks(3)])
+    depths: list[int] = []
+    registered: list[int] = []
+
+    def slow(_: float) -> None:
+        bench.pass_time(6.0)
+        bench.log.takes_s = [0.0]
+        depths.append(sum(1 for _ in walk_stack(None)))
+        registered.append(sum(h.registered for h in bench.steps.state.hosts.values()))
+        if len(depths) == 10_000:
+            bench.term.stop()
+
+    bench.log.clock = slow
+    bench.log.takes_s = [0.0]
+    bench.term.lead({})
+    assert len(depths) > 10_000
+    assert max(depths[10:]) - min(depths[10:]) < 10
+    assert {each.ask.uuid for each in asks(3)} <= set(bench.steps.state.uuids)
+    for start in range(100, 10_000, 100):
+        assert max(registered[start : start + 100]) >= len(HOSTS) - 1
 
 
 def test_what_came_during_a_slow_admission_is_heard_before_anything_is_late() -> None:
@@ -688,6 +722,53 @@ def test_foreign_records_of_the_state_topic_are_counted_as_ignored() -> None:
     assert {mail.counted_as for mail in told if isinstance(mail, Ignored)} == {"ignored-requests"}
     assert "offset 3" in str(told[1])
     assert len(str(told[1])) < 1000
+
+
+def test_what_is_about_a_request_comes_after_it_whatever_time_it_bears() -> None:
+    """Its client's clock is behind, and nobody led meanwhile: a cancel that came first had nothing to cancel."""
+    place, cancel = UUID, UUID.replace("0", "1")
+    asked = {"processorId": "0", "destinationHost": "h1", "deploymentId": "run-1"}
+    written = [
+        (place, {**asked, "kind": "fail-over", "timestamp": 200_000}),
+        (cancel, {**asked, "kind": "cancel", "timestamp": 50_000, "refersTo": place}),
+    ]
+    mail = tuple(
+        TopicRecord(
+            number, 0, f"request/{uuid}".encode(), json.dumps({"version": 1, **of}).encode()
+        )
+        for number, (uuid, of) in enumerate(written)
+    )
+
+    class Reader:
+        def watch_mail(self, *_: object, **__: object) -> Finished:
+            return Finished()
+
+    told: list[Mail] = []
+    with KafkaOwnRequests(Reader(), Snapshot({}, 2, mail)).tail(told.append):  # pyright: ignore[reportArgumentType]
+        assert [m.ask.uuid for m in told if isinstance(m, Arrived)] == [place, cancel], told
+
+
+def test_a_cancel_finds_the_request_that_waited_with_it_in_the_other_topic() -> None:
+    """Requests of Samza's wire are in the coordinator stream, what is about them is in ours."""
+    about = UUID.replace("0", "1")
+    bench = Bench()
+    bench.mails.append(Arrived(PlacementAsk(UUID, "run-1", "0", "h1", 200_000)))
+    bench.own.append(
+        Arrived(
+            PlacementAsk(
+                about, "run-1", "0", "h1", 50_000, kind=AskKind.CANCEL, refers_to=UUID, own=True
+            )
+        )
+    )
+    bench.run()
+    bench.handle_all()
+    answers = {
+        p.uuid: p.status
+        for _, projections, _ in bench.log.commits
+        for p in projections
+        if isinstance(p, commands.WriteResponse)
+    }
+    assert answers[about] == "SUCCEEDED", answers
 
 
 def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:

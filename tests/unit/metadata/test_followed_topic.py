@@ -54,7 +54,7 @@ class Busy:
 
 
 def followed(busy: Busy) -> FollowedTopic:
-    topic = FollowedTopic(KafkaCluster("h:1"), "t", since_ms=0, monotonic=lambda: busy.now_s)
+    topic = FollowedTopic(KafkaCluster("h:1"), "t", monotonic=lambda: busy.now_s)
     topic._consumer = busy  # pyright: ignore[reportAttributeAccessIssue]
     return topic
 
@@ -76,14 +76,6 @@ def test_a_look_takes_no_more_than_fits_into_memory() -> None:
     """However quick the broker is."""
     busy = Busy(each=500, takes_s=0.0)
     assert len(numbers(followed(busy))) == 10_000
-
-
-def test_the_first_look_ends_at_the_end_that_it_asked_for() -> None:
-    """What comes meanwhile is the next one's."""
-    busy = Busy(each=20, takes_s=0.04)
-    left = {0: 50}
-    found = followed(busy)._taken(busy, left)  # pyright: ignore[reportArgumentType]
-    assert (len(found), left) == (60, {})
 
 
 class Silent(Busy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from samza_dagster.errors import InvalidInput
@@ -57,6 +57,8 @@ def test_a_window_s_text_makes_the_same_window(
     days: set[str], dates: tuple[str, ...], start: int, end: int
 ) -> None:
     """A schedule gives its windows to the run in that way."""
+    assume(start < DAY_MIN or end not in (0, DAY_MIN))
+    assume(not dates or not days or "fri" in days or len(dates) > 1)
     made = window(weekdays=days, dates=dates, start=start, end=end, why="x")
     given_on = made.settings()
     assert window(**given_on) == made  # pyright: ignore[reportArgumentType]
@@ -72,12 +74,55 @@ def test_a_window_s_text_makes_the_same_window(
         {"dates": ["tomorrow"]},
         {"dates": ["2026-02-30"]},
         {"dates": ["2026-12-02..2026-12-01"]},
+        {"dates": ["2026-12-24.."]},
     ],
 )
 def test_what_cannot_be_read_is_refused(text: dict[str, object]) -> None:
     """When the definitions are loaded, not at three in the morning."""
     with pytest.raises(InvalidInput):
         window(**text)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"start": "24:00"},
+        {"start": "24:00", "end": "24:00"},
+        {"start": 1440},
+        {"start": "24:00", "end": "00:00"},
+        {"start": "24:00", "dates": ["2026-11-27"]},
+        {"weekdays": ["mon"], "dates": ["2026-11-27"]},
+        {"weekdays": ["mon", "thu"], "dates": ["2026-11-27..2026-11-29"]},
+    ],
+)
+def test_a_blackout_that_no_time_is_in_is_refused(text: dict[str, object]) -> None:
+    """It would be listed as one, and keep no bounce from beginning when it was meant to."""
+    with pytest.raises(InvalidInput, match="blackout"):
+        window(**text)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("text", [{"start": "08:00", "end": "08:00"}, {"end": "00:00"}])
+def test_equal_start_and_end_are_a_whole_day(text: dict[str, str]) -> None:
+    """As with any end that isn't after its start, it is the next morning's."""
+    made = window(weekdays=["fri"], **text)  # pyright: ignore[reportArgumentType]
+    held = [made.holds(FRIDAY + timedelta(minutes=m)) for m in range(7 * DAY_MIN)]
+    assert (held[made.start], held.count(True)) == (True, DAY_MIN)
+
+
+def test_a_night_may_begin_at_the_end_of_its_day() -> None:
+    """24:00 of Friday is 00:00 of Saturday."""
+    night = window(weekdays=["fri"], start="24:00", end="06:00")
+    assert [night.holds(at(1, 0)), night.holds(at(1, 6)), night.holds(at(0, 5))] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("days", ["2026-11-21..2026-11-27", "2026-11-27..9999-12-31"])
+def test_a_range_that_reaches_its_weekday_is_a_blackout(days: str) -> None:
+    """At its last day, and in one without an end."""
+    assert window(weekdays=["fri"], dates=[days]).holds(at(0, 12))
 
 
 @given(st.integers(0, DAY_MIN - 1), st.integers(1, DAY_MIN), st.integers(0, 7 * DAY_MIN - 1))

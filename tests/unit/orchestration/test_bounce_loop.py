@@ -641,3 +641,37 @@ def test_samza_s_am_never_counts_a_processor_to_its_end() -> None:
         last = request.stop_ms
         assert count <= 2
     assert len(world.requests) == 12
+
+
+SKEWS = [
+    {},
+    dict.fromkeys(("host-1", "host-3"), -150_000),
+    dict.fromkeys(("host-1", "host-3"), 150_000),
+    {"leader": -150_000},
+    {"leader": 150_000, "host-2": -86_400_000},
+]
+
+
+@BOTH
+@pytest.mark.parametrize("skew_ms", SKEWS)
+def test_a_bounce_goes_the_same_way_whatever_the_clocks_of_hosts_and_leader_say(
+    coordinator: CoordinatorKind, skew_ms: dict[str, int]
+) -> None:
+    """What counts since a restart is told by offsets, incarnations and what is new to the worker."""
+    plain = BounceWorld(coordinator=coordinator)
+    run(plain, Book(), plan_of(plain))
+    world = BounceWorld(coordinator=coordinator)
+    world.skew_ms, world.leader_skew_ms = skew_ms, skew_ms.get("leader", 0)
+    result = run(world, Book(), plan_of(world))
+    assert result.end is End.DONE
+    assert world.order() == plain.order()
+    assert world.now_ms == plain.now_ms
+
+
+@pytest.mark.parametrize("leader_skew_ms", [-150_000, 150_000])
+def test_an_old_incarnations_commits_dont_pass_for_the_new_ones(leader_skew_ms: int) -> None:
+    """However long before or after them the leader dates its answer."""
+    world, book = BounceWorld(slow={"0"}, leader_skew_ms=leader_skew_ms), Book()
+    result = run(world, book, plan_of(world, only=["0"]))
+    assert result.end is End.STOPPED
+    assert "no input offset grew" in result.rows[0].why

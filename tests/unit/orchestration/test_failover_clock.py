@@ -48,7 +48,6 @@ class Fleet:
                 {f"h{n}": "alive" for n in range(8)},
                 self.words,
                 leader=self.leader,
-                reporting=True,
             )
             judged = judge(sight, self.memory, self.rules.limits, self.now)
             found = decide(
@@ -74,7 +73,7 @@ class Fleet:
                 "running",
                 host,
                 f"{ident}#1",
-                report_age_ms=0,
+                reported_ms=self.now,
                 backlog=50_000 if ident in self.stuck else 0,
                 committed=7,
             )

@@ -30,14 +30,14 @@ def busy(frozen: str, look: int) -> Sight:
             "running",
             f"h{number % 100}",
             IDENTS[number],
-            report_age_ms=0,
+            reported_ms=BEGIN + look * 30_000 + RNG.randrange(20_000),
             backlog=BACKLOGS[number] + look % 2 * 500,
             committed=1_000_000 + (0 if str(number) == frozen else look * 997 + number),
         )
         for number in range(CONTAINERS)
     )
     hosts = {f"h{n}": "alive" for n in range(100)}
-    return Sight("demo/1", "samza_dagster", containers, hosts, reporting=True)
+    return Sight("demo/1", "samza_dagster", containers, hosts)
 
 
 @pytest.mark.parametrize("frozen", ["517", "999"])

@@ -51,7 +51,9 @@ class Fleet:
     def containers(self) -> tuple[ContainerSeen, ...]:
         at = {str(n): f"h{n}" for n in range(4)} | {f"{n}-0": f"h{(n + 1) % 4}" for n in range(4)}
         return tuple(
-            ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1", report_age_ms=0)
+            ContainerSeen(
+                ident, "-" not in ident, "running", host, f"{ident}#1", reported_ms=self.now
+            )
             for ident, host in {**at, **self.on}.items()
         )
 

@@ -31,7 +31,7 @@ BEGIN = 1_700_000_000_000
 
 
 def seen(ident: str, host: str | None, **more: object) -> ContainerSeen:
-    made = ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1", report_age_ms=0)
+    made = ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1", reported_ms=0)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -46,13 +46,18 @@ def sight(*containers: ContainerSeen, **more: object) -> Sight:
         tuple(given.pop(c.processor_id, c) for c in base) + tuple(given.values()),
         dict.fromkeys(("h1", "h2", "h3", "h4"), "alive"),
         {},
-        reporting=True,
     )
     return replace(made, **more)  # type: ignore[arg-type]
 
 
+def reporting(at: Sight, now_ms: int) -> Sight:
+    """The same with a new report of each that reports."""
+    new = (c if c.reported_ms is None else replace(c, reported_ms=now_ms) for c in at.containers)
+    return replace(at, containers=tuple(new))
+
+
 class Watch:
-    """The policy over a row of looks, 5 s apart."""
+    """The policy over a row of looks, 5 s apart; who has a report has a new one at each."""
 
     def __init__(self, mode: Mode = Mode.ACT, **limits: int) -> None:
         self.rules = Rules(mode, Limits(**limits))
@@ -64,6 +69,7 @@ class Watch:
         decisions: tuple[Decision, ...] = ()
         for _ in range(times):
             self.now += every_ms
+            at = reporting(at, self.now)
             judged = judge(at, self.memory, self.rules.limits, self.now)
             decisions = decide(
                 at,
@@ -280,7 +286,7 @@ def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
 def test_what_cant_be_read_is_held_against_nobody_and_makes_nothing_good() -> None:
     """Who isn't heard may report into the lost partition; a suspect stays one, and nothing is asked."""
     watch = Watch(report_silent_ms=30_000)
-    unheard = sight(seen("0", "h1", report_age_ms=None, unread=True))
+    unheard = sight(seen("0", "h1", reported_ms=None, unread=True))
     assert watch.look(unheard, 20) == ()
     watch = Watch(Mode.ADVISE, stuck_ms=60_000)
     stuck = seen("0", "h1", backlog=50_000, committed=7)
@@ -295,20 +301,21 @@ def test_what_cant_be_read_is_held_against_nobody_and_makes_nothing_good() -> No
 def test_a_container_that_reports_nothing_though_others_do_is_mute() -> None:
     """Unless it goes on committing: then only its reporter is broken."""
     watch = Watch(report_silent_ms=30_000)
-    mute = sight(seen("0", "h1", report_age_ms=None))
+    mute = sight(seen("0", "h1", reported_ms=None))
     assert told(watch.look(mute, 9)) == [("silent", "0", "ask")]
     watch = Watch(report_silent_ms=30_000)
     for step in range(20):
-        commits = seen("0", "h1", report_age_ms=None, backlog=1, committed=step)
+        commits = seen("0", "h1", reported_ms=None, backlog=1, committed=step)
         assert watch.look(sight(commits)) == ()
     watch = Watch(report_silent_ms=30_000)
-    assert watch.look(replace(mute, reporting=False), 20) == ()
+    nobody = tuple(replace(c, reported_ms=None) for c in mute.containers)
+    assert watch.look(replace(mute, containers=nobody), 20) == ()
 
 
 def test_a_host_all_of_whose_containers_are_mute_is_sick() -> None:
     """Once, not container by container."""
     watch = Watch(report_silent_ms=30_000)
-    mute = sight(seen("1", "h2", report_age_ms=None), seen("0-0", "h2", report_age_ms=None))
+    mute = sight(seen("1", "h2", reported_ms=None), seen("0-0", "h2", reported_ms=None))
     assert told(watch.look(mute, 9)) == [("host-sick", "1", "ask")]
 
 
@@ -332,8 +339,8 @@ def test_a_new_incarnation_is_a_new_suspect() -> None:
 def test_what_is_remembered_of_a_large_bad_job_is_bounded() -> None:
     """3,000 containers without a report: the cursor stays under 150 kB."""
     watch = Watch()
-    many = tuple(seen(f"{n}", f"h{n % 50}", report_age_ms=None) for n in range(3_000))
-    watch.look(replace(sight(), containers=many), 22)
+    many = tuple(seen(f"{n}", f"h{n % 50}", reported_ms=None) for n in range(3_000))
+    watch.look(replace(sight(), containers=(*many, seen("reporting", "h1"))), 22)
     assert len(watch.memory.trends) == 3_000
     assert len(watch.memory.suspects) <= MOST_SUSPECTS
     assert len(watch.memory.to_text()) < 150_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.ticks import least_seconds
+from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
 
 pytestmark = pytest.mark.unit
 
@@ -31,3 +31,25 @@ def test_a_loop_that_is_a_little_early_leaves_no_tick_out(
     """By the daemon's rule: due when the last one began at least that long ago."""
     loops = math.ceil(interval_s / LOOP_S)
     assert loops * LOOP_S + early - late >= least_seconds(interval_s)
+
+
+def test_the_clock_from_tick_to_tick_is_moved_by_no_step_of_the_wall_clock() -> None:
+    """It is the wall clock as it was first read, carried on by the time since boot."""
+    now, clock = steady_now("", 1_000_000, "boot", 50)
+    assert now == 1_000_000
+    assert steady_now(clock, 7, "boot", 5_050) == (1_005_000, clock)
+    assert steady_now(clock, 9_000_000, "boot", 5_050) == (1_005_000, clock)
+
+
+@pytest.mark.parametrize("kept", ["", "other/999950", "boot/", "boot/x", "boot"])
+def test_after_another_boot_or_on_another_machine_it_begins_anew(kept: str) -> None:
+    """So it does where what was kept isn't understood."""
+    assert steady_now(kept, 2_000_000, "boot", 10) == (2_000_000, "boot/1999990")
+    assert steady_now(kept, 2_000_000, "", 0) == (2_000_000, "")
+
+
+def test_this_machine_has_a_boot_and_a_time_since() -> None:
+    """Of which the second only grows."""
+    boot, first_ms = since_boot()
+    assert since_boot()[0] == boot
+    assert since_boot()[1] >= first_ms

@@ -9,6 +9,7 @@ import pytest
 from samza_dagster.sandbox.broker_settings import (
     authorizer_settings,
     broker_settings,
+    cluster_settings,
     job_listener_settings,
 )
 
@@ -47,3 +48,18 @@ def test_where_there_is_an_authorizer_who_comes_by_the_jobs_listener_must_log_in
     open_ones = settings(authorizer=False)
     assert "JOB:PLAINTEXT" in open_ones["listener.security.protocol.map"].split(",")
     assert "authorizer.class.name" not in open_ones
+
+
+@pytest.mark.parametrize(
+    ("nodes", "copies", "in_sync"), [(2, "2", "1"), (3, "3", "2"), (5, "3", "2")]
+)
+def test_kafkas_own_topics_are_on_three_brokers_and_topics_without_a_factor_on_one(
+    nodes: int, copies: str, in_sync: str
+) -> None:
+    """A topic that is created without saying how often it is kept must show."""
+    found = broker_settings(1, 2, Path("/data")) | cluster_settings(2, nodes, "1@h:1,2@h:2")
+    assert (found["node.id"], found["controller.quorum.voters"]) == ("2", "1@h:1,2@h:2")
+    assert found["offsets.topic.replication.factor"] == copies
+    assert found["transaction.state.log.replication.factor"] == copies
+    assert found["transaction.state.log.min.isr"] == in_sync
+    assert not {"default.replication.factor", "min.insync.replicas"} & set(found)

@@ -72,6 +72,7 @@ def test_the_launch_is_literal_and_quiet_but_for_restores(tmp_path: Path) -> Non
     template = launch_template(JAVA, (Path("/jars/a.jar"), Path("/jars/b.jar")))
     assert template.command[0] == "/usr/bin/java"
     assert "-Djdk.net.hosts.file={agent_dir}/hosts" in template.command
+    assert "-Djava.io.tmpdir={work_dir}/tmp" in template.command
     assert "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn" in template.command
     assert "-Dorg.slf4j.simpleLogger.log.org.apache.samza.storage=info" in template.command
     assert template.command[-1] == "org.apache.samza.runtime.LocalContainerRunner"

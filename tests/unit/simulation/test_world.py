@@ -11,6 +11,7 @@ from samza_dagster.placement.state import Limits, Phase, PlacementAsk
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.hosts import Life
 from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.setup import Setup, skewed
 from samza_dagster.simulation.world import World
 
 pytestmark = pytest.mark.unit
@@ -309,3 +310,26 @@ def test_every_move_that_is_due_is_possible() -> None:
         if not world.moves():
             break
         world.do(world.moves()[0])
+
+
+def test_whoever_takes_over_has_its_machines_clock_and_no_earlier_time_than_the_jobs() -> None:
+    """As `LeaderClock.go_on_from` has it; hosts' wall clocks are wrong by as much."""
+    world = Setup(hosts=2, slots=4, layout="0", skews=(150_000, -150_000)).build()
+    began_ms = world.now_ms
+    ahead, behind = (host.clock.wall_offset for host in world.hosts.values())
+    assert ahead - behind == 300_000
+    world.take_over()
+    assert world.now_ms == began_ms
+    world.take_over()
+    assert world.now_ms == began_ms + 150_000
+
+
+def test_half_of_the_seeds_have_wrong_clocks_and_a_script_holds_them() -> None:
+    """A script from before has none."""
+    setup = Setup(hosts=3, slots=4, layout="0")
+    assert skewed(setup, 1) == setup
+    wrong = skewed(setup, 4)
+    assert any(wrong.skews)
+    assert skewed(setup, 4) == wrong == Setup.from_json(wrong.to_json())
+    older = {name: value for name, value in setup.to_json().items() if name != "skews"}
+    assert Setup.from_json(older) == setup

@@ -1,0 +1,77 @@
+"""How far hosts' clocks are ahead of the observer's, by their reports and when these came. Pure.
+
+A report that wasn't there at one look and is at the next was written between the two: so its time
+tells the difference of the two clocks, within bounds that narrow from report to report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+TOLERATED_MS = 5_000
+_LONGEST_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class HostClock:
+    """A host's newest report by its own clock, and by how many ms that is ahead, at least and at most.
+
+    The bounds are None until a report came between two looks.
+    """
+
+    reported_ms: int
+    least_ms: int | None = None
+    most_ms: int | None = None
+
+    @property
+    def is_skewed(self) -> bool:
+        """Its clock is certainly more than `TOLERATED_MS` ahead or behind."""
+        if self.least_ms is None or self.most_ms is None:
+            return False
+        return self.least_ms > TOLERATED_MS or self.most_ms < -TOLERATED_MS
+
+    def __str__(self) -> str:
+        least, most = self.least_ms or 0, self.most_ms or 0
+        about = (least + most) / 2000
+        side = "ahead of" if about > 0 else "behind"
+        low, high = sorted((abs(least) / 1000, abs(most) / 1000))
+        return (
+            f"its clock is about {abs(about):.0f} s {side} the observer's (between {low:.1f} and"
+            f" {high:.1f} s, by the times of its metrics reports and when they came)"
+        )
+
+
+def newest_reports(reports: Iterable[tuple[str | None, int | None]]) -> dict[str, int]:
+    """Host → its newest report, of (host, its time) pairs; the others are passed over."""
+    found: dict[str, int] = {}
+    for host, at_ms in reports:
+        if host is not None and at_ms is not None:
+            found[host] = max(at_ms, found.get(host, at_ms))
+    return found
+
+
+def clocks(
+    former: Mapping[str, HostClock],
+    reported: Mapping[str, int],
+    *,
+    looked_ms: int,
+    now_ms: int,
+) -> dict[str, HostClock]:
+    """Host → what is known of its clock after a look that saw these reports.
+
+    `looked_ms` is when the look before began, `now_ms` when this one has ended, both by the
+    observer's clock. Bounds that contradict the former, as when a clock was set, replace them.
+    """
+    found: dict[str, HostClock] = {}
+    for host, at_ms in reported.items():
+        known = former.get(host)
+        if known is None or at_ms == known.reported_ms or now_ms - looked_ms > _LONGEST_MS:
+            found[host] = HostClock(at_ms) if known is None else known
+            continue
+        least, most = at_ms - now_ms, at_ms - looked_ms
+        if known.least_ms is not None and known.most_ms is not None:
+            narrowed = max(least, known.least_ms), min(most, known.most_ms)
+            least, most = narrowed if narrowed[0] <= narrowed[1] else (least, most)
+        found[host] = HostClock(at_ms, least, most)
+    return found

@@ -1,0 +1,158 @@
+"""Jobs whose names look alike: side by side, over one stream, and after an earlier release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from samza_dagster.cli.main import cli
+from samza_dagster.errors import Refused
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topic_reader import TopicEnd
+from samza_dagster.metadata.topics import ensure_topic
+from tests.rig.job import Job
+from tests.rig.pace import PACE
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.contract
+
+FORMER = "tests.rig.former_names"
+SMALL = {"hosts": 1, "actives": 1, "standbys": 0}
+
+
+@pytest.fixture
+def named(
+    bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Job]]:
+    """Makes small jobs of any name and id, not started; leaves nothing of them behind."""
+    made: list[Job] = []
+
+    def make(name: str, job_id: str, **options: object) -> Job:
+        topic = f"input-of-{name}-{job_id}"
+        ensure_topic(KafkaCluster(bootstrap_servers), topic, partitions=1)
+        directory = tmp_path_factory.mktemp("job")
+        asked = {**SMALL, "input_topic": topic, "job_id": job_id, **options}
+        job = Job(directory, bootstrap_servers, name, **asked)  # pyright: ignore[reportArgumentType]
+        made.append(job)
+        return job
+
+    yield make
+    for job in made:
+        job.close()
+
+
+def restart(job: Job) -> None:
+    """A placement that needs commits of the job's leader."""
+    client = job.client()
+    try:
+        request = client.place("0", "LAST_SEEN")
+        assert client.wait(request.uuid, timeout_s=30 * PACE).status_code == "SUCCEEDED"
+    finally:
+        client.close()
+
+
+def ends(connection: Connection) -> dict[str, int]:
+    """Where the job's own topics end."""
+    cluster, found = KafkaCluster(connection.bootstrap_servers), dict[str, int]()
+    for topic in (
+        connection.coordinator_stream_topic,
+        connection.state_topic,
+        connection.audit_topic,
+    ):
+        end = TopicEnd(cluster, topic)
+        try:
+            found[topic] = end.offset(10.0)
+        finally:
+            end.close()
+    return found
+
+
+def leads(job: Job, epoch: int) -> None:
+    until(
+        f"epoch {epoch} leads",
+        lambda: (now := job.status()) is not None and now["leader_epoch"] == epoch,
+        seconds=40,
+    )
+
+
+def test_jobs_whose_joined_names_are_equal_run_side_by_side(named: Callable[..., Job]) -> None:
+    """`orders`/`eu-1` and `orders-eu`/`1`: neither coordinator ends the other."""
+    one, two = named("orders", "eu-1"), named("orders-eu", "1")
+    one.start()
+    two.start()
+    for job in (one, two, one):
+        restart(job)
+    assert [len(job.coordinators) for job in (one, two)] == [1, 1]
+
+
+def test_a_job_is_refused_on_the_topics_of_another(named: Callable[..., Job]) -> None:
+    """`wd_v1` on what `wd-v1` leads: status 2, nothing is written, the leader is undisturbed."""
+    first, second = named("wd-v1", "1", lease_ms=600_000), named("wd_v1", "1", lease_ms=600_000)
+    first.start()
+    leader = first.coordinator
+    at_rest = until(
+        "the topics are at rest",
+        lambda: now if (now := ends(first.connection)) == ends(first.connection) else None,
+    )
+    refused = second.start_coordinator("--take-over", "now")
+    assert refused.wait(timeout=60 * PACE) == 2
+    assert "is of job wd-v1, id 1" in second.coordinator_log.read_text()
+    client = second.client()
+    try:
+        for ask in (
+            lambda: client.place("0", "LAST_SEEN"),
+            lambda: client.reserve("0", "host-1"),
+            lambda: client.fail_over("0"),
+            lambda: client.unneeded(older_than_s=0),
+        ):
+            with pytest.raises(Refused, match="is of job wd-v1, id 1"):
+                ask()
+    finally:
+        client.close()
+    config = str(second.directory / "job.properties")
+    for command in (["status"], ["gc"], ["gc", "--logins"], ["place", "0", "--to", "LAST_SEEN"]):
+        assert CliRunner().invoke(cli, [*command, "--config", config]).exit_code == 2, command
+    assert ends(first.connection) == at_rest
+    assert first.coordinators == [leader]
+    restart(first)
+
+
+def test_a_leader_of_the_release_before_is_taken_over_by_its_former_id(
+    named: Callable[..., Job],
+) -> None:
+    """It is fenced by the id that it has, and its container runs on under the id that it has."""
+    job = named("former", "eu-1", coordinator_module=FORMER)
+    job.start()
+    before, older = job.processors(), job.coordinator
+    assert older is not None
+    assert before["0"]["execution_id"].startswith("former-eu-1-0-")
+    job.coordinator_module = Job.coordinator_module
+    job.start_coordinator("--take-over", "now")
+    assert older.wait(timeout=60 * PACE) == 1
+    leads(job, 2)
+    after = job.wait_until_running()
+    assert (after["0"]["pid"], after["0"]["execution_id"]) == (
+        before["0"]["pid"],
+        before["0"]["execution_id"],
+    )
+    restart(job)
+    assert job.processors()["0"]["execution_id"].startswith("former-eu..2d1-0-")
+
+
+def test_a_former_id_that_another_job_leads_by_is_left_to_it(named: Callable[..., Job]) -> None:
+    """The release before led `left`/`eu-1` by the id that `left-eu`/`1` has taken since."""
+    one, two = named("left", "eu-1", coordinator_module=FORMER), named("left-eu", "1")
+    one.start()
+    before = one.processors()
+    two.start()
+    one.kill_coordinator()
+    one.coordinator_module = Job.coordinator_module
+    one.start_coordinator("--take-over", "now")
+    leads(one, 2)
+    assert one.wait_until_running()["0"]["pid"] == before["0"]["pid"]
+    restart(two)
+    restart(one)
+    assert [len(job.coordinators) for job in (one, two)] == [1, 1]

@@ -1,0 +1,125 @@
+"""What befalls one broker of several, and what the others know of it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from confluent_kafka import ElectionType, TopicPartition  # noqa: TID253 - the outside judge
+
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.brokers import Brokers
+from tests.rig.hung_threads import hung, threads
+from tests.rig.waiting import until
+
+METADATA, HEARTBEAT = "kafka-{}-metadat", "broker-{}-lifecy"
+"""Threads of a broker, by their names in the kernel: what applies the metadata log, and what
+tells the controller that the broker is there."""
+
+
+def number_of(brokers: Brokers, broker: Broker) -> int:
+    """Its node id."""
+    return brokers.nodes.index(broker) + 1
+
+
+def others(brokers: Brokers, broker: Broker) -> str:
+    """The bootstrap servers without one of them."""
+    return ",".join(each.bootstrap_servers for each in brokers.nodes if each is not broker)
+
+
+def leaders(servers: str, topic: str) -> dict[int, int]:
+    """Partition → node id of its leader, -1 without one, by who of the servers answers."""
+    with KafkaCluster(servers).admin() as admin:
+        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return {number: found.leader for number, found in partitions.items()}
+
+
+def leader_of(brokers: Brokers, topic: str, partition: int = 0) -> Broker:
+    """Waits until it has one."""
+    number = until(
+        f"{topic} {partition} has a leader",
+        lambda: max(0, leaders(brokers.bootstrap_servers, topic).get(partition, -1)),
+    )
+    return brokers.nodes[number - 1]
+
+
+def in_sync(servers: str, topic: str) -> dict[int, set[int]]:
+    """Partition → node ids of its replicas in sync."""
+    with KafkaCluster(servers).admin() as admin:
+        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return {number: set(found.isrs) for number, found in partitions.items()}
+
+
+def wait_for_all_in_sync(brokers: Brokers, *topics: str) -> None:
+    """Every partition's replicas are all there and up to date."""
+    everybody = set(range(1, len(brokers.nodes) + 1))
+    for topic in topics:
+        until(
+            f"all replicas of {topic} are in sync",
+            lambda topic=topic: all(
+                each == everybody for each in in_sync(brokers.bootstrap_servers, topic).values()
+            ),
+            seconds=60,
+        )
+
+
+def wait_until_named(servers: str, number: int, *, named: bool) -> None:
+    """Whether each of these brokers names that one: the controller has fenced it, or no more."""
+    for each in servers.split(","):
+
+        def is_so(each: str = each) -> bool:
+            with KafkaCluster(each).admin() as admin:
+                return (number in admin.list_topics(timeout=10).brokers) == named
+
+        until(f"{each} names {number}: {named}", is_so, seconds=60)
+
+
+def elect_preferred(brokers: Brokers, topic: str) -> None:
+    """Each partition is led by the first of its replicas, all of which are in sync."""
+    partitions = [
+        TopicPartition(topic, number) for number in leaders(brokers.bootstrap_servers, topic)
+    ]
+    with KafkaCluster(brokers.bootstrap_servers).admin() as admin:
+        admin.elect_leaders(ElectionType.PREFERRED, partitions).result(timeout=30)
+
+
+@contextmanager
+def frozen(broker: Broker) -> Generator[None]:
+    """SIGSTOP of its process; it thaws in the end."""
+    broker.process.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        broker.process.send(signal.SIGCONT)
+
+
+@contextmanager
+def lagging(brokers: Brokers, broker: Broker, *, and_fenced: bool = False) -> Generator[None]:
+    """It serves and beats, and learns nothing of what its controller decides.
+
+    `and_fenced`: it doesn't beat either, so that its controller fences it, which it alone
+    doesn't know.
+    """
+    number = number_of(brokers, broker)
+    names = (METADATA, HEARTBEAT) if and_fenced else (METADATA,)
+    with ExitStack() as stack:
+        for name in names:
+            found = threads(broker.pid, name.format(number))
+            assert found, name
+            stack.enter_context(hung(broker.pid, found, "futex"))
+        yield
+
+
+def unread(broker: Broker) -> int:
+    """Bytes that the kernel holds for it at its listener, as it is frozen."""
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    # `address:port` of this side, and `unsent:unread`, all in hexadecimal.
+    return sum(
+        int(line[4].partition(":")[2], 16)
+        for line in lines
+        if int(line[1].partition(":")[2], 16) == port
+    )

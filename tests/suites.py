@@ -1,0 +1,308 @@
+"""The long suites: what `make test` has no time for, each in the size that a night has time for.
+
+`python -m tests.suites --within 700` runs the slice of this day, as the command's end to end
+check does: seven slices together are all suites of tests, so that a week sees each.
+`python -m tests.suites --all` is `make release-check`: those and the measurements, within two
+hours on the reference machine, one table at the end. The full sizes are targets of their own.
+
+A suite begins when the time that it takes on a machine as slow as this one is left. What
+wasn't begun, or was cut off with the whole time, is named as not run. A slice of a day passes
+with that; a release doesn't. A suite that takes three times its own is cut off too, and has
+failed: it hangs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests import commands
+from tests.rig.pace import VARIABLE, measured
+
+DAYS = 7
+_CUT_OFF = 3.0
+"""So many times what it needs, as for a level (`tests.levels`)."""
+_AT_FIRST_FAILURE = {"PYTEST_ADDOPTS": "-x"}
+_RESULTS = commands.ROOT / "benchmarks" / "results" / "nightly"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a suite counted, its most telling figure, and the bound that it is held against."""
+
+    count: str = ""
+    figure: str = ""
+    bound: str = ""
+
+
+def tests_of(output: str) -> Figures:
+    """By the last line of each pytest."""
+    lines = re.findall(r"^.*\b(?:passed|failed|error)\b.* in [\d.]+s.*$", output, re.MULTILINE)
+    had = {
+        word: sum(int(n) for line in lines for n in re.findall(rf"(\d+) {word}", line))
+        for word in ("passed", "failed", "error")
+    }
+    wrong = had["failed"] + had["error"]
+    return Figures(f"{had['passed'] + wrong} tests", f"{wrong} failed", "0")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A target of the Makefile at its nightly size, and the seconds it takes on the reference machine.
+
+    `result` is the file below `benchmarks/results/nightly` in which it leaves its figures; a
+    suite of pytest prints them.
+    """
+
+    name: str
+    seconds: float
+    command: tuple[str, ...]
+    result: str = ""
+    figures: Callable[[Any], Figures] = tests_of
+
+
+def _simulated(found: Mapping[str, Any]) -> Figures:
+    return Figures(
+        f"{found['events']:,} events", f"{len(found['violations'])} histories broken", "0"
+    )
+
+
+def _explored(found: Mapping[str, Any]) -> Figures:
+    (world,) = found["small_worlds"].values()
+    return Figures(f"{world['states']:,} states", f"violation: {world['violation']}", "None")
+
+
+def _caught(found: Mapping[str, Any]) -> Figures:
+    return Figures(
+        f"{found['mutants']} planted", f"{found['killed']} caught", str(found["mutants"])
+    )
+
+
+def _killed(found: Mapping[str, Any]) -> Figures:
+    return Figures(f"{found['mutants']} operators", f"{100 * found['kill_ratio']:.0f} %", "≥ 75 %")
+
+
+def _chaos(found: Mapping[str, Any]) -> Figures:
+    seen = f"{found['missing']} missing, {found['overlaps']} overlaps"
+    return Figures(f"{found['faults']} faults", seen, "0, 0")
+
+
+def _blind(found: Mapping[str, Any]) -> Figures:
+    seen = f"{found['missing']} missing, {found['overlaps']} overlaps"
+    return Figures(f"{found['faults']} faults", seen, "0, ≥ 1")
+
+
+def _latency(found: Mapping[str, Any]) -> Figures:
+    rows = found["ours"].values()
+    seen = "p50 {:.0f}, p99 {:.0f} ms".format(
+        *(1_000 * max(row[key] for row in rows) for key in ("p50_s", "p99_s"))
+    )
+    return Figures(f"{sum(row['n'] for row in rows)} requests", seen, "100, 500")
+
+
+def _speed(found: Mapping[str, Any]) -> Figures:
+    job = found["job"]
+    seen = f"{job['events_per_second']:,} events/s"
+    return Figures(f"{job['containers']:,} containers", seen, "20,000")
+
+
+def _reaction(found: Mapping[str, Any]) -> Figures:
+    shares = [row["coordinator's share"] for row in found["reaction"].values()]
+    seen = f"p50 {max(share['p50_ms'] for share in shares):.0f} ms"
+    return Figures(f"{sum(s['n'] for s in shares)} failovers", seen, f"{found['bound_p50_ms']}")
+
+
+def _cockpit(found: Mapping[str, Any]) -> Figures:
+    asked = found["spread"]["action"]
+    count = sum(row["n"] for row in found["spread"].values())
+    median, most = found["bounds_ms"]["action"]
+    seen = f"median {asked['median']}, most {asked['most']} ms"
+    return Figures(f"{count} reactions", seen, f"{median}, {most}")
+
+
+def _downtime(found: Mapping[str, Any]) -> Figures:
+    moves = [row["planned move"] for row in found["by_state_mb"].values()]
+    seen = f"planned p50 {max(row['p50_ms'] for row in moves) / 1_000:.1f} s"
+    count = sum(row["n"] for kinds in found["by_state_mb"].values() for row in kinds.values())
+    return Figures(f"{count} moves", seen, "4.0 s")
+
+
+SUITES = (
+    Suite("Dagster", 80, ("make", "test-dagster-long")),
+    Suite("Dagster's processes killed", 520, ("make", "test-deploy", "SHARE={day}/2")),
+    # 180 on the reference machine: Chromium draws with the processors that the job needs.
+    Suite("browser", 200, ("make", "test-browser")),
+    Suite("Dagster over real containers", 480, ("make", "cockpit-real")),
+    Suite("kill matrix on real containers", 480, ("make", "killmatrix-real", "SHARE={day}/3")),
+    # 578 alone, 988 and 877 beside other suites, as it mostly waits.
+    Suite("kill matrix on stubs", 620, ("make", "killmatrix-further")),
+    Suite("real faults", 480, ("make", "faults-real")),
+    Suite("absences", 520, ("make", "absences", "SHARE={day}/5")),
+    Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
+    Suite("chaos without a fence", 250, ("make", "chaos-blind"), "chaos_blind.json", _blind),
+    Suite("simulator", 280, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
+    Suite(
+        "small world", 270, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
+    ),
+    Suite("planted bugs", 370, ("make", "mutants"), "mutants.json", _caught),
+)
+"""Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""
+
+MEASUREMENTS = (
+    Suite("operators", 300, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
+    Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
+    Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),
+    Suite("death to start", 120, ("make", "bench-failover"), "failover_reaction.json", _reaction),
+    Suite("event to request", 420, ("make", "bench-cockpit", "FREEZES=6", "MOVES=4"), "cockpit_reaction.json", _cockpit),
+    Suite("downtime", 460, ("make", "bench-downtime", "SIZES=1,4", "MOVES=2"), "downtime.json", _downtime),
+)  # fmt: skip
+"""What a release is measured by besides."""
+
+
+def slices(suites: Sequence[Suite], days: int = DAYS) -> list[list[Suite]]:
+    """The suites over so many days, about as long each: the longest first, to the emptiest day."""
+    parts: list[list[Suite]] = [[] for _ in range(days)]
+    for suite in sorted(suites, key=lambda each: -each.seconds):
+        min(parts, key=lambda part: sum(each.seconds for each in part)).append(suite)
+    return parts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a suite: `passed`, `FAILED …`, or why it wasn't run to its end."""
+
+    suite: str
+    verdict: str
+    seconds: float = 0.0
+    figures: Figures = field(default_factory=Figures)
+
+    @property
+    def has_failed(self) -> bool:
+        """It ran, and something was wrong."""
+        return self.verdict.startswith("FAILED")
+
+    @property
+    def has_passed(self) -> bool:
+        """It ran to its end, and nothing was wrong."""
+        return self.verdict == "passed"
+
+
+def go_through(
+    suites: Sequence[Suite],
+    within_s: float,
+    *,
+    day: int = 1,
+    environment: Mapping[str, str] | None = None,
+) -> list[Outcome]:
+    """Each in turn, as far as the time reaches. `day` is the year's, which shares and seeds follow."""
+    over = time.monotonic() + within_s
+    return [_outcome(suite, over - time.monotonic(), day, environment) for suite in suites]
+
+
+def _outcome(
+    suite: Suite, left_s: float, day: int, environment: Mapping[str, str] | None
+) -> Outcome:
+    pace = measured()
+    os.environ[VARIABLE] = str(pace)
+    needed_s = suite.seconds * pace
+    if needed_s > left_s:
+        return Outcome(suite.name, f"not run: {needed_s:.0f} s are needed, {left_s:.0f} are left")
+    print(f"\n── {suite.name} (about {needed_s:.0f} s of {left_s:.0f}) ──", flush=True)
+    result = _RESULTS / suite.result
+    if suite.result:
+        result.unlink(missing_ok=True)
+    began = time.monotonic()
+    hangs_s = _CUT_OFF * needed_s
+    command = [_of_the_day(word, day) for word in suite.command]
+    if suite.result:
+        command.append(f"RESULT={result}")
+    ran = commands.run(command, min(left_s, hangs_s), environment)
+    seconds = time.monotonic() - began
+    if ran.cut_off and hangs_s < left_s:
+        verdict = "FAILED: hangs, cut off"
+    elif ran.cut_off:
+        verdict = "not run to its end: cut off"
+    elif ran.status != 0:
+        verdict = f"FAILED with {ran.status}"
+    elif ran.left_behind:
+        verdict = f"FAILED: left behind {'; '.join(ran.left_behind)}"
+    else:
+        verdict = "passed"
+    if not suite.result:
+        return Outcome(suite.name, verdict, seconds, suite.figures(ran.output))
+    if not result.is_file():
+        return Outcome(suite.name, verdict, seconds)
+    return Outcome(suite.name, verdict, seconds, suite.figures(json.loads(result.read_text())))
+
+
+def _of_the_day(word: str, day: int) -> str:
+    """`SHARE={day}/3` is another third each week, since a suite comes on the same day of it."""
+    week = day // DAYS
+    share = re.fullmatch(r"(\w+=)\{day\}/(\d+)", word)
+    if share:
+        return f"{share[1]}{1 + week % int(share[2])}/{share[2]}"
+    return word.format(seed=day)
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """Suite by suite."""
+    shown = Table(*("suite", "outcome", "count", "figure", "bound", "seconds"))
+    for outcome in outcomes:
+        seen = outcome.figures
+        shown.add_row(
+            *(outcome.suite, outcome.verdict, seen.count, seen.figure, seen.bound),
+            f"{outcome.seconds:.0f}",
+        )
+    total = sum(outcome.seconds for outcome in outcomes)
+    passed = sum(outcome.has_passed for outcome in outcomes)
+    shown.add_row("all", f"{passed} of {len(outcomes)} passed", "", "", "", f"{total:.0f}")
+    return shown
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 1 when a suite failed; with --all also when one wasn't run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.suites",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--all", action="store_true", help="every suite, and the measurements")
+    parser.add_argument("--within", type=float, default=math.inf, metavar="SECONDS")
+    parser.add_argument("--day", type=int, help="of the year, counted from 1; today by default")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there as well")
+    asked = parser.parse_args(arguments)
+    day = asked.day or dt.datetime.now(dt.UTC).timetuple().tm_yday
+    if asked.all:
+        chosen: Sequence[Suite] = (*SUITES, *MEASUREMENTS)
+        outcomes = go_through(chosen, asked.within, day=day)
+    else:
+        chosen = slices(SUITES)[day % DAYS]
+        named = ", ".join(suite.name for suite in chosen)
+        print(f"slice {day % DAYS + 1} of {DAYS}, of day {day} of the year: {named}", flush=True)
+        # So that a failure is told before the time cuts its suite off.
+        outcomes = go_through(chosen, asked.within, day=day, environment=_AT_FIRST_FAILURE)
+    print()
+    Console(width=None if sys.stdout.isatty() else 150).print(table(outcomes))
+    if asked.json:
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
+        document = {"version": 1, "day": day, "suites": [asdict(each) for each in outcomes]}
+        asked.json.write_text(json.dumps(document, indent=1) + "\n")
+    wanted = all(outcome.has_passed for outcome in outcomes)
+    return 0 if wanted or not (asked.all or any(o.has_failed for o in outcomes)) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""`auto_failover` over hosts whose clocks differ: what it decides is what it decides without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.policy import Mode, Rules, decide, remembered
+from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.failover.signals import Limits, judge
+
+pytestmark = pytest.mark.unit
+BEGIN = 1_700_000_000_000
+REPORT_EVERY_MS = 5_000
+PLACES = {"0": "h0", "1": "h1", "2": "h2", "0-0": "h1", "1-0": "h2", "2-0": "h0"}
+
+
+class Skewed:
+    """Three actives with a standby each, that report every 5 s by the clock of their host.
+
+    `skew_ms`: host → how far its clock is ahead; the leader runs on h0. `ends_ms`: container → when
+    it reports for the last time, in ms since the begin.
+    """
+
+    def __init__(self, skew_ms: dict[str, int], ends_ms: dict[str, int] | None = None) -> None:
+        self.skew_ms, self.ends_ms = skew_ms, ends_ms or {}
+        self.rules = Rules(Mode.ACT, Limits())
+        self.memory, self.told = Memory("demo/1"), list[str]()
+
+    def watch(self, for_ms: int, every_ms: int = 5_000) -> list[str]:
+        """What was decided, with the second at which it was; each tick by a kept cursor."""
+        for since_ms in range(0, for_ms, every_ms):
+            kept = Memory.read(self.memory.to_text(), "demo/1")
+            assert kept is not None
+            now = BEGIN + since_ms
+            sight = self.sight(since_ms)
+            judged = judge(sight, kept, self.rules.limits, now)
+            acks: dict[str, str] = {}
+            found = decide(
+                sight, kept, judged, self.rules, now, acknowledged=acks, known=frozenset()
+            )
+            new = [d for d in found if d.event not in kept.told]
+            self.told += [f"{since_ms // 1000} {d.case.kind} {d.case.processor}" for d in new]
+            said = {d.event: now for d in found}
+            self.memory = remembered(judged.memory, found, said, now)
+        return self.told
+
+    def sight(self, since_ms: int) -> Sight:
+        containers = tuple(
+            ContainerSeen(
+                ident,
+                "-" not in ident,
+                "running",
+                host,
+                f"{ident}#1",
+                reported_ms=BEGIN
+                + self.skew_ms.get(host, 0)
+                + min(since_ms, self.ends_ms.get(ident, since_ms))
+                // REPORT_EVERY_MS
+                * REPORT_EVERY_MS,
+            )
+            for ident, host in PLACES.items()
+        )
+        beat_ms = BEGIN + since_ms // 10_000 * 10_000 + self.skew_ms.get("h0", 0)
+        return Sight(
+            "demo/1",
+            "samza_dagster",
+            containers,
+            dict.fromkeys(("h0", "h1", "h2"), "alive"),
+            leader=LeaderSeen(1, "h0", beat_ms, 10_000, ended=False, mark=0),
+        )
+
+
+@pytest.mark.parametrize("skew_ms", [-100_000, 100_000, -86_400_000, 86_400_000])
+@pytest.mark.parametrize("host", ["h0", "h1", "h2"])
+def test_containers_that_report_are_never_silent_whatever_their_hosts_clock_says(
+    host: str, skew_ms: int
+) -> None:
+    """Slow by 100 s its own would be restarted, fast by 100 s those of all others."""
+    assert Skewed({host: skew_ms}).watch(300_000) == []
+
+
+@pytest.mark.parametrize("skew_ms", [-100_000, 0, 100_000])
+def test_one_that_falls_silent_is_seen_after_the_same_time_on_any_host(skew_ms: int) -> None:
+    """90 s without a report, and three bad looks."""
+    watched = Skewed({"h1": skew_ms}, {"0-0": 60_000})
+    assert watched.watch(200_000) == ["160 silent 0-0"]
+
+
+def test_a_clock_that_is_set_back_on_a_host_is_no_silence_there() -> None:
+    """Each report differs from the one before."""
+    watched = Skewed({})
+    watched.watch(60_000)
+    watched.skew_ms = {"h1": -3_600_000}
+    assert watched.watch(200_000) == []
+
+
+def test_a_source_that_is_seen_for_the_first_time_has_just_been_heard() -> None:
+    """Its last report may be as old as it likes: with a fresh cursor that isn't known."""
+    watched = Skewed({}, dict.fromkeys(("0-0",), 0))
+    assert watched.watch(90_000) == []
+    assert watched.watch(115_000) == ["100 silent 0-0"]
+
+
+@settings(max_examples=40)
+@given(
+    skews=st.tuples(*[st.integers(-(10**9), 10**9)] * 3),
+    ends=st.dictionaries(st.sampled_from(sorted(PLACES)), st.integers(0, 200_000), max_size=4),
+)
+def test_decisions_are_the_same_under_any_skew_of_each_host(
+    skews: tuple[int, int, int], ends: dict[str, int]
+) -> None:
+    """Whoever reports, and whoever stops to."""
+    skewed = Skewed(dict(zip(("h0", "h1", "h2"), skews, strict=True)), ends)
+    assert skewed.watch(320_000) == Skewed({}, ends).watch(320_000)
+
+
+def test_the_memory_of_a_former_release_is_read() -> None:
+    """It knew of no reports: silence counts from now."""
+    kept = replace(Memory("demo/1"), looked_ms=BEGIN, looks=4)
+    text = kept.to_text()
+    for field in ("heard", "clock"):
+        text = text.replace(f'"{field}":', f'"former_{field}":')
+    assert Memory.read(text, "demo/1") == kept

@@ -1,0 +1,77 @@
+"""Silence and skew by the observer's clock alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.readiness import Heard, HostClock, clocks, heard, newest_reports
+
+pytestmark = pytest.mark.unit
+SKEW = st.integers(-(10**9), 10**9)
+
+
+def test_a_mark_that_changed_is_new_and_one_that_did_not_is_silence() -> None:
+    """Smaller or larger; a source that shows nothing isn't heard again by that."""
+    known = heard({}, {"a": 5, "b": 5, "c": 5, "d": None}, 100)
+    after = heard(known, {"a": 5, "b": 4, "c": None, "e": 1}, 200)
+    assert {source: one.at_ms for source, one in after.items()} == {
+        "a": 100,
+        "b": 200,
+        "c": 100,
+        "e": 200,
+    }
+    assert heard(after, {"c": 5}, 300) == {"c": Heard(5, 100)}
+
+
+@given(skew=SKEW, gaps=st.lists(st.integers(1, 60_000), min_size=2, max_size=20), data=st.data())
+def test_the_bounds_hold_the_true_skew_whenever_reports_come(
+    skew: int, gaps: list[int], data: st.DataObject
+) -> None:
+    """A report that is new was written between the two looks."""
+    known: dict[str, HostClock] = {}
+    now = looked = 0
+    for gap in gaps:
+        looked, now = now, now + gap
+        written = data.draw(st.integers(looked + 1, now))
+        known = clocks(known, {"h": written + skew}, looked_ms=looked, now_ms=now)
+    clock = known["h"]
+    assert clock.least_ms is not None
+    assert clock.most_ms is not None
+    assert clock.least_ms <= skew <= clock.most_ms
+    if clock.is_skewed:
+        assert abs(skew) > 5_000
+
+
+def test_a_host_that_falls_silent_keeps_the_clock_that_it_had() -> None:
+    """An old report isn't a slow clock."""
+    known = clocks({}, {"h": 10_000}, looked_ms=0, now_ms=10_000)
+    known = clocks(known, {"h": 12_000}, looked_ms=10_000, now_ms=12_000)
+    for now in range(20_000, 200_000, 10_000):
+        known = clocks(known, {"h": 12_000}, looked_ms=now - 10_000, now_ms=now)
+    assert known == {"h": HostClock(12_000, 0, 2_000)}
+    assert not known["h"].is_skewed
+
+
+def test_a_clock_that_is_set_right_is_believed() -> None:
+    """Bounds that contradict the former replace them."""
+    known = {"h": HostClock(5_000, -100_000, -99_000)}
+    assert known["h"].is_skewed
+    known = clocks(known, {"h": 20_000}, looked_ms=15_000, now_ms=20_000)
+    assert known == {"h": HostClock(20_000, 0, 5_000)}
+
+
+def test_the_skew_is_told_with_its_bounds() -> None:
+    """And to which side."""
+    assert str(HostClock(0, -100_000, -98_000)) == (
+        "its clock is about 99 s behind the observer's (between 98.0 and 100.0 s, by the times of"
+        " its metrics reports and when they came)"
+    )
+    assert "about 10 s ahead of" in str(HostClock(0, 9_000, 11_000))
+
+
+def test_a_hosts_newest_report_is_the_latest_by_its_own_clock() -> None:
+    """Of its containers; who told nothing is left out."""
+    told = newest_reports([("a", 3), ("a", 5), ("a", None), (None, 9), ("b", 1)])
+    assert told == {"a": 5, "b": 1}
