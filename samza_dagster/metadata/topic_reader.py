@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.1
+_LEAST_S = 1.0
 _PATIENCE_S = 1.0
 _SILENCE_S = 5.0
 """A tail that hears nothing for so long asks whether the brokers answer it at all."""
 _ANSWER_S = 1.0
+
+
+def _share_of(left_s: float) -> float:
+    """What one question may take of the time that is left."""
+    return max(left_s / 2, min(left_s, _LEAST_S), 0.001)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,10 @@ class TopicEnd:
         With `committed_only`, the offset at which the first open transaction begins.
         Raises `InvalidInput` when the topic doesn't exist, `Unreachable` when no broker
         answers within `deadline_s`.
+
+        librdkafka (2.16) puts the question to the leader that it knows, for the whole time that it
+        is given, also where that broker is gone and another leads. So half of the time is for one
+        question, and who leads is asked anew before the next.
         """
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -72,7 +82,7 @@ class TopicEnd:
                 try:
                     offsets = consumer.get_watermark_offsets(
                         TopicPartition(self._topic, 0),
-                        timeout=max(remaining_s(deadline), 0.001),
+                        timeout=_share_of(remaining_s(deadline)),
                         cached=False,
                     )
                 except KafkaException as error:

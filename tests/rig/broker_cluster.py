@@ -22,7 +22,7 @@ tells the controller that the broker is there."""
 
 def number_of(brokers: Brokers, broker: Broker) -> int:
     """Its node id."""
-    return brokers.nodes.index(broker) + 1
+    return broker.node_id
 
 
 def others(brokers: Brokers, broker: Broker) -> str:
@@ -116,10 +116,12 @@ def lagging(brokers: Brokers, broker: Broker, *, and_fenced: bool = False) -> Ge
 def unread(broker: Broker) -> int:
     """Bytes that the kernel holds for it at its listener, as it is frozen."""
     port = int(broker.bootstrap_servers.rpartition(":")[2])
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    # `address:port` of this side, and `unsent:unread`, all in hexadecimal.
+    # A JVM's sockets are IPv6 ones, also for IPv4. `address:port` of this side comes second,
+    # `unsent:unread` fifth, all in hexadecimal.
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
     return sum(
-        int(line[4].partition(":")[2], 16)
+        int(line[4].rpartition(":")[2], 16)
         for line in lines
-        if int(line[1].partition(":")[2], 16) == port
+        if int(line[1].rpartition(":")[2], 16) == port
     )

@@ -26,7 +26,7 @@ from tests.rig.broker_cluster import (
     wait_for_all_in_sync,
     wait_until_named,
 )
-from tests.rig.fence_broker import SECRET, config_of, fence_brokers
+from tests.rig.fence_broker import SECRET, config_of
 from tests.rig.incarnation import Incarnation, end_of, keys_from
 from tests.rig.waiting import until
 
@@ -34,11 +34,10 @@ pytestmark = pytest.mark.contract
 PARTITIONS = (0, 1, 2)
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+@pytest.fixture
+def brokers(shared_brokers: Brokers) -> Brokers:
     """Three, with an authorizer and a login for the coordinator."""
-    with fence_brokers(tmp_path_factory.mktemp("fence-of-three")) as brokers:
-        yield brokers
+    return shared_brokers
 
 
 OLD, NEW = "old-000001", "new-000002"

@@ -20,6 +20,7 @@ from tests.rig.broker_cluster import (
     leader_of,
     leaders,
     number_of,
+    others,
     unread,
     wait_for_all_in_sync,
 )
@@ -85,11 +86,10 @@ class Moves:
         assert self._leader.poll() is None
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+@pytest.fixture
+def brokers(shared_brokers: Brokers) -> Brokers:
     """Three, of which each test gives all back."""
-    with Brokers(tmp_path_factory.mktemp("three-brokers")) as brokers:
-        yield brokers
+    return shared_brokers
 
 
 @pytest.fixture
@@ -111,7 +111,11 @@ def job(brokers: Brokers, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 def moves(brokers: Brokers, job: Job) -> Iterator[Moves]:
     """Of a job that runs; what was asked in the test has touched nobody else in the end."""
     moves = Moves(job)
-    wait_for_all_in_sync(brokers, *own_topics(job), TRANSACTIONS)
+    own = (*own_topics(job), job.connection.audit_topic)
+    for topic, broker in zip(own, brokers.nodes, strict=True):
+        led_by(brokers, topic, broker)
+    moves.one()  # the transactions have their topic by then
+    wait_for_all_in_sync(brokers, TRANSACTIONS)
     try:
         yield moves
         moves.nobody_else_was_touched()
@@ -127,14 +131,26 @@ def own_topics(job: Job) -> tuple[str, str]:
 def led_by(brokers: Brokers, topic: str, broker: Broker) -> None:
     """Every partition of the topic, with all others as its replicas."""
     number = number_of(brokers, broker)
-    others = [each for each in (1, 2, 3) if each != number]
+    rest = [each for each in (1, 2, 3) if each != number]
     partitions = leaders(brokers.bootstrap_servers, topic)
-    reassign(brokers.bootstrap_servers, topic, {each: [number, *others] for each in partitions})
+    reassign(brokers.bootstrap_servers, topic, {each: [number, *rest] for each in partitions})
     elect_preferred(brokers, topic)
     until(
         f"{number} leads {topic}",
         lambda: set(leaders(brokers.bootstrap_servers, topic).values()) == {number},
     )
+
+
+def led_by_others(brokers: Brokers, dead: Broker, *topics: str) -> None:
+    """Its session is over: until then who asks hears that nobody answers."""
+    number = number_of(brokers, dead)
+    for topic in topics:
+        until(
+            f"{topic} is led by others",
+            lambda topic=topic: (
+                not ({number, -1} & set(leaders(others(brokers, dead), topic).values()))
+            ),
+        )
 
 
 def back(brokers: Brokers, broker: Broker, job: Job) -> None:
@@ -180,11 +196,13 @@ def test_brokers_are_restarted_one_after_the_other_during_moves(
 
 def test_a_broker_is_dead_for_good(brokers: Brokers, job: Job, moves: Moves) -> None:
     """Whatever it led is led by others after its session."""
-    victim = leader_of(brokers, own_topics(job)[0])
+    state, stream = own_topics(job)
+    victim = leader_of(brokers, state)
     uuid = moves.ask()
     victim.close(grace_s=0.0)
     try:
         moves.ends(uuid)
+        led_by_others(brokers, victim, state, stream)
         for _ in range(3):
             moves.one()
         moves.nobody_else_was_touched()
@@ -199,6 +217,7 @@ def test_a_broker_comes_back_with_an_empty_disk(brokers: Brokers, job: Job, move
     victim.close(grace_s=0.0)
     shutil.rmtree(victim.directory / "data")
     moves.ends(uuid)
+    led_by_others(brokers, victim, *own_topics(job))
     uuid = moves.ask()
     back(brokers, victim, job)
     moves.ends(uuid)
@@ -219,6 +238,7 @@ def test_the_coordinator_of_our_transactions_is_another_broker(
     uuid = moves.ask()
     last.close(grace_s=0.0)
     moves.ends(uuid)
+    led_by_others(brokers, last, TRANSACTIONS)
     back(brokers, last, job)
 
 
@@ -228,11 +248,11 @@ def test_partitions_are_reassigned_under_those_who_read_and_write_them(
     """Away from the broker that leads, and back: what was asked meanwhile is done."""
     for topic in own_topics(job):
         leader = leaders(brokers.bootstrap_servers, topic)[0]
-        others = [each for each in (1, 2, 3) if each != leader]
+        rest = [each for each in (1, 2, 3) if each != leader]
         uuid = moves.ask()
-        reassign(brokers.bootstrap_servers, topic, {0: others})
+        reassign(brokers.bootstrap_servers, topic, {0: rest})
         moves.ends(uuid)
         uuid = moves.ask()
-        reassign(brokers.bootstrap_servers, topic, {0: [leader, *others]})
+        reassign(brokers.bootstrap_servers, topic, {0: [leader, *rest]})
         elect_preferred(brokers, topic)
         moves.ends(uuid)
