@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, print_json, print_table
+from samza_dagster.errors import Unreachable
+
+if TYPE_CHECKING:
+    from samza_dagster.client import ReplicaLag
 
 
 @click.command(short_help="Show how far each replica is behind its changelog.")
@@ -18,16 +25,26 @@ def lag(target: Target, as_json: bool) -> None:
     reported work since it started, so it has all that it wrote, `checkpoint` the last commit of
     an active that isn't known to run, `none` nothing reported: also while an active restores.
 
+    Exits 4 when the lag of some or all isn't known because something can't be read, as a
+    partition without a leader: their rows say so, the others are as ever.
+
     \b
     Examples:
       samza-dagster lag
       samza-dagster lag --json | jq '.replicas[] | select(.lag > 1000)'
+      samza-dagster lag --json | jq '.replicas[] | select(.reason != null)'
     """
     with target.client() as client, busy("Reading offsets and metrics …"):
         replicas = client.lag()
     if as_json:
         print_json({"replicas": [replica.to_json() for replica in replicas]})
-        return
+    else:
+        _print(replicas)
+    if any(r.lag is None and r.reason for r in replicas):
+        raise click.exceptions.Exit(Unreachable.exit_code)
+
+
+def _print(replicas: Sequence[ReplicaLag]) -> None:
     print_table(
         "Lag in records",
         (
@@ -41,6 +58,7 @@ def lag(target: Target, as_json: bool) -> None:
             "lag",
             "known by",
             "seen at",
+            *(("reason",) if any(r.reason for r in replicas) else ()),
         ),
         [
             (
@@ -54,6 +72,7 @@ def lag(target: Target, as_json: bool) -> None:
                 r.lag,
                 r.basis,
                 at(r.observed_at_ms),
+                *((r.reason or "",) if any(each.reason for each in replicas) else ()),
             )
             for r in replicas
         ],

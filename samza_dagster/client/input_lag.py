@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import InputLag, JobView
-from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.job_topics import Ranges
 from samza_dagster.model import TaskMode
 from samza_dagster.model.numbers import long_or_none
 
@@ -28,7 +29,7 @@ def input_topics(checkpoints: Mapping[str, Checkpoint]) -> set[str]:
 def input_lags(
     view: JobView,
     checkpoints: Mapping[str, Checkpoint],
-    ranges: Mapping[tuple[str, int], OffsetRange],
+    ranges: Ranges,
 ) -> tuple[InputLag, ...]:
     """One entry per active task and input partition that it has committed."""
     found: list[InputLag] = []
@@ -42,6 +43,7 @@ def input_lags(
                 span = ranges.get(at) if at is not None else None
                 if checkpoint is None or at is None or span is None:
                     continue
+                unread = isinstance(span, Unreachable)
                 found.append(
                     InputLag(
                         processor_id=processor.processor_id,
@@ -49,9 +51,10 @@ def input_lags(
                         topic=at[0],
                         partition=at[1],
                         committed_offset=offset,
-                        end_offset=span.end,
-                        lag=max(0, span.end - max(offset + 1, span.start)),
+                        end_offset=None if unread else span.end,
+                        lag=None if unread else max(0, span.end - max(offset + 1, span.start)),
                         at_ms=checkpoint.at_ms,
+                        reason=span.seen if unread else None,
                     )
                 )
     return tuple(found)

@@ -9,7 +9,7 @@ from samza_dagster.client.input_lag import input_lags, input_topics
 from samza_dagster.client.replica_lag import is_own_report, replica_lags
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.job_topics import JobTopics, TopicRecord
 from samza_dagster.model import TaskMode
@@ -27,17 +27,21 @@ _COMMITS_BEFORE = 2_000
 
 
 def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[ReplicaLag, ...]:
-    """Lag of every replica of every store partition; `basis` says how it is known."""
+    """Lag of every replica of every store partition; `basis` says how it is known.
+
+    What can't be read makes the replicas unknown that it is about, and no others.
+    """
     config = reader.config()
     stores = store_changelogs(config)
     if not stores:
         return ()
     # Of two reporters of one container the more frequent is read last: its word is newer.
     reporters = sorted(metrics_topics(config).items(), key=lambda each: -each[1])
+    unread: list[Unreachable] = []
     snapshots = (
         record.value
         for topic, interval_s in reporters
-        for record in topics.tail(topic, _METRICS_INTERVALS * interval_s * 1000)
+        for record in _read(topics.tail(topic, _METRICS_INTERVALS * interval_s * 1000), unread)
     )
     owners = {task: p for p in view.processors.values() for task in p.tasks}
 
@@ -48,7 +52,8 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
     samples = task_samples(snapshots, view.job_name, view.job_id, counts=counts)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
-    checkpoints = _newest_checkpoints(view, topics) if idle else {}
+    unread_checkpoints: list[Unreachable] = []
+    checkpoints = _newest_checkpoints(view, topics, unread_checkpoints) if idle else {}
     # Ends after applied offsets: a lag is never too small.
     ranges = topics.offset_ranges({store.topic for store in stores})
     return replica_lags(
@@ -62,20 +67,26 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
         ranges=ranges,
         samples=samples,
         checkpoints=checkpoints,
+        unread_samples=_why(unread),
+        unread_checkpoints=_why(unread_checkpoints),
     )
 
 
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:
     """How far each active is behind its input, of those that committed in the last ten minutes."""
-    checkpoints = _newest_checkpoints(view, topics, _CHECKPOINT_LOOK_BACK_MS)
+    checkpoints = _newest_checkpoints(view, topics, [], _CHECKPOINT_LOOK_BACK_MS)
     names = input_topics(checkpoints)
     return input_lags(view, checkpoints, topics.offset_ranges(names) if names else {})
 
 
 def read_checkpoints_end(view: JobView, topics: JobTopics) -> int:
-    """Offset of the next checkpoint to be written; 0 while there is no topic."""
-    topic = checkpoint_topic(view.job_name, view.job_id)
-    return max((span.end for span in topics.offset_ranges({topic}).values()), default=0)
+    """Offset of the next checkpoint to be written; 0 while there is no topic. Raises `Unreachable`."""
+    end = 0
+    for span in topics.offset_ranges({checkpoint_topic(view.job_name, view.job_id)}).values():
+        if isinstance(span, Unreachable):
+            raise span
+        end = max(end, span.end)
+    return end
 
 
 def read_progress(
@@ -83,7 +94,8 @@ def read_progress(
 ) -> Progress:
     """Whether an active committed progress on its input at offset `since` or behind it.
 
-    Raises `InvalidInput` for a standby: it processes nothing.
+    Raises `InvalidInput` for a standby: it processes nothing. `Unreachable`: whether it does
+    isn't known, since not all commits could be read.
     """
     if processor.mode is TaskMode.STANDBY:
         raise InvalidInput(
@@ -91,10 +103,15 @@ def read_progress(
             seen="a standby: it only applies the changelog",
             fix="lag() tells how far it is",
         )
+    unread: list[Unreachable] = []
     begin = max(0, since - _COMMITS_BEFORE)
-    records = list(_checkpoint_records(view, topics, _CHECKPOINT_LOOK_BACK_MS, offset=begin))
+    records = list(
+        _checkpoint_records(view, topics, unread, _CHECKPOINT_LOOK_BACK_MS, offset=begin)
+    )
     commits = list(_parsed(records))
     tasks = tuple(task_progress(task, commits, since) for task in processor.tasks)
+    if unread and not any(task.advanced for task in tasks):
+        raise unread[0]
     return Progress(
         processor_id=processor.processor_id,
         since=since,
@@ -105,21 +122,41 @@ def read_progress(
 
 
 def _newest_checkpoints(
-    view: JobView, topics: JobTopics, last_ms: int | None = None
+    view: JobView, topics: JobTopics, unread: list[Unreachable], last_ms: int | None = None
 ) -> dict[str, Checkpoint]:
     """Task → its newest checkpoint.
 
     Of a key the last record counts, as for Samza: the others, which compaction hasn't
     removed yet, are many times as many, and aren't parsed.
     """
-    last = {r.key: r for r in _checkpoint_records(view, topics, last_ms) if r.value}
+    last = {r.key: r for r in _checkpoint_records(view, topics, unread, last_ms) if r.value}
     return newest(_parsed(last.values()))
 
 
 def _checkpoint_records(
-    view: JobView, topics: JobTopics, last_ms: int | None, offset: int | None = None
+    view: JobView,
+    topics: JobTopics,
+    unread: list[Unreachable],
+    last_ms: int | None,
+    offset: int | None = None,
 ) -> Iterator[TopicRecord]:
-    return topics.tail(checkpoint_topic(view.job_name, view.job_id), last_ms, offset=offset)
+    topic = checkpoint_topic(view.job_name, view.job_id)
+    return _read(topics.tail(topic, last_ms, offset=offset), unread)
+
+
+def _read(
+    told: Iterable[TopicRecord | Unreachable], unread: list[Unreachable]
+) -> Iterator[TopicRecord]:
+    """The records; partitions that couldn't be read go to `unread`."""
+    for one in told:
+        if isinstance(one, Unreachable):
+            unread.append(one)
+        else:
+            yield one
+
+
+def _why(unread: Iterable[Unreachable]) -> str | None:
+    return "; ".join(one.seen for one in unread) or None
 
 
 def _parsed(records: Iterable[TopicRecord]) -> Iterator[Checkpoint]:

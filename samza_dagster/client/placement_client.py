@@ -289,7 +289,10 @@ class PlacementClient(Following, OwnAsking):
         )
 
     def lag(self) -> tuple[ReplicaLag, ...]:
-        """Lag of every replica of every store partition; `basis` says how it is known."""
+        """Lag of every replica of every store partition; `basis` says how it is known.
+
+        A replica of which something can't be read has a `reason`, the others are as ever.
+        """
         topics = self._need_topics()
         return read_lag(self.view(), StreamReader(self._store), topics)
 
@@ -300,14 +303,18 @@ class PlacementClient(Following, OwnAsking):
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.
 
-        A client over metadata stores alone leaves the lags out.
+        A client over metadata stores alone leaves the lags out; where they can't be read at
+        all, `unread` says why, and the rest stands.
         """
         view, topics = self.view(), self._job.topics
         words = read_host_words(view.leader)
         if topics is None:
             return Look(view, host_words=words)
-        lags = read_lag(view, StreamReader(self._store), topics)
-        return Look(view, lags, read_input_lag(view, topics), words)
+        try:
+            lags = read_lag(view, StreamReader(self._store), topics)
+            return Look(view, lags, read_input_lag(view, topics), words)
+        except Unreachable as error:
+            return Look(view, host_words=words, unread=error.seen)
 
     def checkpoints_end(self) -> int:
         """Where the checkpoint topic ends now: what is committed later stands there or behind.

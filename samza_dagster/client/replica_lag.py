@@ -18,7 +18,8 @@ from samza_dagster.client.views import (
     ProcessorView,
     ReplicaLag,
 )
-from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
@@ -42,11 +43,17 @@ def replica_lags(
     *,
     stores: tuple[StoreChangelog, ...],
     changelog_partitions: Mapping[str, int],
-    ranges: Mapping[tuple[str, int], OffsetRange],
+    ranges: Ranges,
     samples: Mapping[str, TaskSample],
     checkpoints: Mapping[str, Checkpoint],
+    unread_samples: str | None = None,
+    unread_checkpoints: str | None = None,
 ) -> tuple[ReplicaLag, ...]:
-    """One entry per task and store; partitions without a known range are left out."""
+    """One entry per task and store; partitions of a topic that isn't there are left out.
+
+    `unread_samples` and `unread_checkpoints` say why some couldn't be read: a task without
+    one may have written it there.
+    """
     lags: list[ReplicaLag] = []
     for _, processor in sorted(view.processors.items()):
         for task in processor.tasks:
@@ -65,6 +72,8 @@ def replica_lags(
                             span=span,
                             sample=samples.get(task),
                             checkpoint=checkpoints.get(task),
+                            unread_samples=unread_samples,
+                            unread_checkpoints=unread_checkpoints,
                         )
                     )
     return tuple(lags)
@@ -76,13 +85,16 @@ def _lag(
     task: str,
     store: StoreChangelog,
     partition: int,
-    span: OffsetRange,
+    span: OffsetRange | Unreachable,
     sample: TaskSample | None,
     checkpoint: Checkpoint | None,
+    unread_samples: str | None,
+    unread_checkpoints: str | None,
 ) -> ReplicaLag:
     applied: int | None = None
     observed: int | None = None
     basis = "none"
+    reason = unread_samples if sample is None else None
     if processor.mode is TaskMode.STANDBY:
         gauge = f"{store.system}-{store.topic}-{partition}-offset"
         if sample is not None and gauge in sample.offsets:
@@ -90,12 +102,20 @@ def _lag(
     elif processor.is_running or (sample is not None and processor.state == LAST_SEEN_STATE):
         observed = sample.at_ms if sample is not None else None
         if sample is not None and sample.processes:
-            applied, basis = span.end - 1, "running"
-    elif checkpoint is not None and store.store in checkpoint.changelog_offsets:
+            applied = span.end - 1 if isinstance(span, OffsetRange) else None
+            basis = "running"
+    elif checkpoint is None:
+        reason = reason or unread_checkpoints
+    elif store.store in checkpoint.changelog_offsets:
         applied, basis = checkpoint.changelog_offsets[store.store], "checkpoint"
         observed = checkpoint.at_ms
-    # What the changelog no longer holds isn't to be read: a replica before it begins with it.
-    place = applied if applied is None else max(applied, span.start - 1)
+    end, lag = None, None
+    if isinstance(span, Unreachable):
+        reason = span.seen
+    else:
+        # What the changelog no longer holds isn't to be read: a replica before it begins with it.
+        place = applied if applied is None else max(applied, span.start - 1)
+        end, lag = span.end, records_behind(span.start, span.end, place)
     return ReplicaLag(
         processor_id=processor.processor_id,
         task_name=task,
@@ -104,10 +124,11 @@ def _lag(
         changelog=store.topic,
         partition=partition,
         host=processor.host or (sample.host if sample is not None else None),
-        end_offset=span.end,
+        end_offset=end,
         applied_offset=applied,
-        lag=records_behind(span.start, span.end, place),
+        lag=lag,
         observed_at_ms=observed,
         basis=basis,
         execution_id=sample.execution_id if sample is not None else "",
+        reason=reason,
     )

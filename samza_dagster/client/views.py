@@ -206,7 +206,8 @@ class ReplicaLag(View):
     active that has checked in and may still restore. `lag` is in records still to be
     read, None when it isn't known, as when the changelog ends before what was applied.
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
-    that did; empty when its report doesn't say.
+    that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
+    the lag, the replica's own reports included; None: all of it was.
     """
 
     processor_id: str
@@ -216,12 +217,13 @@ class ReplicaLag(View):
     changelog: str
     partition: int
     host: str | None
-    end_offset: int
+    end_offset: int | None
     applied_offset: int | None
     lag: int | None
     observed_at_ms: int | None
     basis: str = "none"
     execution_id: str = ""
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,8 @@ class InputLag(View):
     """How far a task is behind one input partition, by its newest commit.
 
     `committed_offset` is the last record that the commit covers, `lag` the records after
-    it. `at_ms` is when it was committed, by the broker's or the producer's clock.
+    it. `at_ms` is when it was committed, by the broker's or the producer's clock. `reason`:
+    why the end, and so the lag, couldn't be read.
     """
 
     processor_id: str
@@ -261,19 +264,21 @@ class InputLag(View):
     topic: str
     partition: int
     committed_offset: int
-    end_offset: int
-    lag: int
+    end_offset: int | None
+    lag: int | None
     at_ms: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
 class Look(View):
     """A job and all that is known of its lags, from one reading of its metadata.
 
-    `host_words`: host → ms since its agent's last word, where the leader can be asked.
+    `unread`: why lags could be read of nobody, None: they were. `host_words`: host → ms since its agent's last word, where the leader can be asked.
     """
 
     job: JobView
     lags: tuple[ReplicaLag, ...] = ()
     input_lags: tuple[InputLag, ...] = ()
     host_words: Mapping[str, int] = field(default_factory=dict[str, int])
+    unread: str | None = None

@@ -25,6 +25,8 @@ from samza_dagster.model.naming import group_of
 
 RUN_ID = "app.run.id"
 CONTAINER_COUNT = "job.container.count"
+DEFAULT_REPLICAS = 3
+"""`KafkaConfig.TOPIC_DEFAULT_REPLICATION_FACTOR` of the coordinator stream."""
 TRANSACTIONAL_RESTORE = "task.transactional.state.restore.enabled"
 
 
@@ -62,6 +64,25 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
 def audit_retention_ms(config: Mapping[str, str]) -> int:
     """How long audit records are kept; only read when their topic is created."""
     return _number(config, "samza.dagster.audit.retention.ms", DEFAULT_RETENTION_MS)
+
+
+def topic_replicas(config: Mapping[str, str]) -> int:
+    """Replicas of coordinator stream, state and audit topic; only read when they are created.
+
+    As Samza reads it for the coordinator stream (`KafkaConfig`): its own setting, else that of
+    its system, else 3.
+    """
+    system = config.get("job.coordinator.system") or config.get("job.default.system", "")
+    for key in (
+        "job.coordinator.replication.factor",
+        f"systems.{system}.default.stream.replication.factor",
+    ):
+        if config.get(key):
+            count = _number(config, key, 0)
+            if count < 1:
+                raise InvalidInput(f"{key} in the job's config", seen=str(count), fix="1 or more")
+            return count
+    return DEFAULT_REPLICAS
 
 
 def container_count(config: Mapping[str, str]) -> int:
@@ -192,4 +213,5 @@ def require_sound(config: Mapping[str, str]) -> None:
     input_topics(config)
     container_count(config)
     audit_retention_ms(config)
+    topic_replicas(config)
     restore_safety(config, replicas_from_config(config))

@@ -22,10 +22,15 @@ from samza_dagster.coordinator.standby_lags import (
     running_standbys,
     store_parts,
 )
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import SamzaDagsterError, some_of
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.followed_topic import FollowedTopic
-from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import (
+    KafkaJobTopics,
+    OffsetRange,
+    Ranges,
+    TopicRecord,
+)
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
@@ -55,6 +60,10 @@ class Reports(Protocol):
         """What came since the last call."""
         ...
 
+    def without_leader(self) -> tuple[int, ...]:
+        """The partitions of which nothing can be read now."""
+        ...
+
     def close(self) -> None:
         """Releases the connection."""
         ...
@@ -63,7 +72,7 @@ class Reports(Protocol):
 class Ends(Protocol):
     """Where the changelogs begin and end."""
 
-    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+    def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition of the topics that exist."""
         ...
 
@@ -101,6 +110,8 @@ class LagObserver:
         self._known_stalls: set[str] = set()
         self._not_known: set[str] = set()
         self._in_trouble = False
+        self._unread: set[str] = set()
+        self._unheard: set[str] = set()
         self._unreadable = 0
         self._told_unreadable = False
         self._missing: set[str] = set()
@@ -198,7 +209,7 @@ class LagObserver:
         if not due and not late:
             return
         # Ends after applied offsets: a lag is never too small.
-        ranges = self._ends.offset_ranges({store.topic for store in self._stores})
+        ranges = self._ranges()
         now_ms = self._now_ms()
         if due:
             yield LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
@@ -214,6 +225,23 @@ class LagObserver:
             else:
                 self._tell_not_known(standbys[name], stall)
 
+    def _ranges(self) -> dict[tuple[str, int], OffsetRange]:
+        """Without those that can't be read: of these standbys the lag isn't known, and no stall."""
+        asked = self._ends.offset_ranges({store.topic for store in self._stores})
+        ranges = {at: span for at, span in asked.items() if isinstance(span, OffsetRange)}
+        self._tell_unread({f"{topic}-{number}" for topic, number in asked.keys() - ranges.keys()})
+        return ranges
+
+    def _tell_unread(self, unread: set[str]) -> None:
+        """Each when it begins; one that is read again may be told again."""
+        if new := sorted(unread - self._unread):
+            log.warning(
+                "%s can't be read: how far the standbys of these partitions are isn't known, nor "
+                "whether they stand still",
+                some_of(new),
+            )
+        self._unread = unread
+
     def _late(
         self,
         samples: Mapping[str, TaskSample],
@@ -224,11 +252,26 @@ class LagObserver:
     ) -> tuple[str, ...]:
         """Standbys that may have applied nothing at all."""
         self._first.note(samples, standbys, parts, now_ms)
-        if self._first.silent(standbys) and any(
-            self._samples([value]) for value in reversed(others)
-        ):
-            self._first.heard(now_ms)
-        return self._first.due(standbys, parts, now_ms)
+        deaf = False
+        if self._first.silent(standbys):
+            # Who writes into a partition without a leader isn't silent, and can't be heard.
+            deaf = self._is_deaf()
+            if deaf:
+                self._first.deafened()
+            elif any(self._samples([value]) for value in reversed(others)):
+                self._first.heard(now_ms)
+        late = self._first.due(standbys, parts, now_ms)
+        return tuple(n for n in late if not (deaf and self._first.silent({n: standbys[n]})))
+
+    def _is_deaf(self) -> bool:
+        unread = {f"{t.topic}-{n}" for t in self._reports for n in t.without_leader()}
+        if new := sorted(unread - self._unheard):
+            log.warning(
+                "%s has no leader: of a standby that isn't heard it isn't known whether it reports",
+                some_of(new),
+            )
+        self._unheard = unread
+        return bool(unread)
 
     def _samples(
         self, snapshots: Sequence[bytes], counts: Callable[[TaskSample], bool] = lambda _: True

@@ -161,11 +161,13 @@ class Leadership:
         kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
+        replicas = deployments.topic_replicas(settings.config)
         for name in (stream_topic, topic):
-            ensure_topic(kafka, name)
+            ensure_topic(kafka, name, replicas=replicas)
         ensure_topic(
             kafka,
             connection.audit_topic,
+            replicas=replicas,
             config=retained(deployments.audit_retention_ms(settings.config)),
         )
         clock = self._clock()

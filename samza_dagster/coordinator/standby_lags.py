@@ -226,6 +226,9 @@ def _part(
 ) -> tuple[int | None, Forecast | None]:
     applied = report.sample.offsets.get(part.gauge)
     records = records_behind(span.start, span.end, applied) if span is not None else None
+    if span is None:  # whether it stands still isn't known; what was counted is of before
+        report.applied.pop(part.gauge, None)
+        report.stands.pop(part.gauge, None)
     if span is None or records is None:
         return None, None
     place = Applied(report.sample.at_ms, span.end - records, span.end)

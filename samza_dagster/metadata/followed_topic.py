@@ -26,7 +26,8 @@ class FollowedTopic:
 
     A consumer that can have lost its brokers (`KeptClient`) is replaced: one that received
     nothing for 10 s is asked whether it still reaches them. Not thread-safe. Partitions that are
-    added later aren't seen.
+    added later aren't seen. One that has no leader at the first call is read from its end on
+    once it has one again; the others wait for it no longer.
     """
 
     def __init__(
@@ -79,6 +80,22 @@ class FollowedTopic:
         self._heard_s = self._monotonic()
         return found
 
+    def without_leader(self) -> tuple[int, ...]:
+        """The partitions of which nothing can be read now; none before the first call that found it.
+
+        Raises `Unreachable` when no broker answers.
+        """
+        from confluent_kafka import KafkaException
+
+        if self._consumer is None:
+            return ()
+        try:
+            return self._without_leader(self._consumer)
+        except KafkaException as error:
+            self._end_consumer()
+            asked = f"describe topic {self.topic}"
+            raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
+
     def close(self) -> None:
         """Releases the connection."""
         self._end_consumer()
@@ -113,14 +130,19 @@ class FollowedTopic:
 
     def _begin(self, consumer: Consumer, partitions: tuple[int, ...]) -> dict[int, int]:
         """Where each partition ends, or begins if the topic has come since the first call."""
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
-        places: dict[int, int] = {}
-        for number in partitions:
+        unread = OFFSET_BEGINNING if self._was_missing else OFFSET_END
+        places = dict.fromkeys(self._without_leader(consumer), unread)
+        for number in set(partitions) - places.keys():
             at = TopicPartition(self.topic, number)
             start, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
             places[number] = start if self._was_missing else end
         return places
+
+    def _without_leader(self, consumer: Consumer) -> tuple[int, ...]:
+        there = consumer.list_topics(self.topic, timeout=ANSWER_S).topics[self.topic]
+        return tuple(sorted(n for n, partition in there.partitions.items() if partition.leader < 0))
 
     def _taken(self, consumer: Consumer) -> list[TopicRecord]:
         """What is there now; bounded, since a topic that is written to all the time has no end."""

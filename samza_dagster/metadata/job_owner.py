@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from samza_dagster.errors import InvalidInput, MalformedRecord, Refused
 from samza_dagster.metadata.connection import Connection
@@ -65,6 +65,8 @@ def _recorded_job(connection: Connection) -> str | None:
         )
     ) as reader:
         found = reader.snapshot().records.get(JOB)
-    state: Any = None if found is None or found.value is None else found.value.get("state")
-    job: Any = state.get("job") if isinstance(state, dict) else None
+    try:
+        job: object = found.value["state"]["job"] if found and found.value else None
+    except (KeyError, TypeError):
+        return None  # whoever leads next refuses it, and names the field
     return job if isinstance(job, str) else None

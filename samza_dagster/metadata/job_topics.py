@@ -1,4 +1,8 @@
-"""Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints."""
+"""Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints.
+
+A partition that can't be read, as one without a leader, makes no other one unknown: in its
+place stands the `Unreachable` that says why.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
     from confluent_kafka.admin import AdminClient
 
 ANSWER_S = 7.0
@@ -40,21 +45,26 @@ class TopicRecord:
     offset: int = -1
 
 
+Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
+"""By topic and partition."""
+
+
 class JobTopics(Protocol):
     """What the client reads beside the metadata."""
 
-    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+    def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition; topics that don't exist are left out."""
         ...
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
-    ) -> Iterator[TopicRecord]:
+    ) -> Iterator[TopicRecord | Unreachable]:
         """Records of the last `last_ms` up to the end at the time of the call; None: all.
 
         `last_ms` counts back from each partition's own newest time: those who write may have
         other clocks than who reads. What stands at `offset` or behind it is there in any case.
-        Nothing when the topic doesn't exist.
+        Nothing when the topic doesn't exist; one `Unreachable` for each partition that
+        couldn't be read to its end.
         """
         ...
 
@@ -81,9 +91,9 @@ class KafkaJobTopics:
         """Ends the connection; the next call makes another."""
         self._admin.close()
 
-    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+    def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition of the topics that exist."""
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
@@ -98,22 +108,32 @@ class KafkaJobTopics:
             if not wanted:
                 return {}
             bounds: list[dict[tuple[str, int], int]] = []
+            unread: dict[tuple[str, int], KafkaError] = {}
             for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
                 listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
-                bounds.append(
-                    {(tp.topic, tp.partition): f.result().offset for tp, f in listed.items()}
-                )
-        starts, ends = bounds
-        return {at: OffsetRange(starts[at], end) for at, end in ends.items()}
+                offsets: dict[tuple[str, int], int] = {}
+                for tp, future in listed.items():
+                    try:
+                        offsets[tp.topic, tp.partition] = future.result().offset
+                    except KafkaException as error:
+                        unread[tp.topic, tp.partition] = error.args[0]
+                bounds.append(offsets)
+                wanted = [tp for tp in wanted if (tp.topic, tp.partition) in offsets]
+                if not wanted:
+                    _raise_if_lost(unread.values())
+                    break
+        if any(map(_is_loss, unread.values())):
+            self._admin.close()  # it may be this client that lost a broker
+        read = {at: OffsetRange(bounds[0][at], end) for at, end in bounds[-1].items()}
+        return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
-    ) -> Iterator[TopicRecord]:
+    ) -> Iterator[TopicRecord | Unreachable]:
         """Records of all partitions, of the last `last_ms` before the newest of each."""
-        from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
+        from confluent_kafka import OFFSET_END, TopicPartition
 
-        asked = f"read topic {topic}"
-        with self._answered(asked):
+        with self._answered(f"read topic {topic}"):
             with self._admin.use() as admin:
                 partitions = partitions_of(admin, topic)
                 newest = {} if last_ms is None else _newest_ms(admin, topic, partitions)
@@ -125,35 +145,40 @@ class KafkaJobTopics:
                 def at(times_ms: Mapping[int, int]) -> list[TopicPartition]:
                     """By one question for all partitions, not one after the other."""
                     wanted = [TopicPartition(topic, n, time_ms) for n, time_ms in times_ms.items()]
-                    told = consumer.offsets_for_times(wanted, timeout=ANSWER_S)
-                    for error in (tp.error for tp in told if tp.error is not None):
-                        raise KafkaException(error)
-                    return told
+                    return consumer.offsets_for_times(wanted, timeout=ANSWER_S)
 
                 starts = at({n: max(newest.get(n, 0) - (last_ms or 0), 0) for n in partitions})
-                ends = {tp.partition: tp.offset for tp in at(dict.fromkeys(partitions, OFFSET_END))}
+                last = at(dict.fromkeys(partitions, OFFSET_END))
+                unread = {tp.partition: tp.error for tp in (*starts, *last) if tp.error is not None}
+                ends = {tp.partition: tp.offset for tp in last if tp.partition not in unread}
+                if not ends:
+                    _raise_if_lost(unread.values())
+                for number, error in unread.items():
+                    yield self._cluster.unread(topic, number, error)
+                left = [tp for tp in starts if tp.partition in ends]
                 if offset is not None:
-                    for tp in starts:
+                    for tp in left:
                         tp.offset = min(tp.offset, offset) if tp.offset >= 0 else offset
-                left = [tp for tp in starts if 0 <= tp.offset < ends[tp.partition]]
+                left = [tp for tp in left if 0 <= tp.offset < ends[tp.partition]]
                 if left:
-                    yield from self._read(consumer, left, ends, asked)
+                    yield from self._read(consumer, left, ends)
             finally:
                 consumer.close()
 
     def _read(
-        self, consumer: Consumer, left: list[TopicPartition], ends: Mapping[int, int], asked: str
-    ) -> Iterator[TopicRecord]:
+        self, consumer: Consumer, left: list[TopicPartition], ends: Mapping[int, int]
+    ) -> Iterator[TopicRecord | Unreachable]:
         from confluent_kafka import KafkaError, KafkaException
 
-        pending = {tp.partition for tp in left}
+        topic, pending = left[0].topic, {tp.partition for tp in left}
         consumer.assign(left)
         deadline = self._monotonic() + ANSWER_S
         while pending:
             message = consumer.poll(0.1)
             if message is None:
                 if self._monotonic() > deadline:
-                    raise self._cluster.unreachable(asked, ANSWER_S)
+                    yield from (self._cluster.unread(topic, number) for number in sorted(pending))
+                    return
                 continue
             deadline = self._monotonic() + ANSWER_S
             partition, offset = message.partition(), message.offset()
@@ -182,17 +207,38 @@ class KafkaJobTopics:
             raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
 
 
+def _raise_if_lost(errors: Collection[KafkaError]) -> None:
+    """For a client that reaches no partition: `KafkaException`, unless it heard of all that they have no leader."""
+    from confluent_kafka import KafkaException
+
+    lost = [error for error in errors if _is_loss(error)]
+    if lost:
+        raise KafkaException(lost[0])
+
+
+def _is_loss(error: KafkaError) -> bool:
+    from confluent_kafka import KafkaError
+
+    return error.code() != KafkaError.LEADER_NOT_AVAILABLE
+
+
 def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
-    """Partition → the largest time of a record in it. Raises `KafkaException`."""
-    from confluent_kafka import TopicPartition
+    """Partition → the largest time of a record in it, of those with a leader. Raises `KafkaException`."""
+    from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
     if not partitions:
         return {}
     untyped = cast("Any", admin)  # its futures have no type
     wanted = {TopicPartition(topic, n): OffsetSpec.max_timestamp() for n in partitions}
-    listed = untyped.list_offsets(wanted, request_timeout=ANSWER_S)
-    return {tp.partition: future.result().timestamp for tp, future in listed.items()}
+    newest: dict[int, int] = {}
+    for tp, future in untyped.list_offsets(wanted, request_timeout=ANSWER_S).items():
+        try:
+            newest[tp.partition] = future.result().timestamp
+        except KafkaException as error:
+            if _is_loss(error.args[0]):
+                raise
+    return newest
 
 
 def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:

@@ -120,6 +120,25 @@ class KafkaCluster:
             fix="start the brokers, or correct the bootstrap servers and the security settings",
         )
 
+    def unread(self, topic: str, partition: int, error: KafkaError | None = None) -> Unreachable:
+        """What stands for a partition that couldn't be read, while others could.
+
+        Without an error none of its records came in time. Raises `InvalidInput` for an error
+        that isn't about a broker, as for a lack of rights.
+        """
+        from confluent_kafka import KafkaError
+
+        asked = f"read partition {partition} of topic {topic}"
+        if error is None:
+            seen = f"the leader of {topic}-{partition} doesn't answer"
+        elif error.code() == KafkaError.LEADER_NOT_AVAILABLE:
+            seen = f"{topic}-{partition} has no leader"
+        elif isinstance(failure := self.failure(asked, error, 0.0), InvalidInput):
+            raise failure
+        else:
+            seen = f"{topic}-{partition}: {error.str()}"
+        return Unreachable(asked, seen=seen, fix="start a broker that has a replica of it")
+
     def unknown_topic(self, asked: str, topic: str) -> InvalidInput:
         """The error for a topic that isn't there: the job is unknown to this cluster."""
         return InvalidInput(

@@ -132,7 +132,13 @@ def host_map(view: JobView) -> tuple[HostRow, ...]:
     )
 
 
-def find_processor(view: JobView, processor_id: str) -> ProcessorView:
+NEW_RUN = "launch a new run: it makes a plan for the job as it is now"
+"""What is to be done where a plan's processor has left the job since."""
+
+
+def find_processor(
+    view: JobView, processor_id: str, fix: str = "one of these ids"
+) -> ProcessorView:
     """The processor of that id; raises `Refused` that lists those which exist.
 
     An unknown id is never sent on: it stops the placement thread of Samza's own
@@ -143,7 +149,7 @@ def find_processor(view: JobView, processor_id: str) -> ProcessorView:
         raise Refused(
             f"the processor must be one of the job: {processor_id!r}",
             seen=f"processors {some_of(sorted(view.processors)) or 'none'}",
-            fix="one of these ids",
+            fix=fix,
         )
     return found
 

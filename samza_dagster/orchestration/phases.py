@@ -26,7 +26,14 @@ from samza_dagster.orchestration.follow import (
     waiting_line,
 )
 from samza_dagster.orchestration.holds import cancel, release, release_uuid
-from samza_dagster.orchestration.moves import FAIL_OVER, OURS, MovePlan, host_for_standby
+from samza_dagster.orchestration.moves import (
+    FAIL_OVER,
+    NEW_RUN,
+    OURS,
+    MovePlan,
+    find_processor,
+    host_for_standby,
+)
 from samza_dagster.orchestration.requests import (
     ENDED,
     HELD,
@@ -90,10 +97,13 @@ class Phases:
         assert standby is not None
         asked = self._standing(RELOCATE, standby, plan.makes_room)
         view = self._client.view()
-        host = view.processors[standby].host
-        if asked.destination is None and host != plan.destination:
-            self._context.log.info(f"standby {standby} isn't on {plan.destination}: nothing to ask")
-            return nothing(RELOCATE, host)
+        if asked.destination is None:
+            host = find_processor(view, standby, NEW_RUN).host
+            if host != plan.destination:
+                self._context.log.info(
+                    f"standby {standby} isn't on {plan.destination}: nothing to ask"
+                )
+                return nothing(RELOCATE, host)
         self.role = "asks: a request of its own for the standby"
         destination = asked.destination or host_for_standby(
             view,
@@ -170,13 +180,13 @@ class Phases:
     def _move_asked(self) -> Outcome:
         plan = self._plan
         view = self._client.view()
-        host = view.processors[plan.processor].host
         asked = self._standing(MOVE, plan.processor, plan.means)
-        swapped = plan.standby is not None and host == plan.expected_host
-        arrived = asked.forgotten and plan.has_arrived(host)
-        if asked.destination is None and (swapped or arrived):
-            self._context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
-            return nothing(MOVE, host)
+        if asked.destination is None:
+            host = find_processor(view, plan.processor, NEW_RUN).host
+            swapped = plan.standby is not None and host == plan.expected_host
+            if swapped or (asked.forgotten and plan.has_arrived(host)):
+                self._context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
+                return nothing(MOVE, host)
         destination = asked.destination or _destination(plan, view)
         if plan.holds(destination):
             self.role = HOLDS

@@ -225,8 +225,13 @@ class ReplicaLag(Protocol):
         ...
 
     @property
-    def end_offset(self) -> int:
-        """Offset after the last record of its changelog partition."""
+    def end_offset(self) -> int | None:
+        """Offset after the last record of its changelog partition; None: it can't be read."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """What couldn't be read of what tells the lag; None: all of it was."""
         ...
 
     @property

@@ -139,8 +139,8 @@ class ReplicaLag(views.ReplicaLag, Protocol):
         ...
 
     @property
-    def end_offset(self) -> int:
-        """Of the next record to be written."""
+    def end_offset(self) -> int | None:
+        """Of the next record to be written; None: it can't be read."""
         ...
 
     @property
@@ -168,8 +168,13 @@ class InputLag(Protocol):
         ...
 
     @property
-    def lag(self) -> int:
-        """Records after it."""
+    def lag(self) -> int | None:
+        """Records after it; None: where they end can't be read."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """Why their end couldn't be read; None: it was."""
         ...
 
 
@@ -189,6 +194,11 @@ class Look(Protocol):
     @property
     def input_lags(self) -> Sequence[InputLag]:
         """Lag of every active on its input."""
+        ...
+
+    @property
+    def unread(self) -> str | None:
+        """Why the lags could be read of nobody; None: they were."""
         ...
 
     @property

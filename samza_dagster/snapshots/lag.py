@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -24,34 +24,58 @@ _RECORDS_BEHIND = (
 )
 
 
-def changelog_ends(spark: SparkSession, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """changelog, partition, beginning_offset, end_offset."""
-    rows = [
+def changelog_ends(
+    spark: SparkSession,
+    ranges: Sequence[OffsetRange],
+    without_leader: Iterable[tuple[str, int]] = (),
+) -> DataFrame:
+    """changelog, partition, beginning_offset, end_offset; both null without a leader, and led 0."""
+    rows: list[dict[str, str | int | None]] = [
         {
             "changelog": r.topic,
             "partition": r.partition,
             "beginning_offset": r.start,
             "end_offset": r.end,
+            "led": 1,
         }
         for r in ranges
     ]
-    fields = "changelog: string, partition: int, beginning_offset: bigint, end_offset: bigint"
+    rows += [
+        {
+            "changelog": topic,
+            "partition": partition,
+            "beginning_offset": None,
+            "end_offset": None,
+            "led": 0,
+        }
+        for topic, partition in without_leader
+    ]
+    fields = (
+        "changelog: string, partition: int, beginning_offset: bigint, end_offset: bigint, led: int"
+    )
     return local_rows(spark, rows, fields)
 
 
 def changelog_lag(
-    tasks: DataFrame, changelogs: Sequence[StoreChangelog], ends: DataFrame, applied: DataFrame
+    tasks: DataFrame,
+    changelogs: Sequence[StoreChangelog],
+    ends: DataFrame,
+    applied: DataFrame,
+    *,
+    all_observed: bool = True,
 ) -> DataFrame:
     """One row per store and task; `tasks` is `task_locality`'s frame with `active_task`.
 
     An offset that a standby reported from another host than its processor's tells
-    nothing about the replica that is there now: it counts as unknown.
+    nothing about the replica that is there now: it counts as unknown. `all_observed`: every
+    partition was read that tells applied offsets.
     """
     from pyspark.sql.functions import from_json, inline, lit
 
     literal = lit(json.dumps([asdict(c) for c in changelogs]))
     stores = from_json(literal, "array<struct<store: string, system: string, topic: string>>")
     gauge = GAUGE.format(system="system", topic="changelog", partition="partition")
+    unobserved = "no-observation" if all_observed else "no-leader-of-observations"
     replicas = (
         tasks.select("*", inline(stores).alias("store", "system", "changelog"))
         .withColumnRenamed("changelog_partition", "partition")
@@ -75,6 +99,7 @@ def changelog_lag(
             "host",
             "beginning_offset",
             "end_offset",
+            "led",
             "former",
             "IF(former, NULL, applied_offset) AS applied_offset",
             "IF(former, NULL, source) AS applied_source",
@@ -83,8 +108,9 @@ def changelog_lag(
         .selectExpr("*", f"{_RECORDS_BEHIND} AS lag_records")
         .selectExpr(
             "*",
-            "CASE WHEN lag_records IS NOT NULL THEN NULL WHEN end_offset IS NULL THEN 'no-changelog' "
-            "WHEN former THEN 'former-host' WHEN applied_offset IS NULL THEN 'no-observation' "
+            "CASE WHEN lag_records IS NOT NULL THEN NULL WHEN led = 0 THEN 'no-leader' "
+            "WHEN end_offset IS NULL THEN 'no-changelog' WHEN former THEN 'former-host' "
+            f"WHEN applied_offset IS NULL THEN '{unobserved}' "
             "ELSE 'beyond-end' END AS unknown_because",
         )
     )

@@ -27,6 +27,10 @@ _LATEST = -1
 _EARLIEST = -2
 
 
+Unread = dict[tuple[str, int], Unreachable]
+"""By topic and partition: those that have no leader, so that none of their records can be read."""
+
+
 @dataclass(frozen=True, order=True)
 class OffsetRange:
     """Offsets `start` (inclusive) to `end` (exclusive) of one partition."""
@@ -83,30 +87,38 @@ class Offsets:
                         raise self._unreachable(f"the partitions of {name}", error) from error
         return counts
 
-    def whole(self, topics: Mapping[str, int], *, committed: bool) -> list[OffsetRange]:
+    def whole(
+        self, topics: Mapping[str, int], *, committed: bool, unread: Unread | None = None
+    ) -> list[OffsetRange]:
         """Each partition from its beginning to its end, by topic and partition count.
 
-        `committed`: to the last stable offset, so that no record of an open transaction
+        Those without a leader go to `unread`; without it they raise `Unreachable`. `committed`: to the last stable offset, so that no record of an open transaction
         lies before the end; otherwise to the high watermark.
         """
-        starts = self._ask(topics, _EARLIEST, committed=committed)
-        ends = self._ask(topics, _LATEST, committed=committed)
-        return sorted(OffsetRange(*at, starts[at], ends[at]) for at in ends)
+        starts = self._ask(topics, _EARLIEST, committed=committed, unread=unread)
+        ends = self._ask(topics, _LATEST, committed=committed, unread=unread)
+        return sorted(OffsetRange(*at, starts[at], ends[at]) for at in ends.keys() & starts)
 
-    def since(self, topics: Mapping[str, int], timestamp_ms: int) -> list[OffsetRange]:
-        """Each partition from its first record at or after a time (broker's index) to its end."""
-        starts = self._ask(topics, max(timestamp_ms, 0), committed=True)
-        ends = self._ask(topics, _LATEST, committed=True)
+    def since(
+        self, topics: Mapping[str, int], timestamp_ms: int, *, unread: Unread | None = None
+    ) -> list[OffsetRange]:
+        """Each partition from its first record at or after a time (broker's index) to its end.
+
+        `unread` as for `whole`.
+        """
+        starts = self._ask(topics, max(timestamp_ms, 0), committed=True, unread=unread)
+        ends = self._ask(topics, _LATEST, committed=True, unread=unread)
         # -1: no record is as new as that.
         return sorted(
-            OffsetRange(*at, starts[at] if starts[at] >= 0 else ends[at], ends[at]) for at in ends
+            OffsetRange(*at, starts[at] if starts[at] >= 0 else ends[at], ends[at])
+            for at in ends.keys() & starts
         )
 
     def _ask(
-        self, topics: Mapping[str, int], at_ms: int, *, committed: bool
+        self, topics: Mapping[str, int], at_ms: int, *, committed: bool, unread: Unread | None
     ) -> dict[tuple[str, int], int]:
         """Offsets of all partitions at a time (ms), or at `_EARLIEST` or `_LATEST`."""
-        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 
         spec = _offset_spec(at_ms)
         request = {TopicPartition(t, p): spec for t, count in topics.items() for p in range(count)}
@@ -120,10 +132,17 @@ class Offsets:
                     request, isolation_level=level, request_timeout=self._timeout_s
                 ),
             )
-            try:
-                return {(at.topic, at.partition): f.result().offset for at, f in answers.items()}
-            except KafkaException as error:
-                raise self._unreachable(f"offsets of {sorted(topics)}", error) from error
+            offsets: dict[tuple[str, int], int] = {}
+            for at, answer in answers.items():
+                try:
+                    offsets[at.topic, at.partition] = answer.result().offset
+                except KafkaException as error:
+                    leaderless = error.args[0].code() == KafkaError.LEADER_NOT_AVAILABLE
+                    told = self._unreachable(f"offsets of {at.topic}-{at.partition}", error)
+                    if unread is None or not leaderless:
+                        raise told from error
+                    unread[at.topic, at.partition] = told
+            return offsets
 
     def _connected(self) -> AdminClient:
         from confluent_kafka.admin import AdminClient

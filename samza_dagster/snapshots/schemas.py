@@ -53,7 +53,7 @@ CHANGELOG_LAG = (
     Column("mode", "string", "Active or Standby"),
     Column("processor_id", "string", "processor that the task is assigned to"),
     Column("host", "string", "host of that processor; null: not reported"),
-    Column("beginning_offset", "bigint", "first offset of the partition; null: no such topic"),
+    Column("beginning_offset", "bigint", "first offset of the partition; null: none known"),
     Column("end_offset", "bigint", "offset that the next record will have (high watermark)"),
     Column("applied_offset", "bigint", "last offset that the replica is known to hold"),
     Column("applied_source", "string", "metrics, checkpoint-v2 or checkpoint-v1"),
@@ -62,7 +62,9 @@ CHANGELOG_LAG = (
     Column(
         "unknown_because",
         "string",
-        "no-changelog (no such topic or partition), no-observation, former-host (the newest "
+        "no-leader (the changelog's partition can't be read), no-changelog (no such topic or "
+        "partition), no-observation, no-leader-of-observations (none was read, and a partition "
+        "that may have it can't be), former-host (the newest "
         "observation is of another host than the processor's), beyond-end (applied in a "
         "changelog that was deleted or cut since); null when lag_records is known",
     ),

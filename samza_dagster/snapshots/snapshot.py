@@ -13,7 +13,7 @@ from samza_dagster.snapshots import applied, coordinator_stream
 from samza_dagster.snapshots.job_config import JobStreams, job_streams
 from samza_dagster.snapshots.kafka_source import read_records
 from samza_dagster.snapshots.lag import changelog_ends, changelog_lag
-from samza_dagster.snapshots.offsets import OffsetRange, Offsets
+from samza_dagster.snapshots.offsets import OffsetRange, Offsets, Unread
 from samza_dagster.snapshots.schemas import DATASETS, Column, select_list
 from samza_dagster.snapshots.settings import Connection, spark_options
 
@@ -85,7 +85,9 @@ def compute_snapshot(
     `snapshot_time_ms` (ms since the epoch) is written into every row; metrics are read
     back from it by `metrics_window_ms`, or by three report intervals if these are longer.
     The changelogs' ends are asked after the ends of what tells the applied offsets were
-    fixed, so lag is never too small. Raises `InvalidInput` when the stream is another job's or the job has no
+    fixed, so lag is never too small. A partition without a leader makes the rows unknown that
+    it is about, and says so in them; the coordinator stream's own is needed. Raises
+    `InvalidInput` when the stream is another job's or the job has no
     coordinator stream, `Unreachable` when no broker answers.
     """
     asked = Offsets(connection) if offsets is None else offsets
@@ -134,10 +136,12 @@ def _computed(
     topics = asked.partitions([streams.checkpoint_topic, *streams.metrics_topics])
     checkpoint = {t: n for t, n in topics.items() if t == streams.checkpoint_topic}
     metrics = {t: n for t, n in topics.items() if t != streams.checkpoint_topic}
-    checkpoint_ranges = asked.whole(checkpoint, committed=True)
-    metrics_ranges = asked.since(metrics, snapshot_time_ms - window_ms)
+    silent: Unread = {}
+    checkpoint_ranges = asked.whole(checkpoint, committed=True, unread=silent)
+    metrics_ranges = asked.since(metrics, snapshot_time_ms - window_ms, unread=silent)
     changelogs = asked.partitions(c.topic for c in streams.changelogs)
-    end_ranges = asked.whole(changelogs, committed=False)
+    without_leader: Unread = {}
+    end_ranges = asked.whole(changelogs, committed=False, unread=without_leader)
     lap("other_offsets")
 
     tasks = coordinator_stream.assigned_tasks(entries)
@@ -148,7 +152,8 @@ def _computed(
             read_records(spark, options, metrics_ranges), connection.job_name, connection.job_id
         )
     )
-    lag = changelog_lag(located, streams.changelogs, changelog_ends(spark, end_ranges), known)
+    ends = changelog_ends(spark, end_ranges, without_leader)
+    lag = changelog_lag(located, streams.changelogs, ends, known, all_observed=not silent)
 
     def finished(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
         from pyspark.sql.functions import lit

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import (
+    BAD_REQUEST,
     HOLD_EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
@@ -216,3 +217,34 @@ def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(
     assert from_failure(instance, first, fake_move_container, CONTAINER)
     assert world.at["0"] == "host-2"
     assert len(world.requests) == (2 if where == "held" else 1)
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "gone"), [("samza", "0-0"), ("samza", "0"), ("samza_dagster", "0")]
+)
+def test_a_processor_that_has_left_the_job_since_is_refused_with_what_to_do(
+    world: World, instance: dg.DagsterInstance, coordinator: CoordinatorKind, gone: str
+) -> None:
+    """The plan is the chain's; the job has changed under it. Nothing is asked for who is gone."""
+    world.coordinator = coordinator
+    config = {"processor": "0", "destination": "host-3", "standby": "0-0"}
+    said = {"ops": {"plan_move_with_standby": {"config": config}}}
+    world.ends = [(BAD_REQUEST, "not now")]
+    done, first = execute(instance, config=said)
+    assert not done
+    asked, world.at = len(world.asked), {p: h for p, h in world.at.items() if p != gone}
+    again = dg.ReexecutionOptions.from_failure(first, instance)
+    with dg.execute_job(
+        dg.reconstructable(fake_move_with_standby),
+        instance=instance,
+        run_config=said,
+        reexecution_options=again,
+        raise_on_error=False,
+    ) as result:
+        (failed,) = [e.step_failure_data for e in result.all_events if e.is_step_failure]
+    assert failed.user_failure_data is not None, failed.error
+    told = {k: v.value for k, v in failed.user_failure_data.metadata.items()}
+    assert repr(gone) in str(told["asked"])
+    assert str(told["seen"]) == f"processors {', '.join(sorted(world.at))}"
+    assert "launch a new run" in str(told["fix"])
+    assert gone not in [processor for processor, _ in world.asked[asked:]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.checks import names, outside
 from samza_dagster.orchestration.checks.events import evaluation
 from samza_dagster.orchestration.checks.findings import NOTE, Board, Finding, Patience, looked
@@ -19,6 +20,7 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     not_followed,
     not_known,
     timed,
+    why_not_known,
 )
 from samza_dagster.orchestration.checks.settings import LagSlo
 from samza_dagster.orchestration.checks.tick import (
@@ -33,7 +35,7 @@ from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.waits.heartbeat import EVERY_S
-from samza_dagster.orchestration.watching_ports import ReplicaLag, open_watch
+from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient, open_watch
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
@@ -66,7 +68,7 @@ def forecast_now(
             for number in range(config.samples):
                 if number:
                     _pause(config.every_s, f"look {number + 1} of {config.samples}", context)
-                lags = read_lags(client)
+                lags = _lags_or_raise(client)
                 at_ms = time.time_ns() // 1_000_000
                 looks.append((at_ms, lags))
                 samples = followed(samples, lags, at_ms)
@@ -84,6 +86,14 @@ def forecast_now(
             "dagster/row_count": len(rows),
         }
     )
+
+
+def _lags_or_raise(client: WatchedClient) -> Sequence[ReplicaLag]:
+    """For what is made of lags alone. Raises `Unreachable`."""
+    lags = read_lags(client)
+    if isinstance(lags, Unreachable):
+        raise lags
+    return lags
 
 
 def _pause(seconds: float, then: str, context: dg.AssetExecutionContext) -> None:
@@ -110,7 +120,7 @@ def readiness_rows(
         ready = forecast(samples, parts)
         why = ""
         if not whole:
-            why = "it doesn't report"
+            why = why_not_known(parts)
         elif ready is None:
             why = "it has reported only once"
         elif ready.ready_in_ms is None:
@@ -203,8 +213,10 @@ def kept_samples(
 
 
 def _objectives_now(
-    slo: LagSlo, lags: Sequence[ReplicaLag], kept: Samples | None, now_ms: int
-) -> list[Finding]:
+    slo: LagSlo, lags: Sequence[ReplicaLag] | Unreachable, kept: Samples | None, now_ms: int
+) -> list[Finding] | Unreachable:
+    if isinstance(lags, Unreachable):
+        return lags
     objectives = slo.parsed()
     samples = followed(kept or {}, timed(objectives, lags), now_ms)
     broken = breaches(objectives, lags, samples)

@@ -102,7 +102,8 @@ class CanaryWatch:
             if replica.processor_id not in mine:
                 continue
             if replica.lag is None and not patience.is_told_by_work(replica.processor_id):
-                return Verdict(None, f"nobody tells how far {replica.processor_id} is behind")
+                why = replica.reason or "nobody tells"
+                return Verdict(None, f"how far {replica.processor_id} is behind isn't known: {why}")
             if replica.lag is not None and replica.lag > patience.lag_limit:
                 return Verdict(None, f"{replica.processor_id} is {replica.lag} records behind")
         return Verdict(True, "the canary runs, processes and has its lag back")

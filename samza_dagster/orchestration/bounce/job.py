@@ -245,7 +245,10 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
         notices.update(dict.fromkeys(ruled.notices))
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
-    untold = {r.processor_id for r in lags if r.lag is None}
+    untold = {r.processor_id for r in lags if r.lag is None and not r.reason}
+    notices.update(
+        {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
+    )
     unknown = sorted((p for p in untold if not plan.patience.is_told_by_work(p)), key=natural)
     if unknown:
         notices[

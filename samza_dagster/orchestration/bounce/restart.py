@@ -324,7 +324,11 @@ class Restart:
         ]
         greatest = max(known, default=None)
         if len(known) < len(replicas) and not self._patience.is_told_by_work(self.row.processor):
-            return greatest, "its lag isn't known since it started"
+            unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
+            return (
+                greatest,
+                f"its lag isn't known{f': {unread}' if unread else ' since it started'}",
+            )
         if greatest is not None and greatest > self._patience.lag_limit:
             return (
                 greatest,

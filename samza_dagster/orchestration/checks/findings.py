@@ -8,9 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from samza_dagster.errors import Unreachable
+
 VERSION = 1
 MOST_OF_A_CHECK = 200
 SAME_LOOK_MS = 500
+NOT_JUDGED = "not judged"
+"""The subject of what says that a check can't be judged now."""
 NOTE = "NOTE"
 """The severity of what is said beside and fails nothing."""
 
@@ -23,6 +27,10 @@ class Finding:
     seen: str
     fix: str
     severity: str = "WARN"
+
+
+Findings = Mapping[str, Sequence[Finding] | Unreachable]
+"""By check; in place of those that couldn't be looked for stands why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +148,30 @@ class Result:
 
 def looked(
     board: Board,
-    findings: Mapping[str, Sequence[Finding]],
+    findings: Findings,
     patience: Mapping[str, Patience],
     now_ms: int,
 ) -> tuple[Board, tuple[Result, ...]]:
-    """Takes one look into account; each check of `patience` gets a result."""
+    """Takes one look into account; each check of `patience` gets a result.
+
+    One that can't be judged at this look keeps what it had, and that it can't is a finding of it.
+    """
     counts = not 0 <= now_ms - board.looked_ms < SAME_LOOK_MS
     checks: dict[str, Mapping[str, Standing]] = {}
     results: list[Result] = []
     for check, rule in patience.items():
         before = board.checks.get(check, {})
-        found = {f.subject: f for f in findings.get(check, ())}
+        seen = findings.get(check, ())
         after: dict[str, Standing] = {}
         recovered: list[str] = []
+        if isinstance(seen, Unreachable):
+            after = {subject: old for subject, old in before.items() if subject != NOT_JUDGED}
+            seen = (Finding(NOT_JUDGED, f"{seen.asked}: {seen.seen}", seen.fix),)
+        found = {f.subject: f for f in seen}
         for subject, finding in found.items():
             after[subject] = _again(before.get(subject), finding, rule, now_ms, counts)
         for subject, old in before.items():
-            if subject in found:
+            if subject in found or subject in after:
                 continue
             good = replace(old, good=old.good + counts)
             if old.on and good.good < rule.good_looks:

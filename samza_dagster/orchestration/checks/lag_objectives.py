@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from samza_dagster.errors import some_of
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.checks.findings import NOTE, Finding
 from samza_dagster.orchestration.watching_ports import ReplicaLag
@@ -52,11 +53,12 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> dict[s
         key = _key(lag)
         samples = [list(s) for s in former.get(key, ())]
         at = lag.observed_at_ms if lag.observed_at_ms is not None else now_ms
-        applied = lag.end_offset - (lag.lag or 0)
+        end = lag.end_offset or 0
+        applied = end - (lag.lag or 0)
         if samples and (applied < samples[-1][1] or at < samples[-1][0]):
             samples = []  # another changelog of that name, or another host's clock
         if not samples or at > samples[-1][0]:
-            samples.append([at, applied, lag.end_offset])
+            samples.append([at, applied, end])
         new[key] = samples[-SAMPLES:]
     return new
 
@@ -149,7 +151,7 @@ def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[R
 def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
     known = [lag.lag for lag in parts if lag.lag is not None]
     if len(known) < len(parts):
-        return "its lag isn't known: it doesn't report"
+        return f"its lag isn't known: {why_not_known(parts)}"
     worst = max(known)
     if objective.records is not None and worst > objective.records:
         return f"{worst:,} records behind, the objective is {objective.records:,}"
@@ -166,6 +168,12 @@ def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples)
             f"ready in {ready.ready_in_ms / 1000:,.0f} s, the objective is {objective.seconds:g} s"
         )
     return ""
+
+
+def why_not_known(lags: Iterable[ReplicaLag]) -> str:
+    """Why the lag of a standby isn't known, by its store partitions."""
+    reasons = sorted({lag.reason for lag in lags if lag.lag is None and lag.reason})
+    return some_of(reasons) or "it doesn't report"
 
 
 def _fix(processor_id: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.checks.findings import Finding
+from samza_dagster.orchestration.checks.lag_objectives import why_not_known
 from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
 from samza_dagster.readiness import HostClock
 
@@ -106,18 +107,20 @@ def one_owner(view: JobView) -> list[Finding]:
 
 def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
     """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
-    worst: dict[str, int | None] = {}
+    of: dict[str, list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
-        if not is_standby(lag.processor_id):
-            continue
-        before = worst.get(lag.processor_id, 0)
-        worst[lag.processor_id] = (
-            None if lag.lag is None or before is None else max(before, lag.lag)
-        )
+        if is_standby(lag.processor_id):
+            of[lag.processor_id].append(lag)
+    worst = {
+        processor_id: None
+        if any(lag.lag is None for lag in mine)
+        else max(lag.lag or 0 for lag in mine)
+        for processor_id, mine in of.items()
+    }
     return [
         Finding(
             processor_id,
-            "its lag isn't known: it doesn't report"
+            f"its lag isn't known: {why_not_known(of[processor_id])}"
             if records is None
             else f"{records:,} records behind, at most {limit:,} are allowed",
             f"samza-dagster lag; if it stands still: samza-dagster place {processor_id} --to LAST_SEEN",

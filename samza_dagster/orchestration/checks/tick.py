@@ -12,7 +12,15 @@ import dagster as dg
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.orchestration.checks import names, outside
 from samza_dagster.orchestration.checks.events import CheckLog, InstanceChecks, due, seeded
-from samza_dagster.orchestration.checks.findings import NOTE, Board, Finding, Patience, looked
+from samza_dagster.orchestration.checks.findings import (
+    NOT_JUDGED,
+    NOTE,
+    Board,
+    Finding,
+    Findings,
+    Patience,
+    looked,
+)
 from samza_dagster.orchestration.checks.lag_objectives import (
     breaches,
     followed,
@@ -35,7 +43,7 @@ class CheckTick:
     checks: Mapping[str, str]
     patience: Mapping[str, Patience]
     repeat_ms: int
-    findings: Callable[[Board], tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]]
+    findings: Callable[[Board], tuple[Findings, Mapping[str, object]]]
 
     def run(
         self, cursor: str | None, job: str, log: CheckLog, now_ms: int
@@ -57,12 +65,14 @@ def invariants_tick(
 ) -> CheckTick:
     """What `invariants` does in a tick."""
 
-    def findings(board: Board) -> tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]:
+    def findings(board: Board) -> tuple[Findings, Mapping[str, object]]:
         began_ms, lags = now(), read_lags(client)
+        found = invariant_findings(client, lags, lag_limit, settings.standbys)
+        if isinstance(lags, Unreachable):
+            return {**found, names.CLOCKS: lags}, board.extra
         reports = newest_reports((lag.host, lag.observed_at_ms) for lag in lags)
         looked_ms, known = kept_clocks(board.extra)
         hosts = clocks(known, reports, looked_ms=looked_ms, now_ms=now())
-        found = invariant_findings(client, lags, lag_limit, settings.standbys)
         extra = {CLOCKS: {h: list(astuple(c)) for h, c in hosts.items()}, LOOKED: began_ms}
         return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra
 
@@ -80,8 +90,11 @@ def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
 
 
 def invariant_findings(
-    client: WatchedClient, lags: Sequence[ReplicaLag], lag_limit: int, standbys: int | None
-) -> dict[str, Sequence[Finding]]:
+    client: WatchedClient,
+    lags: Sequence[ReplicaLag] | Unreachable,
+    lag_limit: int,
+    standbys: int | None,
+) -> dict[str, Sequence[Finding] | Unreachable]:
     """One look at the job by every rule of `outside`, by check."""
     view = client.view()
     reported = {
@@ -93,7 +106,7 @@ def invariant_findings(
         names.SAME_HOST: outside.same_host(view),
         names.REPLICAS: outside.replicas_present(view, standbys),
         names.ONE_OWNER: outside.one_owner(view),
-        names.LAG: outside.within_limit(lags, lag_limit),
+        names.LAG: lags if isinstance(lags, Unreachable) else outside.within_limit(lags, lag_limit),
         names.LOCALITY: outside.locality_agrees(view, reported),
     }
 
@@ -103,8 +116,10 @@ def lag_slo_tick(
 ) -> CheckTick:
     """What `lag_slo` does in a tick."""
 
-    def findings(board: Board) -> tuple[Mapping[str, Sequence[Finding]], Mapping[str, object]]:
+    def findings(board: Board) -> tuple[Findings, Mapping[str, object]]:
         lags, objectives = read_lags(client), settings.parsed()
+        if isinstance(lags, Unreachable):
+            return {names.OBJECTIVE: lags}, board.extra
         samples = followed(board.extra, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
         return {names.OBJECTIVE: found}, samples
@@ -120,12 +135,17 @@ def under(prefix: str, checks: Mapping[str, str]) -> Mapping[str, str]:
     return {check: asset_path(prefix, asset) for check, asset in checks.items()}
 
 
-def read_lags(client: WatchedClient) -> Sequence[ReplicaLag]:
-    """The lags; none where the job has no store, or they can't be read by this client."""
+def read_lags(client: WatchedClient) -> Sequence[ReplicaLag] | Unreachable:
+    """The lags, or why nobody's could be read; none where the job has no store.
+
+    None too where this client reads none.
+    """
     try:
         return client.lag()
     except MissingPrerequisite:
         return ()
+    except Unreachable as error:
+        return error
 
 
 def evaluated(
@@ -150,8 +170,10 @@ def evaluated(
     standing = sum(
         s.on and s.severity != NOTE for found in board.checks.values() for s in found.values()
     )
+    unjudged = sorted(check for check, found in board.checks.items() if NOT_JUDGED in found)
+    more = f"; not judged: {', '.join(unjudged)}" if unjudged else ""
     return dg.SensorResult(
         asset_events=events,
-        skip_reason=None if events else f"nothing new; {standing} findings stand",
+        skip_reason=None if events else f"nothing new; {standing} findings stand{more}",
         cursor=board.to_text(),
     )

@@ -24,6 +24,7 @@ class ContainerSeen:
     time of its newest metrics report, by its host's clock: it tells a new report from the former,
     and nothing else; None: none is there. `behind`, `applied` and `end` are sums over a standby's store
     partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
+    `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
     """
 
     processor_id: str
@@ -38,6 +39,7 @@ class ContainerSeen:
     end: int | None = None
     backlog: int | None = None
     committed: int | None = None
+    unread: bool = False
 
     @property
     def group(self) -> str:
@@ -70,7 +72,7 @@ class Sight:
     """A job at one look. `busy`: group → what its coordinator is at there.
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
-    agent's last word, of those of which that is known.
+    agent's last word, of those of which that is known. `unread`: what can't be read now.
     """
 
     job: str
@@ -80,6 +82,7 @@ class Sight:
     host_words: Mapping[str, int] = field(default_factory=dict[str, int])
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     leader: LeaderSeen | None = None
+    unread: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:
@@ -113,7 +116,7 @@ class Sight:
 class _Sums:
     behind: int | None = 0
     applied: int | None = 0
-    end: int = 0
+    end: int | None = 0
     newest_ms: int | None = None
 
 
@@ -122,13 +125,16 @@ def sight_of(
     lags: Sequence[ReplicaLag] = (),
     inputs: Sequence[InputLag] = (),
     words: Mapping[str, int] | None = None,
+    unread: str | None = None,
 ) -> Sight:
-    """One look, from what a client read."""
+    """One look, from what a client read; `unread`: why it read no lag of anybody."""
     sums = _replica_sums(lags)
-    backlog: dict[str, tuple[int, int]] = {}
+    backlog: dict[str, tuple[int | None, int]] = {}
     for lag in inputs:
         so_far, committed = backlog.get(lag.processor_id, (0, 0))
-        backlog[lag.processor_id] = (so_far + lag.lag, committed + lag.committed_offset)
+        sum_of = None if so_far is None or lag.lag is None else so_far + lag.lag
+        backlog[lag.processor_id] = (sum_of, committed + lag.committed_offset)
+    reasons = {lag.processor_id: lag.reason for lag in (*lags, *inputs) if lag.reason}
     containers: list[ContainerSeen] = []
     for processor_id, processor in sorted(view.processors.items()):
         mine = sums.get(processor_id)
@@ -148,6 +154,7 @@ def sight_of(
                 end=mine.end if mine is not None and standby else None,
                 backlog=pending,
                 committed=committed,
+                unread=unread is not None or processor_id in reasons,
             )
         )
     return Sight(
@@ -158,6 +165,7 @@ def sight_of(
         host_words=dict(words or {}),
         busy=busy_groups(view),
         leader=_leader(view),
+        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ())})),
     )
 
 
@@ -180,7 +188,7 @@ def _replica_sums(lags: Iterable[ReplicaLag]) -> dict[str, _Sums]:
     sums: dict[str, _Sums] = {}
     for lag in lags:
         mine = sums.setdefault(lag.processor_id, _Sums())
-        mine.end += lag.end_offset
+        mine.end = None if mine.end is None or lag.end_offset is None else mine.end + lag.end_offset
         mine.behind = None if mine.behind is None or lag.lag is None else mine.behind + lag.lag
         mine.applied = (
             None

@@ -29,6 +29,7 @@ SILENT = "silent"
 STANDBY_STANDS = "standby-stands"
 COORDINATOR = "coordinator"
 LEAVING = "leaving"
+_BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
 SHORTEST_PATIENCE_MS = 15_000
 _SHORT = 0xFFF
 MOST_FOLLOWED = 300
@@ -88,7 +89,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     leader = _leader(sight, memory, now_ms)
     reports = heard(
         {source: Heard(h.mark, min(h.at_ms, now_ms)) for source, h in memory.heard.items()},
-        {_source(c): _mark(c.reported_ms) for c in sight.containers if c.runs},
+        {_source(c): _mark(c.reported_ms) for c in sight.containers if _can_be_heard(c)},
         now_ms,
     )
     since = _silent_since(sight, reports, limits, now_ms)
@@ -108,7 +109,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     for key in followed:
         suspects[key] = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
     for key, old in memory.suspects.items():
-        if key in by_key:
+        if key in by_key or _is_unknown(old, sight):
             suspects.setdefault(key, old)
             continue
         good = replace(old, good=old.good + counts)
@@ -132,6 +133,12 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         tuple(ended),
         _nobody_reads(sight, leader, signals, limits, now_ms),
     )
+
+
+def _is_unknown(suspect: Suspect, sight: Sight) -> bool:
+    """Whether it can't be told now that it looks well again."""
+    seen = sight.by_id.get(suspect.subject)
+    return seen is not None and seen.unread and suspect.kind in _BY_LAG
 
 
 def _followed(signals: Mapping[str, Signal], memory: Memory) -> list[str]:
@@ -196,6 +203,11 @@ def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
     return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms)
 
 
+def _can_be_heard(seen: ContainerSeen) -> bool:
+    """It runs, and its reports aren't where nothing can be read: its silence counts anew after that."""
+    return seen.runs and (seen.reported_ms is not None or not seen.unread)
+
+
 def _source(seen: ContainerSeen) -> str:
     """A container as one that reports: a new incarnation has its own silence."""
     return f"{seen.processor_id} {zlib.crc32(seen.incarnation.encode()) & _SHORT}"
@@ -218,7 +230,8 @@ def _silent_since(
     return {
         c.processor_id: at_ms
         for c in sight.containers
-        if c.runs and now_ms - (at_ms := reports[_source(c)].at_ms) >= limits.report_silent_ms // 2
+        if _can_be_heard(c)
+        and now_ms - (at_ms := reports[_source(c)].at_ms) >= limits.report_silent_ms // 2
     }
 
 

@@ -9,12 +9,12 @@ that look, so that a tick that is killed after it asked leaves what the next one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
-from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN, group_of
 from samza_dagster.orchestration.failover.audit import run_request
 from samza_dagster.orchestration.failover.cases import NOTHING, RESTART, Case
@@ -78,11 +78,18 @@ class Tick:
     now_ms: int = 0
     reported: list[dg.AssetObservation] = field(default_factory=list[dg.AssetObservation])
     runs: list[dg.RunRequest] = field(default_factory=list[dg.RunRequest])
+    unread: tuple[str, ...] = ()
     _lasting: dict[str, Members] | None = None
 
     def run(self, cursor: str | None) -> Memory:
-        """Looks, decides, asks. Raises `Unreachable` when nothing could be read."""
+        """Looks, decides, asks. Raises `Unreachable` when nothing could be read.
+
+        `unread` is what couldn't, where something could.
+        """
         sight = look(self.client)
+        if set(sight.unread) - set(self.unread):
+            self.say(f"not known at this look: {some_of(sight.unread)}; the rest is judged")
+        self.unread = sight.unread
         before = self._before(cursor, sight.job)
         kept = before.clock if before is not None else ""
         self.now_ms, clock = steady_now(kept, self.now(), *self.since_boot())
@@ -234,7 +241,7 @@ class _Changed(Exception):
 def look(client: WatchedClient) -> Sight:
     """One look at the job."""
     seen = client.look()
-    return sight_of(seen.job, seen.lags, seen.input_lags, seen.host_words)
+    return sight_of(seen.job, seen.lags, seen.input_lags, seen.host_words, seen.unread)
 
 
 def watch(
@@ -301,7 +308,7 @@ def evaluated(
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
         client.close()
-    skip = None if tick.reported or tick.runs else dg.SkipReason(quiet(memory))
+    skip = None if tick.reported or tick.runs else dg.SkipReason(quiet(memory, tick.unread))
     return dg.SensorResult(
         run_requests=tick.runs,
         asset_events=tick.reported,
@@ -340,8 +347,10 @@ def _host_of(sight: Sight, case: Case) -> str | None:
     return seen.host if seen is not None else None
 
 
-def quiet(memory: Memory) -> str:
-    """What a tick says that has nothing to tell."""
+def quiet(memory: Memory, unread: Sequence[str] = ()) -> str:
+    """What a tick says that has nothing to tell; `unread`: what it couldn't read."""
+    if unread:
+        return f"{quiet(memory)}; not known: {some_of(unread)}"
     if not memory.suspects:
         return "all looks well"
     bad = sorted({f"{s.subject} {s.kind}" for s in memory.suspects.values()})

@@ -151,7 +151,11 @@ def outcome_metadata(
     view = client.view()
     downs = [o.down_s for o in progress if o.down_s is not None and o.unit.stops_active]
     via = {one.unit.processor for one in progress if one.standby is not None}
-    ends = [replica.end_offset for replica in client.lag() if replica.processor_id in via]
+    ends = [
+        replica.end_offset or 0
+        for replica in (client.lag() if via else ())
+        if replica.processor_id in via
+    ]
     metadata: dict[str, Any] = {
         "outcomes": outcomes_table(progress),
         "steps": steps_table(progress),

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -173,3 +173,17 @@ def own_job(bootstrap_servers: str) -> Iterator[KafkaJob]:
     job = KafkaJob(bootstrap_servers)
     yield job
     job.store.close()
+
+
+@pytest.fixture(scope="module")
+def job_named() -> Iterator[Callable[[str, str], KafkaJob]]:
+    """Makes the job of a name on a cluster of one's own, over topics that may be there already."""
+    jobs: list[KafkaJob] = []
+
+    def made(servers: str, name: str) -> KafkaJob:
+        jobs.append(KafkaJob(servers, name))
+        return jobs[-1]
+
+    yield made
+    for job in jobs:
+        job.store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -93,8 +94,10 @@ def test_a_job_is_refused_on_the_topics_of_another(named: Callable[..., Job]) ->
     first, second = named("wd-v1", "1", lease_ms=600_000), named("wd_v1", "1", lease_ms=600_000)
     first.start()
     leader = first.coordinator
+    assert leader is not None
+    leader.send_signal(signal.SIGSTOP)  # so that whatever is written meanwhile isn't its own
     at_rest = until(
-        "the topics are at rest",
+        "what it had sent is there",
         lambda: now if (now := ends(first.connection)) == ends(first.connection) else None,
     )
     refused = second.start_coordinator("--take-over", "now")
@@ -116,6 +119,7 @@ def test_a_job_is_refused_on_the_topics_of_another(named: Callable[..., Job]) ->
     for command in (["status"], ["gc"], ["gc", "--logins"], ["place", "0", "--to", "LAST_SEEN"]):
         assert CliRunner().invoke(cli, [*command, "--config", config]).exit_code == 2, command
     assert ends(first.connection) == at_rest
+    leader.send_signal(signal.SIGCONT)
     assert first.coordinators == [leader]
     restart(first)
 

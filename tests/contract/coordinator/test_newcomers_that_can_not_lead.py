@@ -207,7 +207,7 @@ def test_one_that_finds_behind_the_fence_that_it_can_not_lead_gives_it_back(
     assert newcomer.wait(timeout=30 * PACE) == 2
     told = newcomers_log(job, size)
     assert "took over and doesn't lead" in told
-    assert [mark["ended"] for mark in marks_of(job)] == [False, False, True]
+    assert [mark["ended"] for mark in marks_of(job)[:3]] == [False, False, True]
     job.properties = config
     job.configure()
     until("the former leads again", lambda: epoch_of(job) == 2, seconds=job.lease_ms / 1000 / PACE)

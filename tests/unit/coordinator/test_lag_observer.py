@@ -13,10 +13,12 @@ from immutables import Map
 
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.mail import Ignored
+from samza_dagster.coordinator.standby_lags import StandbyLags, StorePart
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
@@ -85,6 +87,8 @@ class World:
     told: list[LagObserved | StandbyStalled | Ignored] = field(default_factory=list)
     asked_ends: int = 0
     raised: int = 0
+    lost: tuple[int, ...] = ()
+    """Partitions of the metrics topic that have no leader."""
 
     def report(
         self,
@@ -113,6 +117,9 @@ class World:
             raise self.error
         records, self.records = self.records, []
         return records
+
+    def without_leader(self) -> tuple[int, ...]:
+        return self.lost
 
     def close(self) -> None:
         self.found = False
@@ -440,3 +447,22 @@ def test_a_standby_that_tells_nothing_is_left_alone_when_the_setting_says_so() -
     observer = world.observer(settings={"samza.dagster.standby.stalled.ms": "0"})
     minutes(world, observer, 9, lambda: world.report(7, "TaskName-P 0"))
     assert (world.told, world.asked_ends) == ([], 0)
+
+
+def test_a_standby_whose_changelog_cant_be_read_begins_to_stand_anew() -> None:
+    """It was about to be taken for one that stands still; what was counted before says nothing now."""
+    parts = {"0-0": (StorePart(TASK, "log", 0, "kafka-log-0-offset"),)}
+    lags = StandbyLags(current_ms=60_000)
+
+    def look(at_ms: int, end: int | None) -> tuple[int | None, bool]:
+        """Records behind, and whether it stands still, by a report of the same offset."""
+        sample = TaskSample(TASK, "host-3", at_ms, {"kafka-log-0-offset": 5}, "e1")
+        lags.note({TASK: sample}, at_ms)
+        ranges = {} if end is None else {("log", 0): OffsetRange(0, end)}
+        (lag,) = lags.lags(lags.due({"0-0": "e1"}, parts, at_ms), parts, ranges, at_ms)
+        return lag.records, lags.stalled(parts["0-0"], 50_000) is not None
+
+    assert look(0, 10) == (4, False)
+    assert look(60_000, 20) == (14, True)
+    assert look(61_000, None) == (None, False)
+    assert look(62_000, 30) == (24, False)

@@ -283,6 +283,21 @@ def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
     assert watch.look(sight(still), 20) == ()
 
 
+def test_what_cant_be_read_is_held_against_nobody_and_makes_nothing_good() -> None:
+    """Who isn't heard may report into the lost partition; a suspect stays one, and nothing is asked."""
+    watch = Watch(report_silent_ms=30_000)
+    unheard = sight(seen("0", "h1", reported_ms=None, unread=True))
+    assert watch.look(unheard, 20) == ()
+    watch = Watch(Mode.ADVISE, stuck_ms=60_000)
+    stuck = seen("0", "h1", backlog=50_000, committed=7)
+    assert told(watch.look(sight(stuck), 15)) == [("falling-behind", "0", "advise")]
+    unknown = replace(stuck, backlog=None, unread=True)
+    assert watch.look(sight(unknown), 10) == ()
+    assert [s.kind for s in watch.memory.suspects.values()] == ["falling-behind"]
+    watch.look(sight(replace(stuck, backlog=0)), 3)
+    assert not watch.memory.suspects
+
+
 def test_a_container_that_reports_nothing_though_others_do_is_mute() -> None:
     """Unless it goes on committing: then only its reporter is broken."""
     watch = Watch(report_silent_ms=30_000)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.checks import outside as outside_checks
 from samza_dagster.orchestration.checks.findings import (
@@ -210,3 +211,19 @@ def test_a_cursor_that_is_not_understood_is_a_fresh_one(text: str | None) -> Non
     """Of a later version, or junk."""
     assert Board.read(text, "demo/1") is None
     assert Board.read(Board("other/1").to_text(), "demo/1") is None
+
+
+def test_a_check_that_cant_be_judged_keeps_what_stands_and_says_so() -> None:
+    """Not seen isn't over; the others are judged."""
+    patience = {"lag": Patience(looks=1), "owner": Patience(looks=1)}
+    behind, away = Finding("0-0", "behind", "look"), Unreachable("read lags", seen="no answer")
+    board, _ = looked(Board("demo/1"), {"lag": [behind]}, patience, 1_000)
+    results: dict[str, list[str]] = {}
+    for n in range(2, 6):
+        board, found = looked(board, {"lag": away, "owner": [behind]}, patience, n * 1_000)
+        results = {result.check: sorted(s.subject for s in result.standing) for result in found}
+        assert not any(result.recovered for result in found)
+    assert results == {"lag": ["0-0", "not judged"], "owner": ["0-0"]}
+    board, _ = looked(board, {"lag": ()}, patience, 7_000)
+    _, (lag, _) = looked(board, {"lag": ()}, patience, 8_000)
+    assert (lag.passed, set(lag.recovered)) == (True, {"0-0", "not judged"})

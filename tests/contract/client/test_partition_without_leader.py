@@ -1,0 +1,313 @@
+"""One partition has lost its only broker: what is asked of many goes on for the others."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from immutables import Map
+
+from samza_dagster.coordinator.lag_observer import LagObserver
+from samza_dagster.metadata import ensure_topic
+from samza_dagster.metadata.followed_topic import FollowedTopic
+from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
+from samza_dagster.metadata.topics import retained
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.orchestration.checks.findings import Board
+from samza_dagster.orchestration.checks.names import LAG, OBJECTIVE, ONE_OWNER, SAME_HOST
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.checks.tick import invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.failover.tick import look
+from samza_dagster.placement.events import LagObserved, StandbyStalled
+from samza_dagster.placement.state import (
+    Group,
+    Incarnation,
+    JobState,
+    Lag,
+    Phase,
+    Processor,
+    Role,
+)
+from tests.rig.leaderless import FIRST, SECOND, TwoBrokers, two_brokers
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.contract
+
+LOST = 3
+"""The partition of the changelog that has no leader; standby 1-0 has it, and partition 1."""
+NOW_MS = time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+    """The first of two; what the second alone had is gone with it."""
+    with two_brokers(tmp_path_factory.mktemp("brokers")) as both:
+        both.create("log-leaderless", [FIRST, FIRST, FIRST, SECOND])
+        both.create("log-coordinated", [FIRST, FIRST, FIRST, SECOND])
+        both.create("half-metrics", [FIRST, SECOND], retained(3_600_000))
+        both.stop_second()
+        yield both
+
+
+@pytest.fixture(scope="module")
+def job(brokers: TwoBrokers, job_named: Callable[[str, str], Any]) -> Any:
+    """Standbys 0-0 and 1-0 have applied 7 of 10 records of partitions 0, 1 and 2."""
+    made = job_named(brokers.servers, "leaderless")
+    now_ms = time.time_ns() // 1_000_000
+    for partition in range(3):
+        made.produce(made.changelog, [(b"k", b"v")] * 10, partition)
+    made.produce(
+        made.metrics,
+        [(None, report(made, partition, 6, now_ms)) for partition in range(4)],
+    )
+    return made
+
+
+def report(job: Any, partition: int, applied: int, at_ms: int, execution_id: str = "") -> bytes:
+    """A standby task's snapshot, as its container's reporter writes it."""
+    header = {
+        "job-name": job.name,
+        "job-id": "1",
+        "source": f"TaskName-Standby-Partition {partition}-0",
+        "host": "nm3" if partition % 2 == 0 else "nm4",
+        "time": at_ms,
+        "exec-env-container-id": execution_id,
+    }
+    gauges = {f"kafka-{job.changelog}-{partition}-offset": str(applied)}
+    group = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
+    return json.dumps({"header": header, "metrics": group}).encode()
+
+
+def test_lag_shows_the_replicas_that_are_fine_and_exits_4(job: Any) -> None:
+    """Six of eight; the others' rows say what can't be read, and what their standby has applied."""
+    code, document = job.cli("lag")
+    assert code == 4
+    rows = {row["task_name"]: row for row in document["replicas"]}
+    assert len(rows) == 8
+    for task, row in rows.items():
+        is_lost = row["partition"] == LOST
+        assert (row["reason"] is not None) == is_lost, task
+        assert (row["end_offset"] is None) == is_lost, task
+    lost = rows[f"Standby-Partition {LOST}-0"]
+    assert (lost["lag"], lost["applied_offset"]) == (None, 6)
+    assert lost["reason"] == f"{job.changelog}-{LOST} has no leader"
+    assert rows["Standby-Partition 1-0"]["lag"] == 3
+
+
+def test_lag_prints_the_reason_for_a_person_too(job: Any) -> None:
+    """In a column that is there only when something can't be read."""
+    from click.testing import CliRunner
+
+    from samza_dagster.cli.main import cli
+
+    given = ["--bootstrap-servers", job.bootstrap_servers, "--job-name", job.name]
+    done = CliRunner().invoke(cli, ["lag", *given], env={"COLUMNS": "250"})
+    assert done.exit_code == 4
+    assert f"{job.changelog}-{LOST} has no leader" in done.stdout
+    assert "Standby-Partition 1-0" in done.stdout
+
+
+def test_auto_failover_sees_the_others(job: Any) -> None:
+    """Of the container with the lost partition nothing is summed up that isn't known."""
+    with job.client() as client:
+        seen = look(client).by_id
+    assert (seen["0-0"].behind, seen["0-0"].unread) == (6, False)
+    assert (seen["1-0"].behind, seen["1-0"].unread) == (None, True)
+
+
+def test_lag_slo_holds_the_others_against_their_objectives(job: Any) -> None:
+    """And says why one can't be judged."""
+    slo = LagSlo.model_validate({"objectives": [{"records": 2}]})
+    with job.client() as client:
+        found, _ = lag_slo_tick(client, slo, NOW_MS).findings(Board(f"{job.name}/1"))
+    told = {finding.subject: finding.seen for finding in found[OBJECTIVE]}
+    assert told == {
+        "0-0/lab": "3 records behind, the objective is 2",
+        "1-0/lab": f"its lag isn't known: {job.changelog}-{LOST} has no leader",
+    }
+
+
+def test_invariants_are_judged_though_a_lag_isnt_known(
+    brokers: TwoBrokers, job: Any, job_named: Callable[[str, str], Any]
+) -> None:
+    """Who owns what, and who is where, is in the coordinator stream."""
+    with job.client() as client:
+        tick = invariants_tick(client, Invariants(), lag_limit=5)
+        found, _ = tick.findings(Board(f"{job.name}/1"))
+    assert [finding.subject for finding in found[SAME_HOST]] == []
+    assert [finding.subject for finding in found[ONE_OWNER]] == []
+    assert [(finding.subject, finding.seen) for finding in found[LAG]] == [
+        ("1-0", f"its lag isn't known: {job.changelog}-{LOST} has no leader")
+    ]
+
+
+class Observed:
+    """A coordinator's observer of `job`: standbys 0-0 and 1-0 run, and report when told to."""
+
+    def __init__(self, job: Any, metrics: str, stalled_ms: int) -> None:
+        self.job, self.metrics = job, metrics
+        self.told: list[LagObserved | StandbyStalled] = []
+        config = {
+            "stores.lab.changelog": f"kafka.{job.changelog}",
+            "metrics.reporters": "snapshot",
+            "metrics.reporter.snapshot.stream": f"kafka.{metrics}",
+            "metrics.reporter.snapshot.interval": "1",
+            "samza.dagster.standby.stalled.ms": str(stalled_ms),
+        }
+        observer = LagObserver.over_kafka(
+            job.connection,
+            config,
+            state=lambda: STATE,
+            job_model=lambda: MODEL,
+            tell=self._take,
+            now_ms=lambda: time.monotonic_ns() // 1_000_000,
+        )
+        assert observer is not None
+        self.observer = observer
+
+    def _take(self, event: Any) -> None:
+        self.told.append(event)
+
+    def round(self, applied: dict[int, int], partition: int = 0) -> None:
+        """The changelog grows, these tasks' standbys report, and the observer looks."""
+        for written in range(3):
+            self.job.produce(self.job.changelog, [(b"k", b"v")] * 5, written)
+        at_ms = time.time_ns() // 1_000_000
+        self.job.produce(
+            self.metrics,
+            [
+                (None, report(self.job, task, at, at_ms, f"{task % 2}-0-e1"))
+                for task, at in applied.items()
+            ],
+            partition,
+        )
+        self.observer.observe()
+
+    def stalls(self) -> set[str]:
+        return {event.execution_id for event in self.told if isinstance(event, StandbyStalled)}
+
+    def lags(self) -> dict[str, Lag]:
+        """The newest of each standby."""
+        seen = [event.lags for event in self.told if isinstance(event, LagObserved)]
+        return {lag.processor_id: lag for lags in seen for lag in lags}
+
+
+def standby(number: int) -> tuple[str, Group]:
+    processor_id = f"{number}-0"
+    incarnation = Incarnation(1, f"{processor_id}-e1", f"nm{number + 3}", f"r-{number}")
+    processor = Processor(processor_id, Role.STANDBY, Phase.RUNNING, incarnation)
+    return str(number), Group(str(number), {processor_id: processor})
+
+
+STATE = JobState(job="j-1", groups=Map(dict(standby(number) for number in (0, 1))))
+MODEL = JobModel(
+    config={},
+    containers={
+        f"{number}-0": ContainerModel(
+            processor_id=f"{number}-0",
+            tasks={
+                name: TaskModel(
+                    task_name=name,
+                    system_stream_partitions=(),
+                    changelog_partition=partition,
+                    task_mode=TaskMode.STANDBY,
+                )
+                for partition in (number, number + 2)
+                for name in (f"Standby-Partition {partition}-0",)
+            },
+        )
+        for number in (0, 1)
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def coordinated(brokers: TwoBrokers, job_named: Callable[[str, str], Any]) -> Any:
+    made = job_named(brokers.servers, "coordinated")
+    ensure_topic(made.cluster, "coordinated-metrics", config=retained(3_600_000))
+    return made
+
+
+def test_a_coordinator_goes_on_to_find_a_standby_that_stands_still(coordinated: Any) -> None:
+    """That has other partitions than the lost one; whose lag isn't known stands still for nobody."""
+    observed = Observed(coordinated, "coordinated-metrics", stalled_ms=1_500)
+
+    applied = 0
+
+    def found() -> bool:
+        nonlocal applied
+        applied += 4
+        observed.round({0: 1, 2: 1, 1: applied, 3: 1})
+        return bool(observed.stalls())
+
+    until("a stall is found", found, seconds=20)
+    until("both are told", lambda: found() and len(observed.lags()) == 2)
+    assert observed.stalls() == {"0-0-e1"}
+    assert observed.lags()["0-0"].records is not None
+    assert observed.lags()["1-0"].records is None
+
+
+def test_who_reports_into_a_partition_without_a_leader_isnt_silent(
+    coordinated: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Samza's reporter writes by its host's key: one host falls silent for readers, and works."""
+    observed = Observed(coordinated, "half-metrics", stalled_ms=1_500)
+    heard: list[float] = []
+
+    def long_enough() -> bool:
+        at = 1_000_000 + len(observed.told)
+        observed.round({0: at, 2: at})
+        if "0-0" in observed.lags():
+            heard.append(time.monotonic())
+        # What else would have been certain after 3 s of others' reports.
+        return bool(heard) and heard[-1] - heard[0] > 6
+
+    until("0-0 was heard for twice as long as would do", long_enough, seconds=40)
+    assert "1-0-e1" not in observed.stalls()
+    assert "half-metrics-1 has no leader" in caplog.text
+
+
+def test_offsets_and_tails_are_of_the_partitions_that_answer(
+    brokers: TwoBrokers, coordinated: Any
+) -> None:
+    """A follower begins without the lost one."""
+    topics = KafkaJobTopics(brokers.cluster)
+    try:
+        ranges = topics.offset_ranges({"half-metrics"})
+        assert isinstance(ranges["half-metrics", 0], OffsetRange)
+        assert str(ranges["half-metrics", 1]).count("half-metrics-1 has no leader") == 1
+        coordinated.produce("half-metrics", [(None, b"later")], 0)
+        tail = list(topics.tail("half-metrics", 60_000))
+        assert b"later" in [getattr(one, "value", None) for one in tail]
+        assert [getattr(one, "seen", "") for one in tail].count("half-metrics-1 has no leader") == 1
+    finally:
+        topics.close()
+    followed = FollowedTopic(brokers.cluster, "half-metrics")
+    try:
+        assert followed.new_records() == []
+        coordinated.produce("half-metrics", [(None, b"news")], 0)
+        until("it is followed", lambda: b"news" in [r.value for r in followed.new_records()])
+        assert followed.without_leader() == (1,)
+    finally:
+        followed.close()
+
+
+def test_what_comes_back_is_read_again(brokers: TwoBrokers, job: Any, coordinated: Any) -> None:
+    """The last of the module: the second broker starts where it was."""
+    followed = FollowedTopic(brokers.cluster, "half-metrics")
+    try:
+        followed.new_records()
+        brokers.start_second()
+        until("every partition has a leader", lambda: followed.without_leader() == ())
+        until("lag is known of all", lambda: job.cli("lag")[0] == 0)
+
+        def again() -> bool:
+            coordinated.produce("half-metrics", [(None, b"again")], 1)
+            return b"again" in [record.value for record in followed.new_records()]
+
+        until("it is followed", again, seconds=20)
+    finally:
+        followed.close()
