@@ -17,12 +17,23 @@ from tests.rig.waiting import until
 
 
 class Incarnation:
-    """A producer that logs in as an incarnation and writes to each partition as fast as it is let."""
+    """A producer that logs in as an incarnation and writes to each partition as fast as it is let.
 
-    def __init__(self, principals: Principals, execution_id: str, *, partitions: int = 1) -> None:
+    `only`: to that one alone, and it doesn't ask who leads again: a broker that refuses it
+    would tell it that the whole topic is closed.
+    """
+
+    def __init__(
+        self,
+        principals: Principals,
+        execution_id: str,
+        *,
+        partitions: int = 1,
+        only: int | None = None,
+    ) -> None:
         self.topic = f"{principals.job_name}-s"
         self.refused = 0
-        self._by_partition = [0] * partitions
+        self._by_partition = dict.fromkeys(range(partitions) if only is None else (only,), 0)
         self._key = execution_id
         self._producer = Producer(
             {
@@ -32,7 +43,7 @@ class Incarnation:
                 "sasl.password": principals.password(execution_id),
                 "log_level": 0,
                 "linger.ms": 0,
-                "topic.metadata.refresh.interval.ms": 500,
+                "topic.metadata.refresh.interval.ms": 500 if only is None else 300_000,
             }
         )
         self._end = threading.Event()
@@ -42,7 +53,7 @@ class Incarnation:
     @property
     def acknowledged(self) -> int:
         """Records that a broker has acknowledged."""
-        return sum(self._by_partition)
+        return sum(self._by_partition.values())
 
     def _write(self) -> None:
         def told(error: object, message: object) -> None:
@@ -52,7 +63,7 @@ class Incarnation:
                 self.refused += 1
 
         while not self._end.is_set():
-            for partition in range(len(self._by_partition)):
+            for partition in self._by_partition:
                 try:
                     self._producer.produce(
                         self.topic, key=self._key, value="x", partition=partition, on_delivery=told
@@ -62,13 +73,12 @@ class Incarnation:
                     self.refused += 1
             self._producer.poll(0.005)
 
-    def writes(self, more: int = 20, *, to: int | None = None) -> None:
-        """Waits until so many more are acknowledged in each partition, or in one."""
-        wanted = range(len(self._by_partition)) if to is None else (to,)
-        seen = list(self._by_partition)
+    def writes(self, more: int = 20) -> None:
+        """Waits until so many more are acknowledged in each partition."""
+        seen = dict(self._by_partition)
         until(
-            f"{self._key} writes to {list(wanted)}",
-            lambda: all(self._by_partition[each] >= seen[each] + more for each in wanted),
+            f"{self._key} writes to {[*seen]}",
+            lambda: all(self._by_partition[each] >= seen[each] + more for each in seen),
             seconds=60,
         )
 

@@ -63,6 +63,7 @@ class Owners:
         self.fence.admit(OLD)
         self.old = Incarnation(principals, OLD, partitions=len(PARTITIONS))
         self.new: Incarnation | None = None
+        self._more: list[Incarnation] = []
         self.old.writes()
         self.fence.start()
 
@@ -79,12 +80,18 @@ class Owners:
         """Of a partition."""
         return leader_of(self._brokers, self.topic, partition)
 
-    def is_not_fenced_while(self, broker: Broker, partition: int) -> None:
+    def is_not_fenced_while(self, broker: Broker, writing: Incarnation) -> None:
         """That broker still lets the old one write: the fence doesn't hold, and tells who is open."""
-        self.old.writes(to=partition)
+        writing.writes()
         assert self.fence.fence_now(OLD) == (broker.sasl_servers,)
-        self.old.writes(to=partition)
+        writing.writes()
         assert not self.told
+
+    def old_one_at(self, partition: int) -> Incarnation:
+        """One more process of the old owner, that writes there alone."""
+        self._more.append(Incarnation(self._principals, OLD, only=partition))
+        self._more[-1].writes()
+        return self._more[-1]
 
     def is_fenced(self) -> None:
         """Once it is said, the successor starts: from there on the partitions have its records alone."""
@@ -122,7 +129,7 @@ class Owners:
 
     def close(self) -> None:
         """Both end."""
-        for each in (self.old, self.new):
+        for each in (self.old, self.new, *self._more):
             if each is not None:
                 each.close()
         self.fence.close()
@@ -152,9 +159,10 @@ def test_while_a_leader_lags_in_metadata_the_successor_waits(
 ) -> None:
     """The controller counts it as alive and the two others have the rule: it lets the old one write."""
     broker = owners.leader(1)
+    writing = owners.old_one_at(1)
     with lagging(brokers, broker):
         owners.fence.fence(OLD)
-        owners.is_not_fenced_while(broker, 1)
+        owners.is_not_fenced_while(broker, writing)
     owners.is_fenced()
 
 
