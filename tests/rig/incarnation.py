@@ -105,13 +105,19 @@ def keys_from(servers: str, topic: str, offset: int, partition: int = 0) -> set[
     end = end_of(servers, topic, partition)
     consumer = KafkaCluster(servers).reader(committed_only=False)
     found: set[str] = set()
+    at = offset
+
+    def is_read() -> bool:
+        nonlocal at
+        for message in consumer.consume(500, timeout=1.0):
+            if message.error() is None:
+                found.add((message.key() or b"").decode())
+                at = (message.offset() or 0) + 1
+        return at >= end
+
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
-        while offset < end:
-            for message in consumer.consume(500, timeout=1.0):
-                if message.error() is None:
-                    found.add((message.key() or b"").decode())
-                    offset = (message.offset() or 0) + 1
+        until(f"{topic} {partition} is read to its end", is_read, seconds=60)
     finally:
         consumer.close()
     return found
