@@ -13,7 +13,7 @@ from typing import Any
 from samza_dagster.metadata.authorizer import ALLOW, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.topics import COMPACTED, ensure_topic
+from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import naming
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
@@ -86,15 +86,9 @@ def config_of(
         naming.coordinator_stream_topic(name, "1"): 1,
     }
     cluster = KafkaCluster(broker.bootstrap_servers)
-    replicated: dict[str, Any] = {}
-    if isinstance(broker, Brokers):
-        in_sync = {"min.insync.replicas": "2"}
-        replicated = {
-            "replication_factor": len(broker.nodes),
-            "config": {**COMPACTED, **in_sync},
-        }
+    replicas = len(broker.nodes) if isinstance(broker, Brokers) else None
     for topic, count in topics.items():
-        ensure_topic(cluster, topic, partitions=count, **replicated)
+        ensure_topic(cluster, topic, partitions=count, replicas=replicas)
     Authorizer(cluster).add_rules(
         [Rule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
     )

@@ -24,7 +24,7 @@ def test_an_end_is_told_though_its_leader_died_since_the_last_question(
     """Another broker leads by then: one deadline is enough for the first question after that."""
     brokers, topic = shared_brokers, f"end-{uuid.uuid4()}"
     cluster = KafkaCluster(brokers.bootstrap_servers)
-    ensure_topic(cluster, topic, replication_factor=3)
+    ensure_topic(cluster, topic, replicas=3)
     wait_for_all_in_sync(brokers, topic)
     end = TopicEnd(cluster, topic)
     try:
