@@ -57,7 +57,9 @@ def _seconds_of_an_active(instance: dg.DagsterInstance, run: dg.DagsterRun) -> f
             return None
         for key, value in told.items():
             if key.startswith("move") and key.endswith(MEASURED):
-                found = _number(value) if found is None else found
+                number = _number(value)
+                # The first op's ends with the stop; a later one's knows the start as well.
+                found = found if number is None else number
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from fake_placement import World
 from test_dagster_jobs import run
 
-from samza_dagster.orchestration.downtime import last_downtime
+from samza_dagster.orchestration.downtime import MEASURED, last_downtime
 
 pytestmark = pytest.mark.dagster
 MOVE = {"processor": "1", "destination": "host-1"}
@@ -78,6 +78,22 @@ def test_dry_runs_do_not_make_it_forget(
         assert f"as in run {measured[:8]}" in expected(request, own_instance)
     done(request, own_instance, "relocate_standby", processor="0-0")
     assert f"as in run {measured[:8]}" in expected(request, own_instance)
+
+
+def test_what_is_expected_is_what_the_op_told_that_saw_the_start(
+    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """The op before it ends with the stop, and told 0.0 s of it."""
+    moved = done(request, own_instance, "move_container", **MOVE)
+    told = {
+        event.step_key: value.value
+        for event in own_instance.all_logs(moved, of_type=dg.DagsterEventType.STEP_OUTPUT)
+        if event.dagster_event is not None
+        for key, value in event.dagster_event.step_output_data.metadata.items()
+        if key.endswith(MEASURED)
+    }
+    assert told["stop"] < told["move"]
+    assert f"{told['move']:.1f} s from its stop" in expected(request, own_instance)
 
 
 def test_the_same_action_comes_before_a_newer_one(

@@ -40,7 +40,7 @@ from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient
 if TYPE_CHECKING:
     from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
 
-NOT_SEEN = Finding("clocks", "not known from one look", "sensor invariants follows them", NOTE)
+NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
 DRAWN = 5
 LATE_S, LATE_TICKS = 60, 3

@@ -213,7 +213,7 @@ class Bounce:
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
             down={**self._down.among(view, self._rows, now), **since.unsettled},
-            placed_at_ms=placed,
+            placed_at_ms=placed if self._plan.counts_stops else {},
             halt="it is paused" if order == PAUSE else "",
         )
 
@@ -273,7 +273,7 @@ class Bounce:
         self._lags = Lags(now, of)
 
     def _read_history(self, now: int) -> None:
-        if not self._is_due("history", HISTORY_MS, now):
+        if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
             return
         for response in self._client.history():
             late = now - response.timestamp < 2 * PACE_MS  # the two last of a row, at most

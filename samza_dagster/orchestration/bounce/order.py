@@ -1,8 +1,8 @@
 """What a rolling bounce may restart next: its order, its limits, its canary. Pure.
 
-The rule of pacing comes from Samza's AM, which counts placement stops as failures: it
-ends the job when a processor has failed more than 8 times, each time within 300 s of
-the one before. A bounce places a processor twice at most in such a row.
+Samza's AM counts placement stops as failures: it ends the job when a processor has failed more
+than 8 times, each time within 300 s of the one before. Where stops count, a bounce places a
+processor twice at most in such a row.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from enum import StrEnum
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
+from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.views import JobView, ProcessorView
 
 CONTAINERS = "containers"
@@ -74,8 +75,8 @@ class Position:
     canary, None before it. `busy` says of a group why it isn't to be touched now, `down` of
     processors that this bounce has touched why they count as down: who failed, or was back
     and died.
-    `placed_at_ms` are a processor's placements of late, by anybody. `halt`: somebody
-    wants nothing more to be asked.
+    `placed_at_ms` are a processor's placements of late, by anybody, where the coordinator counts
+    them. `halt`: somebody wants nothing more to be asked.
     """
 
     stands: Mapping[str, Stand]
@@ -259,7 +260,9 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
             continue
         ready = ready_again_ms(at.placed_at_ms.get(processor, ()), now_ms)
         if ready > now_ms:
-            why_not.append(f"{processor} was placed {MOST_IN_A_ROW} times of late")
+            why_not.append(
+                f"{processor} was placed {MOST_IN_A_ROW} times of late: it waits until {clock(ready)} UTC"
+            )
             until.append(ready)
             continue
         if len(ask) < free:

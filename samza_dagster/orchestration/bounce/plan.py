@@ -58,6 +58,14 @@ class BouncePlan:
         """All that are to be bounced, in their order."""
         return tuple(p for unit in self.units for p in unit.processors)
 
+    @property
+    def counts_stops(self) -> bool:
+        """Whether the coordinator counts a placement's stop as a failure: then the bounce is paced.
+
+        Samza's AM does; on ours only failures count (`placement.failures.is_flapping`).
+        """
+        return self.coordinator != OURS
+
     def row(self, processor_id: str) -> Bounced:
         """A processor whose bounce hasn't begun."""
         return Bounced(processor_id, self.hosts[processor_id], mode_of(processor_id))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from samza_dagster.orchestration.bounce.order import Next, Stand
+from samza_dagster.orchestration.bounce.order import Next, Phase, Stand
 from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.pictures import in_words
@@ -50,6 +50,7 @@ class Progress:
         self._because = ""
         self._due_ms = 0
         self._forms: dict[str, str] = {}
+        self._paced_until_ms = 0
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
         """One processor stands elsewhere; a number that changes alone is left to the heartbeat."""
@@ -64,6 +65,7 @@ class Progress:
 
     def heartbeat(self, todo: Next, rows: Mapping[str, Bounced], now_ms: int) -> None:
         """What the bounce is at, when that changes and every 30 s."""
+        self._paced_until_ms = (todo.until_ms or 0) if todo.phase is Phase.BOUNCING else 0
         if todo.because and todo.because != self._because:
             self._ledger.log(f"{todo.phase}: {todo.because}")
         self._because = todo.because
@@ -85,7 +87,8 @@ class Progress:
     def text(self, rows: Mapping[str, Bounced]) -> str:
         """`7/20, about 12 min left`: by what this bounce took so far, else by earlier ones.
 
-        While the canary bakes, what is left of that is part of it.
+        While the canary bakes, what is left of that is part of it, and so is the wait for a
+        processor that was placed too often of late.
         """
         plan = self._plan
         seconds: dict[str, list[float]] = {}
@@ -102,6 +105,8 @@ class Progress:
             canaries_left=sum(p in canary for p in left),
             bake_s=self._bake_left_s(rows, canary),
         )
+        if took is not None:
+            took += max(0, self._paced_until_ms - self._now_ms()) / 1000
         bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
         parts = [f"{_done(rows)}/{len(rows)}"]
         parts += [f"{bad} failed"] if bad else []

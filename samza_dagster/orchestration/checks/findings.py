@@ -141,8 +141,8 @@ class Result:
 
     @property
     def fingerprint(self) -> str:
-        """The same as long as the same counts."""
-        told = json.dumps(sorted((s.subject, s.severity) for s in self.standing))
+        """The same as long as the same counts; what has no subject is of this look alone."""
+        told = json.dumps(sorted((s.subject, s.severity) for s in self.standing if s.subject))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

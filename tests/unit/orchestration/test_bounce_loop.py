@@ -505,6 +505,22 @@ def test_a_processor_placed_twice_of_late_is_asked_when_its_row_is_over() -> Non
     asked = next(r.asked_ms for r in result.rows if r.processor == "0-0")
     assert asked is not None
     assert asked >= BEGIN_MS - 10_000 + 300_000
+    waits = [line for line in book.lines if "placed 2 times of late" in line]
+    assert all("it waits until 2023-11-14 22:19:10 UTC" in line for line in waits)
+    assert any("3/4, about 5 min left" in line for line in waits)
+    assert not any("about 16 s left" in line for line in waits)
+
+
+def test_a_bounce_on_our_coordinator_waits_for_no_placement_of_before() -> None:
+    """It counts failures alone: two moves by hand cost such a bounce four minutes."""
+    world, book = BounceWorld(), Book()
+    times = (BEGIN_MS - 200_000, BEGIN_MS - 10_000)
+    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    result = run(world, book, plan_of(world))
+    assert result.end is End.DONE
+    asked = next(r.asked_ms for r in result.rows if r.processor == "0-0")
+    assert asked is not None
+    assert asked < BEGIN_MS + 60_000
 
 
 def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
