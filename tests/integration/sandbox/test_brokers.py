@@ -35,7 +35,7 @@ def test_what_three_brokers_keep_is_there_while_any_one_is_away_and_comes_back_e
         assert [node.node_id for node in brokers.nodes] == [1, 2, 3]
         assert len(brokers.bootstrap_servers.split(",")) == 3
         cluster = KafkaCluster(brokers.bootstrap_servers)
-        assert ensure_topic(cluster, "kept", replication_factor=3, config={})
+        assert ensure_topic(cluster, "kept", replicas=3, config={})
         producer = kafka_client.producer(brokers.bootstrap_servers, {"transactional.id": "x"})
         producer.init_transactions(30)
 
