@@ -1,4 +1,4 @@
-"""`MetadataStore` (SAMZA-1554): keys to values, in Kafka's coordinator stream, ZooKeeper or memory."""
+"""`MetadataStore` (SAMZA-1554): keys to values, in Kafka's coordinator stream or in memory."""
 
 from __future__ import annotations
 
