@@ -1,4 +1,4 @@
-"""`samza-dagster sandbox up|down|status`."""
+"""`samza-dagster sandbox up|dagster|down|status`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def sandbox() -> None:
     Examples:
       samza-dagster sandbox up                 # until Ctrl-C
       samza-dagster sandbox up --detach --json
+      samza-dagster sandbox dagster            # its cockpit, until Ctrl-C
       samza-dagster sandbox status --json
       samza-dagster sandbox down
     """
@@ -108,6 +109,48 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
         _down(box.down, tell)
         sys.exit(_INTERRUPTED)  # the one document on stdout was the status
     _down(box.down, tell)
+
+
+@sandbox.command()
+@_NAME
+@click.option(
+    "--port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Of the UI."
+)
+def dagster(name: str, port: int) -> None:
+    """Open Dagster on a sandbox that is up: its jobs, sensors and assets, until Ctrl-C.
+
+    The instance is the sandbox's own, and goes with it.
+
+    \b
+    Examples:
+      samza-dagster sandbox dagster
+      samza-dagster sandbox dagster --name second --port 3001
+    """
+    from samza_dagster.sandbox.lifecycle import Sandbox
+    from samza_dagster.sandbox.progress import Phases
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
+
+    interrupts_raise(signal.SIGINT, signal.SIGTERM)
+    box = Sandbox(name)
+    stack = box.dagster(port)
+    try:
+        with Phases(tell).phase("Dagster"):
+            stack.start(timeout_s=300)
+        box.registry.update(dagster_url=stack.url)
+        click.echo(stack.url)
+        tell("Ctrl-C ends it; the sandbox stays up")
+        while stack.is_running:
+            time.sleep(1)
+        tell("it was ended")
+    except KeyboardInterrupt:
+        tell("ending …")
+        sys.exit(_INTERRUPTED)
+    finally:
+        stack.stop()
+        if box.registry.exists:
+            box.registry.update(dagster_url=None)
 
 
 def _down(end: Callable[[], int], tell: Callable[[str], None]) -> None:
@@ -201,6 +244,7 @@ def _describe(facts: dict[str, Any]) -> str:
         f"  coordinator  {facts['coordinator_url'] or '-'}",
         f"  job          {facts['job']['name']} {facts['job']['id']}, deployment {facts['deployment_id'] or '-'}",
         f"  hosts        {hosts or '-'}",
+        f"  dagster      {facts['dagster_url'] or _cockpit_of(facts)}",
         f"  data         {facts['data_dir']}",
     ]
     for processor_id, each in sorted(facts["processors"].items()):
@@ -209,3 +253,9 @@ def _describe(facts: dict[str, Any]) -> str:
             f"{each.get('host') or '-':<8} pid {each.get('pid') or '-'}"
         )
     return "\n".join(lines)
+
+
+def _cockpit_of(facts: dict[str, Any]) -> str:
+    """The one command that opens it."""
+    name = "" if facts["name"] == "default" else f" --name {facts['name']}"
+    return f"samza-dagster sandbox dagster{name}" if facts["state"] == "up" else "-"

@@ -79,6 +79,11 @@ class DagsterStack:
         """Process ids by name, while they run."""
         return {each.role: each.pid for each in self._processes}
 
+    @property
+    def is_running(self) -> bool:
+        """All three are, as the kernel sees it."""
+        return bool(self._processes) and all(each.is_alive for each in self._processes)
+
     def start(
         self, *, timeout_s: float = 90, before_daemon: Callable[[], object] = lambda: None
     ) -> None:

@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
     DeadlineExceeded,
     InvalidInput,
+    MissingPrerequisite,
     Refused,
     SamzaDagsterError,
 )
@@ -37,11 +39,21 @@ from samza_dagster.sandbox.hosts import (
 from samza_dagster.sandbox.java_check import find_java, need_linux
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
+from samza_dagster.sandbox.ports import is_taken
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 
 LOAD = "load"
+_DEFINITIONS = """import pathlib
+
+import dagster as dg
+
+from samza_dagster import SamzaJobComponent
+
+file = pathlib.Path(__file__).with_name("samza_job.yaml")
+defs = dg.build_defs_for_component(SamzaJobComponent.from_file(file))
+"""
 
 
 @dataclass(frozen=True)
@@ -156,6 +168,37 @@ class Sandbox:
                     self._clean()
                 raise
         return self.status()
+
+    def dagster(self, port: int) -> DagsterStack:
+        """A Dagster for its job, not started yet, at that port of loopback.
+
+        Raises `Refused` while no broker of it answers, `MissingPrerequisite` for a port that is taken.
+        """
+        name, facts = self.registry.name, self.status()
+        if facts["bootstrap_servers"] is None:
+            up = f"samza-dagster sandbox up --name {name} --detach"
+            raise Refused(f"Dagster on sandbox {name!r}", seen=f"it is {facts['state']}", fix=up)
+        if is_taken(port):
+            raise MissingPrerequisite(
+                f"port {port} for Dagster",
+                seen="another process listens there",
+                fix="another --port",
+            )
+        self.dagster_home.mkdir(parents=True, exist_ok=True)
+        write_json(
+            self.dagster_home / "samza_job.yaml",
+            {
+                "type": "samza_dagster.SamzaJobComponent",
+                "attributes": {
+                    "bootstrap_servers": facts["bootstrap_servers"],
+                    "app_name": facts["job"]["name"],
+                    "app_id": facts["job"]["id"],
+                },
+            },
+        )
+        definitions = self.dagster_home / "definitions.py"
+        definitions.write_text(_DEFINITIONS, encoding="utf-8")
+        return DagsterStack(self.dagster_home, definitions, port=port)
 
     def down(self) -> int:
         """Ends every process of it, confirms that, and returns how many were running.

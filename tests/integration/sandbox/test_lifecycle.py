@@ -12,14 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.ports import free_ports
 from tests.integration.sandbox.conftest import processes_of
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
 
 COMMAND = [sys.executable, "-m", "samza_dagster.cli.main", "sandbox"]
+JOBS = "{ repositoriesOrError { ... on RepositoryConnection { nodes { jobs { name } } } } }"
 SMALL = ["--state-mb", "0.5", "--rate", "50", "--actives", "1", "--hosts", "2"]
 
 
@@ -106,3 +109,36 @@ def test_up_status_judge_down(home: Path) -> None:
     assert down.returncode == 0, down.stderr
     assert processes_of(home) == []
     assert json.loads(_run(home, "status", "--json").stdout)["state"] == "down"
+
+
+@pytest.mark.realfault
+def test_dagster_is_opened_on_a_sandbox_by_one_command(home: Path) -> None:
+    """Its jobs are there; Ctrl-C ends it alone, and `down` ends one that runs."""
+    up = _run(home, "up", *SMALL, "--detach")
+    try:
+        assert up.returncode == 0, up.stderr
+        assert "samza-dagster sandbox dagster" in up.stdout
+        before = processes_of(home)
+        for ends in (lambda c: c.send_signal(signal.SIGINT), lambda _: _run(home, "down")):
+            port = free_ports(1)[0]
+            child = subprocess.Popen(
+                [*COMMAND, "dagster", "--port", str(port)], env=_environment(home),
+                stdout=subprocess.PIPE, text=True, start_new_session=True,
+            )  # fmt: skip
+            assert child.stdout is not None
+            url = child.stdout.readline().strip()
+            assert url == f"http://127.0.0.1:{port}"
+            assert json.loads(_run(home, "status", "--json").stdout)["dagster_url"] == url
+            jobs = {
+                job["name"]
+                for repository in graphql.ask(url, JOBS)["repositoriesOrError"]["nodes"]
+                for job in repository["jobs"]
+            }
+            assert {"move_with_standby", "rolling_bounce", "drain_host"} <= jobs
+            ends(child)
+            child.wait(60 * PACE)
+            assert set(processes_of(home)) <= set(before)
+            assert json.loads(_run(home, "status", "--json").stdout)["dagster_url"] is None
+    finally:
+        _run(home, "down")
+    assert processes_of(home) == []
