@@ -90,7 +90,7 @@ LEVELS = (
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(
         "dagster",
-        60,
+        90,
         (_pytest("dagster and not longdagster", "dagster", workers=2, share="worksteal"),),
     ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
@@ -101,7 +101,7 @@ LEVELS = (
         (_pytest("integration and not realfault and not absence", "integration"),),
     ),
     Level("e2e", 240, (_pytest("e2e"),)),
-    Level("contract", 180, (_pytest("contract and not longcontract", "contract", workers=4),)),
+    Level("contract", 300, (_pytest("contract and not longcontract", "contract", workers=4),)),
     Level("kill points", 300, (_pytest("killpoints", "contract", workers=3),)),
 )
 

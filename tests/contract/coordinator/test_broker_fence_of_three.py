@@ -148,12 +148,14 @@ def owners(brokers: Brokers, tmp_path: Path, request: pytest.FixtureRequest) -> 
         found.close()
 
 
+@pytest.mark.longcontract
 def test_a_fence_that_is_said_to_hold_holds_at_the_leader_of_each_partition(owners: Owners) -> None:
     """It was writing to all three when it was shut out, by sessions that stay open."""
     owners.fence.fence(OLD)
     owners.is_fenced()
 
 
+@pytest.mark.longcontract
 def test_while_a_leader_lags_in_metadata_the_successor_waits(
     brokers: Brokers, owners: Owners
 ) -> None:

@@ -166,6 +166,7 @@ def test_an_orderly_end_hands_over_at_once(job_of: Callable[..., Job]) -> None:
     assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
 
 
+@pytest.mark.longcontract
 @pytest.mark.parametrize("skew_s", [-150, 150])
 def test_a_wrong_clock_neither_hastens_nor_delays_a_take_over(
     job_of: Callable[..., Job], skew_s: int

@@ -189,6 +189,7 @@ def allow_all_but_the_state(cluster: KafkaCluster, job: Job) -> None:
     authorizer.close()
 
 
+@pytest.mark.longcontract
 def test_one_that_finds_behind_the_fence_that_it_can_not_lead_gives_it_back(
     job_of: Callable[..., Job], tmp_path: Path
 ) -> None:
