@@ -60,17 +60,19 @@ def run(
     output = bytearray()
     shown = threading.Thread(target=_show, args=(process, output))
     shown.start()
-    cut_off = not _ended(process, within_s)
-    if cut_off:
-        _interrupt_group()
-        _ended(process, _GRACE_S)
-        process.kill()
-    over = time.monotonic() + (0 if cut_off else _GRACE_S)
-    while _descendants() and time.monotonic() < over:
-        time.sleep(0.1)
-    # Its output ends with the last that holds it, an orphan too.
-    left = _end_descendants()
-    shown.join()
+    try:
+        cut_off = not _ended(process, within_s)
+        if cut_off:
+            _interrupt_group()
+            _ended(process, _GRACE_S)
+            process.kill()
+        over = time.monotonic() + (0 if cut_off else _GRACE_S)
+        while _descendants() and time.monotonic() < over:
+            time.sleep(0.1)
+    finally:
+        # Its output ends with the last that holds it, an orphan too.
+        left = _end_descendants()
+        shown.join()
     return Ran(process.wait(), output.decode(errors="replace"), cut_off, left)
 
 

@@ -17,12 +17,14 @@ import argparse
 import math
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from samza_dagster.interrupts import interrupts_raise
 from tests import commands
 from tests.rig.pace import VARIABLE, measured
 from tests.rig.pace import workers as fitting
@@ -191,6 +193,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="LEVEL")
     parser.add_argument("--within", type=float, default=math.inf, metavar="SECONDS")
     asked = parser.parse_args(arguments)
+    interrupts_raise(signal.SIGINT, signal.SIGTERM)
     unknown = set(asked.names) - {level.name for level in LEVELS}
     if unknown:
         parser.error(f"no such level: {', '.join(sorted(unknown))}")

@@ -19,6 +19,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from samza_dagster.interrupts import interrupts_raise
 from tests import commands
 from tests.rig.pace import VARIABLE, measured
 
@@ -284,6 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--day", type=int, help="of the year, counted from 1; today by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there as well")
     asked = parser.parse_args(arguments)
+    interrupts_raise(signal.SIGINT, signal.SIGTERM)
     day = asked.day or dt.datetime.now(dt.UTC).timetuple().tm_yday
     if asked.all:
         chosen: Sequence[Suite] = (*SUITES, *MEASUREMENTS)

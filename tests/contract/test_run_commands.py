@@ -110,6 +110,25 @@ def test_what_is_cut_off_below_make_is_told_too(tmp_path: Path) -> None:
     assert lines[-1].split()[1:] == ["True", "0"]
 
 
+def test_a_run_that_is_interrupted_ends_what_it_started(tmp_path: Path) -> None:
+    """Ctrl-C left the brokers and Dagsters of the suite in hand running."""
+    program = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from tests import commands\n"
+        f"commands.run([{sys.executable!r}, '-c', {ORPHAN + 'import time; time.sleep(600)'!r}], 600.0)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(commands.ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        orphan = int(run.stdout.readline())
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=60) != 0
+    assert not alive_at_all(orphan)
+
+
 def test_an_orphan_that_ends_is_gone_while_its_command_goes_on(tmp_path: Path) -> None:
     """Adopted and not reaped it was a zombie, and tests that waited for its end failed."""
     code = (
