@@ -54,12 +54,14 @@ class YarnCluster:
         nodes: Sequence[str],
         *,
         servers: str,
+        memory_mb: int = NODE_MEMORY_MB,
         deadline_s: float = 90.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self.nodes = {name: _ADDRESS.format(n) for n, name in enumerate(nodes, 1)}
         self._deadline_s = deadline_s
+        self._memory_mb = memory_mb
         self._on_spawn = on_spawn
         self._address = _ADDRESS.format(100)
         self.namespace = Namespace(
@@ -115,13 +117,17 @@ class YarnCluster:
         record.send(signal.SIGKILL)
         record.wait(10.0)
 
-    def rest(self, path: str) -> Any:
-        """The ResourceManager's answer to GET `/ws/v1/cluster/<path>`; raises `Unreachable`."""
+    def listed(self, kind: str) -> list[dict[str, Any]]:
+        """What the ResourceManager lists of a kind, `node` or `app`; raises `Unreachable`."""
+        url = f"{self.url}/ws/v1/cluster/{kind}s"
         try:
-            with urllib.request.urlopen(f"{self.url}/ws/v1/cluster/{path}", timeout=10) as answer:
-                return json.load(answer)
-        except (OSError, ValueError) as error:
-            raise Unreachable(f"ask the ResourceManager for {path}", seen=str(error)) from error
+            with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - it is http
+                several: dict[str, list[dict[str, Any]]] | None = json.load(answer)[f"{kind}s"]
+        except (OSError, ValueError, KeyError) as error:
+            raise Unreachable(
+                f"ask the ResourceManager for its {kind}s", seen=str(error)
+            ) from error
+        return (several or {}).get(kind, [])
 
     def close(self) -> None:
         """Ends hosts, ResourceManager and namespace; what ran in them ends with them."""
@@ -142,10 +148,9 @@ class YarnCluster:
 
     def _states(self) -> dict[str, str]:
         try:
-            nodes = self.rest("nodes")["nodes"] or {}
+            return {node["nodeHostName"]: node["state"] for node in self.listed("node")}
         except Unreachable:
             return {}
-        return {node["nodeHostName"]: node["state"] for node in nodes.get("node", ())}
 
     def _spawn(self, name: str, conf: Path, main_class: str, heap_mb: int) -> None:
         java = (
@@ -214,7 +219,7 @@ class YarnCluster:
             "yarn.nodemanager.collector-service.address": f"{name}:8048",
             "yarn.nodemanager.local-dirs": str(directory / "local"),
             "yarn.nodemanager.log-dirs": str(directory / "logs"),
-            "yarn.nodemanager.resource.memory-mb": str(NODE_MEMORY_MB),
+            "yarn.nodemanager.resource.memory-mb": str(self._memory_mb),
             "yarn.nodemanager.resource.cpu-vcores": "8",
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.pmem-check-enabled": "false",

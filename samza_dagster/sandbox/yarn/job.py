@@ -5,10 +5,9 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.errors import ActionFailed
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.java_check import find_java
@@ -68,13 +67,7 @@ class YarnJob:
 
     def applications(self) -> list[dict[str, Any]]:
         """All that YARN knows of this name, the oldest first; raises `Unreachable`."""
-        try:
-            listed = self._cluster.rest("apps")["apps"] or {}
-        except (KeyError, TypeError) as error:
-            raise Unreachable(
-                "ask the ResourceManager for its applications", seen=str(error)
-            ) from error
-        mine = [app for app in listed.get("app", ()) if app["name"] == application_name()]
+        mine = [app for app in self._cluster.listed("app") if app["name"] == application_name()]
         return sorted(mine, key=lambda app: int(app["startedTime"]))
 
     def _own_settings(self) -> dict[str, str]:

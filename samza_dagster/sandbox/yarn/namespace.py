@@ -23,6 +23,7 @@ from samza_dagster.sandbox.registry import wait_until
 _RELAY = Path(__file__).with_name("relay.py")
 _READY_S = 20.0
 HOLDER = "network namespace"
+RELAY = "relay"
 
 
 class Namespace:
@@ -69,7 +70,7 @@ class Namespace:
             ("unshare", *mapped, "--net", *relay, "--loopback", *map("=".join, (*out, *into))),
         )
         self._relay = self._spawn(
-            "relay",
+            RELAY,
             (
                 *relay,
                 *(f"{path}={address}" for address, path in out),
