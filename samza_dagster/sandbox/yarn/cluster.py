@@ -111,12 +111,6 @@ class YarnCluster:
         conf = self.directory / name / "conf"
         self._spawn(name, conf, f"{_PACKAGE}.nodemanager.NodeManager", 220)
 
-    def lose_node(self, name: str) -> None:
-        """Ends the host at once, with all that runs on it; the ResourceManager isn't told."""
-        record = self._running.pop(name)
-        record.send(signal.SIGKILL)
-        record.wait(10.0)
-
     def listed(self, kind: str) -> list[dict[str, Any]]:
         """What the ResourceManager lists of a kind, `node` or `app`; raises `Unreachable`."""
         url = f"{self.url}/ws/v1/cluster/{kind}s"

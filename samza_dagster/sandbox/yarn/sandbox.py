@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.errors import Refused
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.progress import Phases
@@ -79,6 +80,13 @@ class YarnSandbox:
             },
             "processors": self.processors(),
         }
+
+    def lose(self, host: str) -> None:
+        """Ends a host at once, with all that runs on it; raises `Refused` for one that doesn't run."""
+        live = self._registry.live(host)
+        if not live:
+            raise Refused("lose a host that runs", seen=f"{host} doesn't", fix="another host")
+        process.stop_all(live, grace_s=0.0)
 
     def stop(self) -> None:
         """Ends what is on record of it; the containers end with their hosts."""
