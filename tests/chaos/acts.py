@@ -15,15 +15,17 @@ from pathlib import Path
 
 from samza_dagster.cli import agent_archive
 from samza_dagster.model import naming
+from samza_dagster.sandbox.broker import BROKER
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
+from tests.chaos.broker_acts import BrokerActs
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
 from tests.chaos.containers import Container, containers
 from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
-from tests.chaos.schedule import Fault
-from tests.rig.broker import BROKER, kill_broker
+from tests.chaos.schedule import CUT_OFF_BROKER, Fault
 from tests.rig.job import alive
+from tests.rig.proxy import REPLIES, WORDS
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.undying import killed_but_undying
 from tests.rig.waiting import until
@@ -47,6 +49,8 @@ class Acts:
         self._job = job
         self._clocks = clocks
         self._broker_links = broker_links
+        self.brokers = BrokerActs(job, broker_links)
+        """What befalls brokers themselves."""
         self._registry = job.sandbox.registry
         self._files: dict[str, Path] = {}  # of the agents that were upgraded
         self._links = CutLinks(
@@ -66,6 +70,10 @@ class Acts:
             return self._cut(fault, HELD[fault.kind], taken)
         if fault.kind in SET:
             return self._set_clock(fault, taken)
+        if fault.kind == CUT_OFF_BROKER:
+            return self._cut_off_broker(fault, taken)
+        if self.brokers.has(fault):
+            return self.brokers.carry_out(fault, taken)
         how, _, whom = fault.kind.partition(" ")
         match whom:
             case "container" | "warden" | "agent and warden":
@@ -81,8 +89,6 @@ class Acts:
             case "host":
                 host = self._host(fault, taken)
                 return None if host is None else self._to_host(host, how)
-            case "broker":
-                return None if BROKER in taken else self._to_broker(how)
             case _:
                 return None if COORDINATOR in taken else self._to_coordinator(how)
 
@@ -97,13 +103,16 @@ class Acts:
         return ended
 
     def heal(self) -> None:
-        """Everything that should run does: nothing is stopped or held, agents and coordinator are up."""
+        """Everything that should run does: nothing is stopped or held, agents, coordinator and
+        brokers are up.
+        """
         self._links.heal()
         self._broker_links.heal()
         for host in self._job.host_names:
             self._clocks.set_right(host)
         for pid in self._all_pids():
             _send(pid, signal.SIGCONT)
+        self.brokers.heal()
         self.keep_up()
 
     # Whom
@@ -129,10 +138,7 @@ class Acts:
         found = self._containers(self._job.host_names)
         pids = [pid for each in found for pid in (each.warden, each.pid)]
         pids += [pid for host in self._job.host_names for pid in self._agent(host)]
-        return [
-            *pids,
-            *(r.pid for role in (COORDINATOR, BROKER) for r in self._registry.live(role)),
-        ]
+        return [*pids, *(r.pid for r in self._registry.live(COORDINATOR))]
 
     # What
 
@@ -224,20 +230,8 @@ class Acts:
 
         return undo
 
-    def _to_broker(self, how: str) -> Done:
-        if how == "freeze":
-            undo = self._signal("stop", [r.pid for r in self._registry.live(BROKER)])
-        else:
-            started_again = kill_broker(self._job.sandbox)
-
-            def undo() -> str:
-                started_again()
-                return ""
-
-        return Done(BROKER, frozenset({BROKER}), undo)
-
     def _cut(self, fault: Fault, held: Held, taken: Collection[str]) -> Done | None:
-        """From the coordinator an agent; from the broker the coordinators, or a host's containers."""
+        """From the coordinator an agent; from the brokers the coordinators, or a host's containers."""
         if held.whom == "agent":
             links, prefix = self._links, _LINK
         else:
@@ -255,6 +249,22 @@ class Acts:
             return ""
 
         return Done(party, frozenset({prefix + party}), undo)
+
+    def _cut_off_broker(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        """One of them from the containers of a host: others reach it, and they reach the others."""
+        host = self._host(fault, taken, _BROKER_LINK)
+        if host is None or BROKER in taken:
+            return None
+        self.brokers.wait_until_whole()
+        broker = self.brokers.victim(fault)
+        self._broker_links.cut(host, (WORDS, REPLIES), broker.node_id)
+
+        def undo() -> str:
+            self._broker_links.mend(host)
+            return ""
+
+        claims = frozenset({BROKER, _BROKER_LINK + host})
+        return Done(f"{broker.role} from {host}", claims, undo)
 
     def _set_clock(self, fault: Fault, taken: Collection[str]) -> Done | None:
         host = self._host(fault, taken)
