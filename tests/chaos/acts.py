@@ -15,17 +15,15 @@ from pathlib import Path
 
 from samza_dagster.cli import agent_archive
 from samza_dagster.model import naming
-from samza_dagster.sandbox.broker import BROKER
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.broker_acts import BrokerActs
-from tests.chaos.broker_links import BrokerLinks
+from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
 from tests.chaos.containers import Container, containers
 from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
-from tests.chaos.schedule import CUT_OFF_BROKER, Fault
+from tests.chaos.schedule import Fault
 from tests.rig.job import alive
-from tests.rig.proxy import REPLIES, WORDS
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.undying import killed_but_undying
 from tests.rig.waiting import until
@@ -33,7 +31,6 @@ from tests.rig.waiting import until
 ALONE_S = 1.0
 """For so long what thaws on a host runs before anybody who could end it does."""
 _LINK = "link of "
-_BROKER_LINK = "broker link of "
 
 
 def _nothing() -> str:
@@ -70,8 +67,6 @@ class Acts:
             return self._cut(fault, HELD[fault.kind], taken)
         if fault.kind in SET:
             return self._set_clock(fault, taken)
-        if fault.kind == CUT_OFF_BROKER:
-            return self._cut_off_broker(fault, taken)
         if self.brokers.has(fault):
             return self.brokers.carry_out(fault, taken)
         how, _, whom = fault.kind.partition(" ")
@@ -235,7 +230,7 @@ class Acts:
         if held.whom == "agent":
             links, prefix = self._links, _LINK
         else:
-            links, prefix = self._broker_links, _BROKER_LINK
+            links, prefix = self._broker_links, BROKER_LINK
         if held.whom == COORDINATOR:
             party = None if prefix + COORDINATOR in taken else COORDINATOR
         else:
@@ -249,22 +244,6 @@ class Acts:
             return ""
 
         return Done(party, frozenset({prefix + party}), undo)
-
-    def _cut_off_broker(self, fault: Fault, taken: Collection[str]) -> Done | None:
-        """One of them from the containers of a host: others reach it, and they reach the others."""
-        host = self._host(fault, taken, _BROKER_LINK)
-        if host is None or BROKER in taken:
-            return None
-        self.brokers.wait_until_whole()
-        broker = self.brokers.victim(fault)
-        self._broker_links.cut(host, (WORDS, REPLIES), broker.node_id)
-
-        def undo() -> str:
-            self._broker_links.mend(host)
-            return ""
-
-        claims = frozenset({BROKER, _BROKER_LINK + host})
-        return Done(f"{broker.role} from {host}", claims, undo)
 
     def _set_clock(self, fault: Fault, taken: Collection[str]) -> Done | None:
         host = self._host(fault, taken)

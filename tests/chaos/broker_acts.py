@@ -21,8 +21,8 @@ from samza_dagster.sandbox.broker import BROKER
 from samza_dagster.sandbox.broker_settings import JOB_LISTENER
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.registry import wait_until
-from tests.chaos.broker_links import BrokerLinks
-from tests.chaos.containers import containers
+from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
+from tests.chaos.containers import Container, containers
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.broker import SandboxBroker, brokers_of, empty, kill_broker
@@ -38,6 +38,7 @@ from tests.rig.broker_cluster import (
 )
 from tests.rig.kill_scenarios import free_host
 from tests.rig.pace import PACE
+from tests.rig.proxy import REPLIES, WORDS
 from tests.rig.reassignment import reassign
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.waiting import until
@@ -59,13 +60,14 @@ class BrokerActs:
         self.brokers = brokers_of(job.sandbox.directory, count)
         self._servers = job.connection.bootstrap_servers
         self._again: dict[SandboxBroker, Callable[[], None]] = {}
-        self._acts: Mapping[str, Callable[[Fault, Collection[str]], Done]] = {
+        self._acts: Mapping[str, Callable[[Fault, Collection[str]], Done | None]] = {
             "freeze broker": self._freeze,
             "expire broker": self._freeze,
             "restart broker": self._kill_one,
             "lose broker": self._kill_one,
             "empty broker": self._empty,
             "roll brokers": self._roll,
+            "cut off broker": self._cut_off,
             "kill state leader": self._kill_state_leader,
             "kill transaction leader": self._kill_transaction_leader,
             "move transactions": self._move_transactions,
@@ -108,14 +110,14 @@ class BrokerActs:
             self._thaw(broker)
             self._start_again(broker)
 
-    def victim(self, fault: Fault) -> SandboxBroker:
+    def _victim(self, fault: Fault) -> SandboxBroker:
         """The one that the seed picks."""
         return self.brokers[fault.victim % len(self.brokers)]
 
     # One of them is away
 
     def _freeze(self, fault: Fault, _: Collection[str]) -> Done:
-        broker = self.victim(fault)
+        broker = self._victim(fault)
         self._send(broker, signal.SIGSTOP)
 
         def undo() -> str:
@@ -128,12 +130,12 @@ class BrokerActs:
         return _of_brokers(broker.role, undo)
 
     def _kill_one(self, fault: Fault, _: Collection[str]) -> Done:
-        broker = self.victim(fault)
+        broker = self._victim(fault)
         return _of_brokers(broker.role, self._kill(broker))
 
     def _empty(self, fault: Fault, _: Collection[str]) -> Done:
         """What it had each of the others has, in sync: it was waited for."""
-        broker = self.victim(fault)
+        broker = self._victim(fault)
         undo = self._kill(broker)
         empty(broker)
         return _of_brokers(broker.role, undo)
@@ -165,6 +167,20 @@ class BrokerActs:
         except (SamzaDagsterError, StopIteration):
             return ""
 
+    def _cut_off(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        """One from the containers of a host: others reach it, and they reach the others."""
+        free = self._containers(taken, BROKER_LINK)
+        if not free:
+            return None
+        host, broker = free[fault.victim % len(free)].host, self._victim(fault)
+        self._links.cut(host, (WORDS, REPLIES), broker.node_id)
+
+        def undo() -> str:
+            self._links.mend(host)
+            return ""
+
+        return Done(f"{broker.role} from {host}", frozenset({BROKER, BROKER_LINK + host}), undo)
+
     # The one that somebody waits for
 
     def _kill_state_leader(self, fault: Fault, taken: Collection[str]) -> Done:
@@ -180,7 +196,7 @@ class BrokerActs:
         dies before it answers.
         """
         broker = self._leader(topic, partition)
-        free = containers(self._job, [h for h in self._job.host_names if h not in taken])
+        free = self._containers(taken)
         self._send(broker, signal.SIGSTOP)
         before, waits, claims = self._unread(broker), False, {BROKER}
         if free:
@@ -248,6 +264,10 @@ class BrokerActs:
         elect_preferred(self._job.connection, topic)
 
     # Whom, and how
+
+    def _containers(self, taken: Collection[str], prefix: str = "") -> list[Container]:
+        names = [name for name in self._job.host_names if prefix + name not in taken]
+        return containers(self._job, names)
 
     def _node_ids(self) -> list[int]:
         return [each.node_id for each in self.brokers]

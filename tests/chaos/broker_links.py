@@ -18,6 +18,8 @@ from samza_dagster.agent import hosts_file
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.rig.proxy import Address, Proxy
 
+BROKER_LINK = "broker link of "
+"""With the party it is what a fault of its links claims."""
 _NAME, _LOOPBACK = "localhost", "127.0.0.1"
 _ATTEMPTS = 20
 

@@ -42,7 +42,6 @@ OTHERS = (
     *SET,
 )
 KINDS = WORST + OTHERS
-CUT_OFF_BROKER = "cut off broker"
 OF_SEVERAL_BROKERS = (
     "kill state leader",
     "kill transaction leader",
@@ -52,7 +51,7 @@ OF_SEVERAL_BROKERS = (
     "roll brokers",
     "move transactions",
     "reassign partitions",
-    CUT_OFF_BROKER,
+    "cut off broker",
 )
 """What can befall one of three and leaves a majority. `lose` and `expire`: killed, and frozen, for
 longer than its session, after which its controller fences it; `empty`: killed, and back without its data; `roll`:
@@ -109,7 +108,7 @@ _LONGEST_S = {
     "deafen container": 16.0,
     "mute container": 16.0,
     "restart broker": 4.0,
-    CUT_OFF_BROKER: 16.0,
+    "cut off broker": 16.0,
 }
 _USUAL_S = 8.0
 _TOGETHER = 0.25
