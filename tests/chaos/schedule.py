@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from tests.chaos.clocks import SET
 
@@ -149,8 +150,8 @@ def schedule(
     lease_s: float = 20.0,
     fenced: bool = True,
 ) -> Iterator[Fault]:
-    """Each kind once before any comes again, those of several brokers and the worst ones first; then
-    each as often as the others.
+    """Each kind once before any comes again, the worst ones first, by turns with those of several
+    brokers; then each as often as the others.
 
     `lasting`: so many times as long, the same faults else. `lease_s`: what some last longer
     than (`_outlasting_s`). Not `fenced`, with leases alone: the same kinds, victims and
@@ -228,10 +229,14 @@ def _is_apart(one: Fault, other: Fault) -> bool:
 
 
 def _deck(lots: random.Random, kinds: tuple[str, ...], *, worst_first: bool) -> list[str]:
-    first = (OF_SEVERAL_BROKERS, WORST, OTHERS)
-    piles = [[k for k in kinds if k in pile] for pile in first]
+    """What several brokers alone can suffer comes by turns with the worst, so beside it, too."""
     if not worst_first:
-        piles = [list(kinds)]
+        deck = list(kinds)
+        lots.shuffle(deck)
+        return deck
+    piles = [[k for k in kinds if k in pile] for pile in (OF_SEVERAL_BROKERS, WORST, OTHERS)]
     for pile in piles:
         lots.shuffle(pile)
-    return [kind for pile in piles for kind in pile]
+    several, worst, others = piles
+    by_turns = [kind for pair in zip_longest(several, worst) for kind in pair if kind]
+    return [*by_turns, *others]
