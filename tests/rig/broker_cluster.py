@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from confluent_kafka import (  # noqa: TID253 - the outside judge
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: TID253
+from confluent_kafka.admin import ClusterMetadata, ConfigResource, ResourceType  # noqa: TID253
 
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -85,12 +85,20 @@ def why_not_whole(servers: str) -> str:
                 found = admin.list_topics(timeout=5)
         except KafkaException as error:
             return f"{server} doesn't answer: {error.args[0]}"
-        if set(found.brokers) != everybody:
-            return f"{server} names {sorted(found.brokers)}"
-        for name, topic in found.topics.items():
-            for number, partition in topic.partitions.items():
-                if set(partition.isrs) != everybody or partition.leader not in everybody:
-                    return f"{name} {number} is in sync on {sorted(partition.isrs)}"
+        if why := lacks(found, everybody):
+            return f"{server} {why}"
+    return ""
+
+
+def lacks(found: ClusterMetadata, everybody: Set[int]) -> str:
+    """What a broker that answers so knows to be missing; or "" ."""
+    if set(found.brokers) != everybody:
+        return f"names {sorted(found.brokers)}"
+    for name, topic in found.topics.items():
+        for number, partition in topic.partitions.items():
+            if set(partition.isrs) != everybody or partition.leader not in everybody:
+                isrs, leader = sorted(partition.isrs), partition.leader
+                return f"has {name} {number} in sync on {isrs}, led by {leader}"
     return ""
 
 

@@ -29,7 +29,7 @@ from tests.chaos.schedule import (
     schedule,
 )
 from tests.rig.broker import SandboxBroker, brokers_of, empty
-from tests.rig.broker_cluster import transaction_partition
+from tests.rig.broker_cluster import lacks, transaction_partition
 from tests.unit.chaos.test_chaos_judges import batch
 
 pytestmark = pytest.mark.unit
@@ -84,6 +84,24 @@ def test_while_one_broker_is_away_none_befalls_another(acts: BrokerActs, kind: s
     fault = Fault(1, kind, 0, 1.0)
     assert acts.has(fault)
     assert acts.carry_out(fault, {BROKER}) is None
+
+
+def answer(*, brokers: tuple[int, ...] = (1, 2, 3), leader: int = 2, isrs: tuple[int, ...]) -> Any:
+    """A broker's, of one partition."""
+    partition = SimpleNamespace(leader=leader, isrs=list(isrs))
+    topics = {"t": SimpleNamespace(partitions={0: partition})}
+    return SimpleNamespace(brokers=dict.fromkeys(brokers), topics=topics)
+
+
+def test_the_brokers_are_whole_when_every_partition_is_in_sync_on_each() -> None:
+    """Until then none may go: not with a follower behind, not with one replica less, not leaderless."""
+    everybody = {1, 2, 3}
+    assert lacks(answer(isrs=(3, 1, 2)), everybody) == ""
+    assert lacks(answer(brokers=(1, 3), isrs=(1, 2, 3)), everybody) == "names [1, 3]"
+    behind = "has t 0 in sync on [1, 2], led by 2"
+    assert lacks(answer(isrs=(1, 2)), everybody) == behind
+    leaderless = "has t 0 in sync on [1, 2, 3], led by -1"
+    assert lacks(answer(leader=-1, isrs=(1, 2, 3)), everybody) == leaderless
 
 
 def test_every_kind_of_several_brokers_is_one_that_can_be_carried_out(acts: BrokerActs) -> None:
