@@ -15,6 +15,7 @@ from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.brokers import Brokers
 from tests.rig.broker_cluster import (
+    TRANSACTIONS,
     elect_preferred,
     frozen,
     leader_of,
@@ -30,7 +31,6 @@ from tests.rig.reassignment import reassign
 from tests.rig.waiting import until
 
 pytestmark = [pytest.mark.contract, pytest.mark.longcontract]
-TRANSACTIONS = "__transaction_state"
 WITHIN_S = 60.0
 """A request that a fault of one broker meets is answered by then: a session, and what it does itself."""
 
