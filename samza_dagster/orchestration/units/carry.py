@@ -90,7 +90,7 @@ class Carrier:
                 if moved:
                     quiet_since = self._monotonic()
                     continue
-                waits = [one.wait for one in running if one.wait is not None]
+                waits = [one.rest for one in running if one.rest is not None]
                 if len(waits) == len(running):
                     failed = any(one.state is State.FAILED for one in self.progress)
                     if failed and not self._apart:
@@ -230,14 +230,14 @@ class Carrier:
             one.at, one.wait = one.at + 1, None
             return True
         if one.wait is None:
-            deadline = self._catch_up_deadline(one, standby, now_ms)
+            left_ms = {standby: self._catch_up_ms(standby)}
             steady_s = limits.steady_s if step.processor == NEW else 0.0
-            one.wait = Wait((standby,), limits.lag_limit, steady_s, deadline, 0, "")
+            one.wait = Wait(left_ms, limits.lag_limit, steady_s, 0, "")
         lags = self._look(now_ms)
         one.watched = look(one.wait, one.watched, lags, now_ms, IN_RUN_GAP_MS)
         since = one.watched.since_ms.get(standby)
         steady = since is not None and now_ms - since >= one.wait.steady_s * 1000
-        if steady or (since is not None and self._was_steady(standby, now_ms)):
+        if steady or (since is not None and self._was_steady(standby)):
             self._row(one, step, "warm", told(one.wait, one.watched, lags))
             one.at, one.wait, one.watched = one.at + 1, None, None
             return True
@@ -245,7 +245,7 @@ class Carrier:
         if standby not in self._client.view().processors:
             self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
             return True
-        if now_ms >= one.wait.deadline_ms:
+        if not one.watched.left_ms(one.wait)[standby]:
             self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {line}")
             return True
         state = "steady" if since is not None else "behind"
@@ -285,17 +285,13 @@ class Carrier:
 
         self._beats.of(one.unit.processor)(step.name, line)
 
-    def _catch_up_deadline(self, one: Progress, standby: str, now_ms: int) -> int:
-        bound = round(self._limits.catch_up.timeout_s * 1000)
-        if self._context.run.parent_run_id is not None:
-            return now_ms + bound  # a re-execution is there to wait on
-        if one.standby_since_ms is not None:
-            return one.standby_since_ms + bound
-        before = self._seen.deadline_of(standby) if self._seen is not None else None
-        return now_ms + bound if before is None else before
+    def _catch_up_ms(self, standby: str) -> int:
+        """How long it may still take; a re-execution is there to wait on, and has all of it anew."""
+        left = self._seen.left_ms.get(standby) if self._seen is not None else None
+        return round(self._limits.catch_up.timeout_s * 1000) if left is None else left
 
-    def _was_steady(self, standby: str, now_ms: int) -> bool:
-        return self._seen is not None and self._seen.was_steady(standby, now_ms)
+    def _was_steady(self, standby: str) -> bool:
+        return self._seen is not None and standby in self._seen.steady_ms
 
     def _look(self, now_ms: int) -> Mapping[str, int | None]:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
