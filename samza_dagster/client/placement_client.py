@@ -270,7 +270,6 @@ class PlacementClient(Following, OwnAsking):
             self._placement,
             state,
             view.deployment_id,
-            now_ms=self._job.now_ms(),
             older_than_ms=round(older_than_s * 1000),
         )
 
