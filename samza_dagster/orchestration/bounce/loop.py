@@ -16,7 +16,6 @@ from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
-    PACE_MS,
     Next,
     Phase,
     Position,
@@ -76,6 +75,8 @@ class Bounce:
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
+        self._answered: dict[str, tuple[str, int]] = {}
+        self._ahead_ms: int | None = None
         self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
@@ -205,7 +206,7 @@ class Bounce:
 
     def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
         placed: dict[str, list[int]] = {}
-        for processor, at in self._placed.values():
+        for processor, at in self._placed_by_own_clock().values():
             placed.setdefault(processor, []).append(at)
         return Position(
             stands={p: self._rows[p].stand for p in self._plan.processors},
@@ -254,6 +255,7 @@ class Bounce:
                     continue
                 self._read_lags(now)
             if restart.step(view, self._lags, now):
+                self._answered_at(max(restart.row.stop_ms or 0, restart.row.in_ms or 0), now)
                 self._changed(p, restart)
                 changed = changed or restart.row.stand is not row.stand
         if changed:  # a place is free: what is decided now goes by the job as it is now
@@ -276,9 +278,23 @@ class Bounce:
         if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
             return
         for response in self._client.history():
-            late = now - response.timestamp < 2 * PACE_MS  # the two last of a row, at most
-            if late and not _PLACED_NOTHING.match(response.response_message):
-                self._placed[response.uuid] = response.processor_id, response.timestamp
+            self._answered_at(response.timestamp, now)
+            if not _PLACED_NOTHING.match(response.response_message):
+                self._answered[response.uuid] = response.processor_id, response.timestamp
+
+    def _answered_at(self, at_ms: int, now: int) -> None:
+        """An answer is older than its reader: by so much at least the coordinator's clock is ahead."""
+        ahead_ms = at_ms - now
+        self._ahead_ms = ahead_ms if self._ahead_ms is None else max(ahead_ms, self._ahead_ms)
+
+    def _placed_by_own_clock(self) -> dict[str, tuple[str, int]]:
+        """When who was placed; answers as late as they may have come, whoever's clock dates them.
+
+        A quiet coordinator's last answers count as of now until it answers again.
+        """
+        ahead_ms = self._ahead_ms or 0
+        answered = {uuid: (p, at - ahead_ms) for uuid, (p, at) in self._answered.items()}
+        return self._placed | answered
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):

@@ -127,7 +127,7 @@ class Restart:
             return
         if asked.by_state and self._restarted():
             self.row = replace(
-                self.row, in_ms=now_ms, why="it was restarted; the answer is no longer on record"
+                self.row, in_ms=0, why="it was restarted; the answer is no longer on record"
             )
             return
         if self._hold:
@@ -151,7 +151,7 @@ class Restart:
         self.row = replace(
             self.row,
             stand=Stand.IN_FLIGHT,
-            in_ms=self.row.in_ms or now_ms,
+            in_ms=self.row.in_ms or 0,
             why="it is another process than the one that was back",
         )
 
