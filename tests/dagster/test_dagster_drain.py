@@ -25,7 +25,7 @@ from test_dagster_jobs import failure, output_metadata, run, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick
 
-from samza_dagster.client.views import HostView
+from samza_dagster.client.views import HostView, Progress
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import CatchUp
@@ -390,6 +390,27 @@ def test_an_active_that_does_not_process_stops_the_drain(
     text, _ = failure(drain(request, instance, verify_timeout_s=1), "drain")
     assert "0 doesn't process within 1 s" in text
     assert "left waiting: 2, 1" in text
+
+
+def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_before(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Where commits ended at the move is kept: the input may have been idle ever since."""
+    world.processes = False
+    short = config(verify_timeout_s=1)
+    done, first = execute(instance, job=fake_drain, config=short)
+    assert not done
+    moved_at, world.commits, world.processes = world.commits, world.commits + 50, True
+    asked: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            FakeClient,
+            "processing",
+            lambda _, p, since: asked.append(since) or Progress(p, since, True, (), since),
+        )
+        assert from_failure(instance, first, fake_drain, short)
+    assert asked[0] == moved_at
+    assert set(asked[1:]) == {moved_at + 50}
 
 
 def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby(

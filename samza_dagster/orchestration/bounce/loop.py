@@ -28,6 +28,7 @@ from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, Progress
 from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
 from samza_dagster.orchestration.views import JobView, ReplicaLag
@@ -44,7 +45,7 @@ class Bounce:
     """One run's part of a bounce.
 
     `known` are those that an earlier run of the chain saw back, `failed` those whose
-    failure this run isn't to try again.
+    failure this run isn't to try again, `commits` where those of whom it restarts begin.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Bounce:
         *,
         known: Mapping[str, Bounced] | None = None,
         failed: Mapping[str, Bounced] | None = None,
+        commits: OwnCommits | None = None,
         sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -67,6 +69,7 @@ class Bounce:
         self._holds = holds
         self._known = known or {}
         self._failed = failed or {}
+        self._commits = commits or OwnCommits()
         self._sleep = sleep
         self._now_ms = now_ms
         self._rows: dict[str, Bounced] = {}
@@ -227,6 +230,7 @@ class Bounce:
             self._holds,
             former=self._plan.executions.get(p),
             coordinator=self._plan.coordinator,
+            commits=self._commits,
         )
 
     def _restart(self, p: str, row: Bounced) -> Bounced:

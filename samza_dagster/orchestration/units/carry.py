@@ -12,6 +12,7 @@ from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaD
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
@@ -65,6 +66,7 @@ class Carrier:
         self._apart = apart
         self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
         self._seen: Met | None = seen_before(context)
+        self._commits = OwnCommits.of_run(context)
         self._beats = Heartbeats(context.log.info, now_ms)
         self._lags: Mapping[str, int | None] = {}
         self._lags_at_ms: int | None = None
@@ -174,7 +176,7 @@ class Carrier:
         elif step.kind is Kind.STOP_STANDBY:
             one.standby_until_ms = response.timestamp
         elif step.processor == one.unit.processor:
-            one.moved_at_ms, one.since = response.timestamp, None
+            one.moved_at_ms, one.moved_by = response.timestamp, uuid
             if one.stopped_at_ms is not None:
                 one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
         one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
@@ -258,10 +260,9 @@ class Carrier:
             one.at += 1
             return True
         one.deadline = one.deadline or self._monotonic() + limit_s
-        if one.since is None:
-            # Its former process is dead: what is committed from now on is its own.
-            one.since = self._client.checkpoints_end()
-        if self._client.processing(step.processor, one.since).processing:
+        mover = one.moved_by or step.processor  # its answer is cleaned up
+        since = self._commits.since(mover, self._client.checkpoints_end)
+        if self._client.processing(step.processor, since).processing:
             self._row(one, step, "processes", "an input offset grew in a commit since its start")
             one.at, one.deadline = one.at + 1, 0.0
             return True

@@ -42,7 +42,7 @@ class Progress:
     `attempt` is the one that has started its standby: what is asked of that one is asked of
     no other. `uuid` is the request that it waits for, `said` its newest status. `moments` are the
     statuses that were read, `spans` the steps that ended, the one under way began at `began_ms`.
-    `since` is where the checkpoint topic ended once its container had moved. Times of standby and
+    `moved_by` is the request that has moved its container. Times of standby and
     move are those of answers: they are shown, and compared with one another alone.
     """
 
@@ -59,7 +59,7 @@ class Progress:
     wait: Wait | None = None
     watched: Watched | None = None
     moved_at_ms: int | None = None
-    since: int | None = None
+    moved_by: str = ""
     step_done_ms: int = 0
     stopped_at_ms: int | None = None
     down_s: float | None = None

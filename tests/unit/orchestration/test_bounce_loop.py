@@ -19,6 +19,7 @@ from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.plan import BouncePlan, make_plan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, Killed, earlier_restart
@@ -38,6 +39,7 @@ class Book:
     order: str = ""
     check: bool | None = None
     asked_check_since: list[int] = field(default_factory=list)
+    tags: list[str | None] = field(default_factory=list)
 
     def log(self, text: str) -> None:
         self.lines.append(text)
@@ -78,6 +80,7 @@ def run(world: BounceWorld, book: Book, plan: BouncePlan, *, root: str = "root")
         book,
         holds,
         known=book.back(),
+        commits=OwnCommits(lambda: book.tags, book.tags.append),
         sleep=world.sleep,
         now_ms=world.clock,
     )
@@ -564,6 +567,23 @@ def test_a_pause_finishes_what_is_in_flight_and_a_later_run_does_the_rest() -> N
     world.on_sleep, book.order = None, ""
     assert run(world, book, plan).end is End.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+@BOTH
+def test_what_was_committed_while_no_run_looked_counts_in_the_one_that_goes_on(
+    coordinator: CoordinatorKind,
+) -> None:
+    """Killed while it waited for commits, of an input that has been idle ever since."""
+    world, book = BounceWorld(coordinator=coordinator), Book()
+    plan = plan_of(world, only=["0"], lag_timeout_s=0)
+    world.kill_on = ("processing", 1)
+    with pytest.raises(Killed):
+        run(world, book, plan)
+    world.kill_on = None
+    world.now_ms += 600_000
+    world.idle_since_ms = world.now_ms - 590_000
+    assert run(world, book, plan).end is End.DONE
+    assert world.restarts() == {"0": 1}
 
 
 def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
