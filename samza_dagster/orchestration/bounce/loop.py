@@ -72,6 +72,7 @@ class Bounce:
         self._commits = commits or OwnCommits()
         self._sleep = sleep
         self._now_ms = now_ms
+        self._began_ms = now_ms()
         self._rows: dict[str, Bounced] = {}
         self._asked: dict[str, Asked] = {}
         self._restarts: dict[str, Restart] = {}
@@ -213,13 +214,19 @@ class Bounce:
             placed.setdefault(processor, []).append(at)
         return Position(
             stands={p: self._rows[p].stand for p in self._plan.processors},
-            back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
+            back_at_ms=self._back_at_ms(),
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
             down={**self._down.among(view, self._rows, now), **since.unsettled},
             placed_at_ms=placed if self._plan.counts_stops else {},
             halt="it is paused" if order == PAUSE else "",
         )
+
+    def _back_at_ms(self) -> dict[str, int]:
+        """By this run's clock: who was back before counts as back since it began to watch."""
+        told = {p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None}
+        before = {p: known.back_ms for p, known in self._known.items()}
+        return {p: self._began_ms if before.get(p) == at else at for p, at in told.items()}
 
     def _made(self, p: str, row: Bounced) -> Restart:
         return Restart(

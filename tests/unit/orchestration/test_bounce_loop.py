@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import pytest
@@ -38,7 +38,7 @@ class Book:
     told: list[str] = field(default_factory=list)
     order: str = ""
     check: bool | None = None
-    asked_check_since: list[int] = field(default_factory=list)
+    asked_check: int = 0
     tags: list[str | None] = field(default_factory=list)
 
     def log(self, text: str) -> None:
@@ -53,9 +53,9 @@ class Book:
     def control(self) -> str:
         return self.order
 
-    def check_passed(self, since_ms: int) -> bool | None:
-        self.asked_check_since.append(since_ms)
-        return self.check
+    def check_passed(self) -> bool | None:
+        self.asked_check += 1
+        return self.check if self.asked_check > 1 else None
 
     def back(self) -> dict[str, Bounced]:
         return {r.processor: r for r in self.rows if r.stand is Stand.BACK}
@@ -371,7 +371,30 @@ def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, en
     assert len(world.order()) == (4 if check else 1)
     back = book.back()["0-0"].back_ms
     assert back is not None
-    assert set(book.asked_check_since) == {back + 30_000}
+    assert book.asked_check > 1
+    others = [r.asked_ms for r in world.requests.values() if r.processor != "0-0"]
+    assert all(at >= back + 30_000 for at in others)
+
+
+@pytest.mark.parametrize("ahead_ms", [-86_400_000, 0, 86_400_000])
+def test_a_canary_is_baked_by_the_clock_of_the_run_that_watches_it(ahead_ms: int) -> None:
+    """Killed while it watched, on a machine with another clock: the bake is neither cut nor drawn out."""
+    world, book = BounceWorld(), Book()
+    plan = plan_of(world, canaries=1, bake_s=100)
+
+    def kill(world: BounceWorld) -> None:
+        if book.back():
+            world.kill_at = world.calls + 1
+
+    world.on_sleep = kill
+    with pytest.raises(Killed):
+        run(world, book, plan)
+    world.on_sleep = world.kill_at = None
+    book.rows = [replace(row, back_ms=(row.back_ms or 0) + ahead_ms) for row in book.rows]
+    began_ms = world.now_ms
+    assert run(world, book, plan).end is End.DONE
+    asked = sorted(r.asked_ms for r in world.requests.values())[1]
+    assert began_ms + 100_000 <= asked <= began_ms + 115_000
 
 
 def test_after_the_budget_is_spent_what_is_in_flight_is_finished() -> None:
