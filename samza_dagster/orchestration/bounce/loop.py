@@ -31,6 +31,7 @@ from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.views import JobView, ReplicaLag
 
 POLL_S = 0.25
@@ -60,7 +61,7 @@ class Bounce:
         failed: Mapping[str, Bounced] | None = None,
         commits: OwnCommits | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._client = client
         self._plan = plan

@@ -17,6 +17,7 @@ from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
 from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
 from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
 from samza_dagster.orchestration.units.progress import (
@@ -56,7 +57,7 @@ class Carrier:
         apart: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import Met, lags_by_processor
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
@@ -24,7 +25,7 @@ class WarmUp:
     standby: str
     bounds: CatchUp
     sleep: Callable[[float], None] = time.sleep
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    now_ms: Callable[[], int] = elapsed_ms
     log: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
