@@ -30,6 +30,7 @@ from samza_dagster.client.observations import (
     read_input_lag,
     read_lag,
     read_progress,
+    report_patience_s,
 )
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
@@ -270,7 +271,6 @@ class PlacementClient(Following, OwnAsking):
             self._placement,
             state,
             view.deployment_id,
-            now_ms=self._job.now_ms(),
             older_than_ms=round(older_than_s * 1000),
         )
 
@@ -291,10 +291,13 @@ class PlacementClient(Following, OwnAsking):
     def lag(self) -> tuple[ReplicaLag, ...]:
         """Lag of every replica of every store partition; `basis` says how it is known.
 
-        A replica of which something can't be read has a `reason`, the others are as ever.
+        A replica of which something can't be read has a `reason`, the others are as ever; so has
+        one that has reported nothing new while this process looked, for three of its intervals.
         """
-        topics = self._need_topics()
-        return read_lag(self.view(), StreamReader(self._store), topics)
+        topics, reader = self._need_topics(), StreamReader(self._store)
+        lags = read_lag(self.view(), reader, topics)
+        patience_s = report_patience_s(reader)
+        return self._job.silence.judged(lags, now_s=self._job.monotonic(), patience_s=patience_s)
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes."""

@@ -207,7 +207,8 @@ class ReplicaLag(View):
     read, None when it isn't known, as when the changelog ends before what was applied.
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
     that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
-    the lag, the replica's own reports included; None: all of it was.
+    the lag, the replica's own reports included, or for how long it has reported nothing new; None:
+    all of it was read, and lately.
     """
 
     processor_id: str

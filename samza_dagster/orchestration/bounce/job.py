@@ -28,6 +28,7 @@ from samza_dagster.orchestration.bounce.row import End, Result
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
@@ -135,6 +136,7 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             samza.holds,
             known=known_back(instance, root),
             failed=failed_before(instance, run),
+            commits=OwnCommits.of_run(context, lambda: bounce_runs.chain(instance, root)),
         )
         try:
             result = rolling.run()

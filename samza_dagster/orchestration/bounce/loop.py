@@ -16,7 +16,6 @@ from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
-    PACE_MS,
     Next,
     Phase,
     Position,
@@ -29,8 +28,10 @@ from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, Progress
 from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.views import JobView, ReplicaLag
 
 POLL_S = 0.25
@@ -45,7 +46,7 @@ class Bounce:
     """One run's part of a bounce.
 
     `known` are those that an earlier run of the chain saw back, `failed` those whose
-    failure this run isn't to try again.
+    failure this run isn't to try again, `commits` where those of whom it restarts begin.
     """
 
     def __init__(
@@ -58,8 +59,9 @@ class Bounce:
         *,
         known: Mapping[str, Bounced] | None = None,
         failed: Mapping[str, Bounced] | None = None,
+        commits: OwnCommits | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._client = client
         self._plan = plan
@@ -68,14 +70,18 @@ class Bounce:
         self._holds = holds
         self._known = known or {}
         self._failed = failed or {}
+        self._commits = commits or OwnCommits()
         self._sleep = sleep
         self._now_ms = now_ms
+        self._began_ms = now_ms()
         self._rows: dict[str, Bounced] = {}
         self._asked: dict[str, Asked] = {}
         self._restarts: dict[str, Restart] = {}
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
+        self._answered: dict[str, tuple[str, int]] = {}
+        self._ahead_ms: int | None = None
         self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
@@ -205,17 +211,23 @@ class Bounce:
 
     def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
         placed: dict[str, list[int]] = {}
-        for processor, at in self._placed.values():
+        for processor, at in self._placed_by_own_clock().values():
             placed.setdefault(processor, []).append(at)
         return Position(
             stands={p: self._rows[p].stand for p in self._plan.processors},
-            back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
+            back_at_ms=self._back_at_ms(),
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
             down={**self._down.among(view, self._rows, now), **since.unsettled},
             placed_at_ms=placed if self._plan.counts_stops else {},
             halt="it is paused" if order == PAUSE else "",
         )
+
+    def _back_at_ms(self) -> dict[str, int]:
+        """By this run's clock: who was back before counts as back since it began to watch."""
+        told = {p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None}
+        before = {p: known.back_ms for p, known in self._known.items()}
+        return {p: self._began_ms if before.get(p) == at else at for p, at in told.items()}
 
     def _made(self, p: str, row: Bounced) -> Restart:
         return Restart(
@@ -226,6 +238,7 @@ class Bounce:
             self._holds,
             former=self._plan.executions.get(p),
             coordinator=self._plan.coordinator,
+            commits=self._commits,
         )
 
     def _restart(self, p: str, row: Bounced) -> Bounced:
@@ -254,6 +267,7 @@ class Bounce:
                     continue
                 self._read_lags(now)
             if restart.step(view, self._lags, now):
+                self._answered_at(max(restart.row.stop_ms or 0, restart.row.in_ms or 0), now)
                 self._changed(p, restart)
                 changed = changed or restart.row.stand is not row.stand
         if changed:  # a place is free: what is decided now goes by the job as it is now
@@ -276,9 +290,23 @@ class Bounce:
         if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
             return
         for response in self._client.history():
-            late = now - response.timestamp < 2 * PACE_MS  # the two last of a row, at most
-            if late and not _PLACED_NOTHING.match(response.response_message):
-                self._placed[response.uuid] = response.processor_id, response.timestamp
+            self._answered_at(response.timestamp, now)
+            if not _PLACED_NOTHING.match(response.response_message):
+                self._answered[response.uuid] = response.processor_id, response.timestamp
+
+    def _answered_at(self, at_ms: int, now: int) -> None:
+        """An answer is older than its reader: by so much at least the coordinator's clock is ahead."""
+        ahead_ms = at_ms - now
+        self._ahead_ms = ahead_ms if self._ahead_ms is None else max(ahead_ms, self._ahead_ms)
+
+    def _placed_by_own_clock(self) -> dict[str, tuple[str, int]]:
+        """When who was placed; answers as late as they may have come, whoever's clock dates them.
+
+        A quiet coordinator's last answers count as of now until it answers again.
+        """
+        ahead_ms = self._ahead_ms or 0
+        answered = {uuid: (p, at - ahead_ms) for uuid, (p, at) in self._answered.items()}
+        return self._placed | answered
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):

@@ -20,7 +20,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION, job_tag
-from samza_dagster.orchestration.ticks import least_seconds
+from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
@@ -99,34 +99,51 @@ def seen_before(context: dg.OpExecutionContext) -> Met | None:
 
 @dataclass(frozen=True)
 class Cursor:
-    """By root: since when the replicas of its wait have been steady; `asked`: to be launched."""
+    """By root: since when the replicas of its wait have been steady; `asked`: to be launched.
+
+    `clock` is what the times are by (`steady_now`).
+    """
 
     job: str
     watched: Mapping[str, Watched]
     asked: frozenset[str] = frozenset()
+    clock: str = ""
 
     def to_text(self) -> str:
         """As Dagster keeps it: bounded by the number of waits that are looked at."""
-        kept = {root: [one.at_ms, dict(one.since_ms)] for root, one in self.watched.items()}
-        text = {"version": 1, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
-        return json.dumps(text, separators=(",", ":"))
+        kept = {
+            root: [one.at_ms, one.waited_ms, dict(one.since_ms)]
+            for root, one in self.watched.items()
+        }
+        text = {"version": 2, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
+        return json.dumps({**text, "clock": self.clock}, separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str | None, job: str) -> "Cursor":
         """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
         try:
             data = cast("dict[str, Any]", json.loads(text) if text else {})
-            if data.get("version") != 1 or data.get("job") != job:
+            if data.get("version") != 2 or data.get("job") != job:
                 return cls(job, {})
             kept = cast("dict[str, Any]", data["watched"])
             watched = {
-                str(root): Watched({str(k): int(v) for k, v in since.items()}, int(at_ms))
-                for root, (at_ms, since) in kept.items()
+                str(root): Watched(
+                    {str(k): int(v) for k, v in since.items()}, int(at_ms), int(waited_ms)
+                )
+                for root, (at_ms, waited_ms, since) in kept.items()
             }
             asked = frozenset(str(root) for root in data["asked"])
+            clock = str(data["clock"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(job, {})
-        return cls(job, watched, asked)
+        return cls(job, watched, asked, clock)
+
+    def by_clock(self, clock: str, now_ms: int) -> "Cursor":
+        """The same by this clock, whose time it is now."""
+        if clock == self.clock:
+            return self
+        watched = {root: one.by_another_clock(now_ms) for root, one in self.watched.items()}
+        return Cursor(self.job, watched, self.asked, clock)
 
 
 def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
@@ -164,8 +181,8 @@ def continuations_sensor(
     """`continuations`: launches the run that goes on when what a run waits for has come true.
 
     `jobs` are those whose runs wait. A tick that is repeated launches nothing twice: the
-    run key is of the chain and its wait. After a missed tick, or with a new cursor, a
-    steady time begins anew, which costs time alone.
+    run key is of the chain and its wait. After a missed tick, on another machine, or with a new
+    cursor, a steady time begins anew, which costs time alone.
     """
 
     def continuations(
@@ -191,7 +208,8 @@ def continuations_sensor(
         except SamzaDagsterError as error:
             return dg.SkipReason(f"{len(waits)} runs wait; their lags can't be read: {error}")
         under_way = re_executed_now(context.instance, job)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms, clock = steady_now(former.clock, time.time_ns() // 1_000_000, *since_boot())
+        former = former.by_clock(clock, now_ms)
         gap_ms = max(GAP_MS, 3_000 * interval_s)
         kept: dict[str, Watched] = {}
         requests: list[dg.RunRequest] = []
@@ -212,7 +230,7 @@ def continuations_sensor(
                 context.log.info(f"continuing {one.run.job_name} {one.root}: {why.why}")
                 requests.append(continuing_run(one, why))
                 asked.add(one.root)
-        cursor = Cursor(job, kept, frozenset(asked)).to_text()
+        cursor = Cursor(job, kept, frozenset(asked), clock).to_text()
         if requests:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
         more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""
