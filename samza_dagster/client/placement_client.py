@@ -297,24 +297,32 @@ class PlacementClient(Following, OwnAsking):
         return read_lag(self.view(), StreamReader(self._store), topics)
 
     def input_lag(self) -> tuple[InputLag, ...]:
-        """How far each active is behind its input, by its newest commit of the last ten minutes."""
+        """How far each active is behind its input, by its newest commit of the last ten minutes.
+
+        Raises `Unreachable` when the commits can't be read.
+        """
         return read_input_lag(self.view(), self._need_topics())
 
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.
 
-        A client over metadata stores alone leaves the lags out; where they can't be read at
-        all, `unread` says why, and the rest stands.
+        A client over metadata stores alone leaves the lags out; where those of the replicas or
+        those of the input can't be read at all, `unread` says why, and the rest stands.
         """
         view, topics = self.view(), self._job.topics
-        words = read_host_words(view.leader)
+        look = Look(view, host_words=read_host_words(view.leader))
         if topics is None:
-            return Look(view, host_words=words)
+            return look
+        unread: list[str] = []
         try:
-            lags = read_lag(view, StreamReader(self._store), topics)
-            return Look(view, lags, read_input_lag(view, topics), words)
+            look = replace(look, lags=read_lag(view, StreamReader(self._store), topics))
         except Unreachable as error:
-            return Look(view, host_words=words, unread=error.seen)
+            unread.append(error.seen)
+        try:
+            look = replace(look, input_lags=read_input_lag(view, topics))
+        except Unreachable as error:
+            unread.append(error.seen)
+        return replace(look, unread="; ".join(dict.fromkeys(unread)) or None)
 
     def checkpoints_end(self) -> int:
         """Where the checkpoint topic ends now: what is committed later stands there or behind.

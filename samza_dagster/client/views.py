@@ -274,7 +274,8 @@ class InputLag(View):
 class Look(View):
     """A job and all that is known of its lags, from one reading of its metadata.
 
-    `unread`: why lags could be read of nobody, None: they were. `host_words`: host → ms since its agent's last word, where the leader can be asked.
+    `unread`: why the lags of all replicas or of all inputs couldn't be read, None: they were.
+    `host_words`: host → ms since its agent's last word, where the leader can be asked.
     """
 
     job: JobView
