@@ -133,9 +133,22 @@ class PlacementClient(Following, OwnAsking):
         """The job now: our coordinator's word where it leads, else the coordinator stream's."""
         return self._view()[0]
 
-    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+    def known_view(self) -> JobView:
+        """The job as far as it can be read, to look at: nothing is decided by it.
+
+        Without our coordinator's word while its state topic can't be read; `unread` says why.
+        """
+        try:
+            return self.view()
+        except Unreachable as error:
+            return replace(self._base_view(), unread=error.seen)
+
+    def _base_view(self) -> JobView:
         base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
-        base = replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
+        return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
+
+    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+        base = self._base_view()
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since

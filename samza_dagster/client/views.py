@@ -163,7 +163,8 @@ class JobView(View):
     this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
     those that end Samza's reader, so that no container can start. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
-    that should run and have no place. `heart` is the recorded
+    that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
+    that this is the coordinator stream's word alone (None: it was). `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -186,6 +187,7 @@ class JobView(View):
     leader: LeaderView | None = None
     deployed: bool | None = None
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
+    unread: str | None = None
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
