@@ -159,7 +159,8 @@ class Phases:
         ended = self._reached(request, ENDED)
         if not self._plan.verify_timeout_s or is_standby(self._plan.processor):
             return ended
-        return replace(ended, since=self._client.checkpoints_end())
+        since_ms = time.time_ns() // 1_000_000
+        return replace(ended, since=self._client.checkpoints_end(), since_ms=since_ms)
 
     def _current(self, begun: Outcome) -> Outcome | None:
         """What an earlier op handed on; None when it failed since and this run is to ask anew.

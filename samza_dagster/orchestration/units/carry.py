@@ -271,6 +271,8 @@ class Carrier:
             one.since = self._client.checkpoints_end()
         if self._client.processing(step.processor, one.since).processing:
             self._row(one, step, "processes", "an input offset grew in a commit since its start")
+            if one.down_s is not None:
+                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
             one.at, one.deadline = one.at + 1, 0.0
             return True
         if self._monotonic() >= one.deadline:
