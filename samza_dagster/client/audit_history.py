@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
-from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata.audit_log import AuditEntry, AuditLog
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.state_topic import StateReader
@@ -31,12 +31,14 @@ class AuditHistory:
     """The records in order, and the head that they have to end with (None: not known).
 
     What was written at `since_ms` or later had to be there when it was read; None: not
-    known, as of a file that an older release exported.
+    known, as of a file that an older release exported. `unread`: why the state, which names the
+    head, couldn't be read (None: it was).
     """
 
     records: tuple[AuditRecord, ...]
     head: Head | None = None
     since_ms: int | None = None
+    unread: str | None = None
 
 
 class Entries(Protocol):
@@ -83,7 +85,8 @@ def read_history(connection: Connection) -> AuditHistory:
     """The whole history of a job, the head that its state names, and how far back it must go.
 
     Raises `InvalidInput` when the job has no audit topic, `MalformedRecord` for a record
-    that can't be read (offset and field), `Unreachable`.
+    that can't be read (offset and field), `Unreachable` when the audit topic can't be read: a
+    state that can't be leaves the head unknown.
     """
     log = open_audit(connection)
     state = StateReader(
@@ -108,7 +111,10 @@ def consistent(log: Entries, head: Callable[[], Head | None]) -> AuditHistory:
     are too many if the state doesn't know them.
     """
     records = decoded(log)
-    named = head()
+    try:
+        named = head()
+    except Unreachable as error:
+        return AuditHistory(records, unread=error.seen)
     if named is None:
         return AuditHistory(records)
     known = records[-1].number if records else 0

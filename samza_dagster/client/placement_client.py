@@ -134,9 +134,22 @@ class PlacementClient(Following, OwnAsking):
         """The job now: our coordinator's word where it leads, else the coordinator stream's."""
         return self._view()[0]
 
-    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+    def known_view(self) -> JobView:
+        """The job as far as it can be read, to look at: nothing is decided by it.
+
+        Without our coordinator's word while its state topic can't be read; `unread` says why.
+        """
+        try:
+            return self.view()
+        except Unreachable as error:
+            return replace(self._base_view(), unread=error.seen)
+
+    def _base_view(self) -> JobView:
         base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
-        base = replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
+        return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
+
+    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+        base = self._base_view()
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since
@@ -300,24 +313,32 @@ class PlacementClient(Following, OwnAsking):
         return self._job.silence.judged(lags, now_s=self._job.monotonic(), patience_s=patience_s)
 
     def input_lag(self) -> tuple[InputLag, ...]:
-        """How far each active is behind its input, by its newest commit of the last ten minutes."""
+        """How far each active is behind its input, by its newest commit of the last ten minutes.
+
+        Raises `Unreachable` when the commits can't be read.
+        """
         return read_input_lag(self.view(), self._need_topics())
 
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.
 
-        A client over metadata stores alone leaves the lags out; where they can't be read at
-        all, `unread` says why, and the rest stands.
+        A client over metadata stores alone leaves the lags out; where those of the replicas or
+        those of the input can't be read at all, `unread` says why, and the rest stands.
         """
         view, topics = self.view(), self._job.topics
-        words = read_host_words(view.leader)
+        look = Look(view, host_words=read_host_words(view.leader))
         if topics is None:
-            return Look(view, host_words=words)
+            return look
+        unread: list[str] = []
         try:
-            lags = read_lag(view, StreamReader(self._store), topics)
-            return Look(view, lags, read_input_lag(view, topics), words)
+            look = replace(look, lags=read_lag(view, StreamReader(self._store), topics))
         except Unreachable as error:
-            return Look(view, host_words=words, unread=error.seen)
+            unread.append(error.seen)
+        try:
+            look = replace(look, input_lags=read_input_lag(view, topics))
+        except Unreachable as error:
+            unread.append(error.seen)
+        return replace(look, unread="; ".join(dict.fromkeys(unread)) or None)
 
     def checkpoints_end(self) -> int:
         """Where the checkpoint topic ends now: what is committed later stands there or behind.

@@ -62,8 +62,8 @@ def _lease(config: Mapping[str, str]) -> Finding:
     return Finding(check, True, short_lease(limits) or outlived(limits))
 
 
-def report(config: Path) -> list[Finding]:
-    """The findings for a job's config, with the login that the environment names."""
+def report(config: Path) -> Iterator[Finding]:
+    """The findings for a job's config, with the login that the environment names, as `findings`."""
     connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
     cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
-    return list(findings(read_properties(config, "the job's config"), cluster))
+    yield from findings(read_properties(config, "the job's config"), cluster)

@@ -1,7 +1,8 @@
 """Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints.
 
 A partition that can't be read, as one without a leader, makes no other one unknown: in its
-place stands the `Unreachable` that says why.
+place stands the `Unreachable` that says why. The same holds for a topic that this client has
+no right to read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from samza_dagster.metadata.kept_client import KeptClient
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, TopicPartition
     from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import ListOffsetsResultInfo as Listed  # pyright: ignore[reportPrivateImportUsage]
+    from confluent_kafka.admin import OffsetSpec as Spec  # pyright: ignore[reportPrivateImportUsage]
 
 ANSWER_S = 7.0
 """How long a broker may take to answer, in seconds."""
@@ -47,6 +50,14 @@ class TopicRecord:
 
 Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
 """By topic and partition."""
+
+WHOLE_TOPIC = -1
+"""Stands for a partition's number in `Ranges` when not even a topic's partitions can be read."""
+
+
+def span_of(ranges: Ranges, topic: str, partition: int) -> OffsetRange | Unreachable | None:
+    """What is known of a partition; None when there is no such partition."""
+    return ranges.get((topic, partition), ranges.get((topic, WHOLE_TOPIC)))
 
 
 class JobTopics(Protocol):
@@ -93,75 +104,63 @@ class KafkaJobTopics:
 
     def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition of the topics that exist."""
-        from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
+        unread: dict[tuple[str, int], KafkaError] = {}
         asked = f"read the end offsets of {', '.join(names)}"
         with self._answered(asked), self._admin.use() as admin:
-            untyped = cast("Any", admin)  # its futures have no type
-            wanted = [
-                TopicPartition(topic, partition)
-                for topic in names
-                for partition in partitions_of(admin, topic)
-            ]
-            if not wanted:
-                return {}
-            bounds: list[dict[tuple[str, int], int]] = []
-            unread: dict[tuple[str, int], KafkaError] = {}
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-                listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
-                offsets: dict[tuple[str, int], int] = {}
-                for tp, future in listed.items():
-                    try:
-                        offsets[tp.topic, tp.partition] = future.result().offset
-                    except KafkaException as error:
-                        unread[tp.topic, tp.partition] = error.args[0]
-                bounds.append(offsets)
-                wanted = [tp for tp in wanted if (tp.topic, tp.partition) in offsets]
-                if not wanted:
-                    _raise_if_lost(unread.values())
-                    break
-        if any(map(_is_loss, unread.values())):
-            self._admin.close()  # it may be this client that lost a broker
-        read = {at: OffsetRange(bounds[0][at], end) for at, end in bounds[-1].items()}
+            wanted = _partitions(admin, names, unread)
+            starts = _listed(admin, wanted, OffsetSpec.earliest(), unread)
+            ends = _listed(admin, starts, OffsetSpec.latest(), unread)
+            if not ends:
+                _raise_if_lost(unread.values())
+        self._renew_after(unread.values())
+        read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
         """Records of all partitions, of the last `last_ms` before the newest of each."""
-        from confluent_kafka import OFFSET_END, TopicPartition
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
+        unread: dict[tuple[str, int], KafkaError] = {}
         with self._answered(f"read topic {topic}"):
             with self._admin.use() as admin:
-                partitions = partitions_of(admin, topic)
-                newest = {} if last_ms is None else _newest_ms(admin, topic, partitions)
-            if not partitions:
+                wanted = _partitions(admin, [topic], unread)
+                ends = _listed(admin, wanted, OffsetSpec.latest(), unread, committed_only=True)
+                since = OffsetSpec.earliest() if last_ms is None else OffsetSpec.max_timestamp()
+                found = _listed(admin, ends, since, unread)
+                if not found:
+                    _raise_if_lost(unread.values())
+            self._renew_after(unread.values())
+            for at, error in unread.items():
+                yield self._cluster.unread(*at, error)
+            if not found:
                 return
             consumer = self._cluster.reader(committed_only=True)
             try:
-
-                def at(times_ms: Mapping[int, int]) -> list[TopicPartition]:
-                    """By one question for all partitions, not one after the other."""
-                    wanted = [TopicPartition(topic, n, time_ms) for n, time_ms in times_ms.items()]
-                    return consumer.offsets_for_times(wanted, timeout=ANSWER_S)
-
-                starts = at({n: max(newest.get(n, 0) - (last_ms or 0), 0) for n in partitions})
-                last = at(dict.fromkeys(partitions, OFFSET_END))
-                unread = {tp.partition: tp.error for tp in (*starts, *last) if tp.error is not None}
-                ends = {tp.partition: tp.offset for tp in last if tp.partition not in unread}
-                if not ends:
-                    _raise_if_lost(unread.values())
-                for number, error in unread.items():
-                    yield self._cluster.unread(topic, number, error)
-                left = [tp for tp in starts if tp.partition in ends]
-                if offset is not None:
-                    for tp in left:
+                left = [TopicPartition(*at, one.offset) for at, one in found.items()]
+                if last_ms is not None:
+                    # By one question for all partitions, not one after the other.
+                    times = [
+                        TopicPartition(*at, max(newest.timestamp - last_ms, 0))
+                        for at, newest in found.items()
+                    ]
+                    left = consumer.offsets_for_times(times, timeout=ANSWER_S)
+                for tp in left:
+                    if tp.error is not None:
+                        yield self._cluster.unread(topic, tp.partition, tp.error)
+                    elif offset is not None:
                         tp.offset = min(tp.offset, offset) if tp.offset >= 0 else offset
-                left = [tp for tp in left if 0 <= tp.offset < ends[tp.partition]]
+                last = {number: end.offset for (_, number), end in ends.items()}
+                left = [
+                    tp for tp in left if tp.error is None and 0 <= tp.offset < last[tp.partition]
+                ]
                 if left:
-                    yield from self._read(consumer, left, ends)
+                    yield from self._read(consumer, left, last)
             finally:
                 consumer.close()
 
@@ -186,6 +185,9 @@ class KafkaJobTopics:
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF and partition is not None:  # noqa: SLF001 - the public name has the underscore
                     pending.discard(partition)
+                elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    yield self._cluster.unread(topic, WHOLE_TOPIC, error)
+                    return
                 elif not error.retriable():
                     raise KafkaException(error)
                 continue
@@ -196,6 +198,11 @@ class KafkaJobTopics:
                 yield TopicRecord(message.key(), message.value(), at_ms, offset)
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
+
+    def _renew_after(self, errors: Collection[KafkaError]) -> None:
+        """The next call connects anew when it may be this client that lost a broker."""
+        if any(map(_is_loss, errors)):
+            self._admin.close()
 
     @contextmanager
     def _answered(self, asked: str) -> Generator[None]:
@@ -208,7 +215,7 @@ class KafkaJobTopics:
 
 
 def _raise_if_lost(errors: Collection[KafkaError]) -> None:
-    """For a client that reaches no partition: `KafkaException`, unless it heard of all that they have no leader."""
+    """For a client that reaches no partition: `KafkaException`, unless the brokers said of all why."""
     from confluent_kafka import KafkaException
 
     lost = [error for error in errors if _is_loss(error)]
@@ -219,39 +226,78 @@ def _raise_if_lost(errors: Collection[KafkaError]) -> None:
 def _is_loss(error: KafkaError) -> bool:
     from confluent_kafka import KafkaError
 
-    return error.code() != KafkaError.LEADER_NOT_AVAILABLE
+    told = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    return error.code() not in told
 
 
-def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
-    """Partition → the largest time of a record in it, of those with a leader. Raises `KafkaException`."""
-    from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+def _partitions(
+    admin: AdminClient, topics: Collection[str], unread: dict[tuple[str, int], KafkaError]
+) -> list[tuple[str, int]]:
+    """Those of the topics that exist; a topic of which they can't be read goes to `unread`."""
+    from confluent_kafka import KafkaError
 
-    if not partitions:
+    found: list[tuple[str, int]] = []
+    for topic, partitions in _described(admin, topics).items():
+        if isinstance(partitions, KafkaError):
+            unread[topic, WHOLE_TOPIC] = partitions
+        else:
+            found += [(topic, partition) for partition in partitions]
+    return found
+
+
+def _listed(
+    admin: AdminClient,
+    wanted: Collection[tuple[str, int]],
+    spec: Spec | None,  # typed so by its own makers, which never give None
+    unread: dict[tuple[str, int], KafkaError],
+    *,
+    committed_only: bool = False,
+) -> dict[tuple[str, int], Listed]:
+    """An offset of each of these partitions; those that can't be read go to `unread`."""
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+
+    if not wanted:
         return {}
+    level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
     untyped = cast("Any", admin)  # its futures have no type
-    wanted = {TopicPartition(topic, n): OffsetSpec.max_timestamp() for n in partitions}
-    newest: dict[int, int] = {}
-    for tp, future in untyped.list_offsets(wanted, request_timeout=ANSWER_S).items():
+    asked = {TopicPartition(*at): spec for at in wanted}
+    offsets: dict[tuple[str, int], Listed] = {}
+    listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
+    for tp, future in listed.items():
         try:
-            newest[tp.partition] = future.result().timestamp
+            offsets[tp.topic, tp.partition] = future.result()
         except KafkaException as error:
-            if _is_loss(error.args[0]):
-                raise
-    return newest
+            unread[tp.topic, tp.partition] = error.args[0]
+    return offsets
 
 
 def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
     """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    partitions = _described(admin, [topic]).get(topic, ())
+    if isinstance(partitions, KafkaError):
+        raise KafkaException(partitions)
+    return partitions
+
+
+def _described(
+    admin: AdminClient, topics: Collection[str]
+) -> dict[str, tuple[int, ...] | KafkaError]:
+    """The partitions of each topic, or why they can't be read; without those that don't exist."""
     # describe_topics: to ask for a topic's metadata by its name could create it.
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-    untyped = cast("Any", admin)
-    described = untyped.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
-    try:
-        return tuple(partition.id for partition in described[topic].result().partitions)
-    except KafkaException as error:
-        cause: KafkaError = error.args[0]
-        if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return ()
-        raise
+    if not topics:
+        return {}
+    untyped = cast("Any", admin)  # its futures have no type
+    asked = untyped.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_S)
+    found: dict[str, tuple[int, ...] | KafkaError] = {}
+    for topic, future in asked.items():
+        try:
+            found[topic] = tuple(partition.id for partition in future.result().partitions)
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                found[topic] = cause
+    return found

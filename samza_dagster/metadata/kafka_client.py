@@ -123,21 +123,27 @@ class KafkaCluster:
     def unread(self, topic: str, partition: int, error: KafkaError | None = None) -> Unreachable:
         """What stands for a partition that couldn't be read, while others could.
 
-        Without an error none of its records came in time. Raises `InvalidInput` for an error
-        that isn't about a broker, as for a lack of rights.
+        A negative number stands for the whole topic. Without an error none of its records came
+        in time. Raises `InvalidInput` for an error that is neither a broker's absence nor a
+        missing right.
         """
         from confluent_kafka import KafkaError
 
-        asked = f"read partition {partition} of topic {topic}"
+        part = topic if partition < 0 else f"{topic}-{partition}"
+        asked = f"read topic {topic}" if partition < 0 else f"read partition {partition} of {topic}"
+        fix = "start a broker that has a replica of it"
         if error is None:
-            seen = f"the leader of {topic}-{partition} doesn't answer"
+            seen = f"the leader of {part} doesn't answer"
         elif error.code() == KafkaError.LEADER_NOT_AVAILABLE:
-            seen = f"{topic}-{partition} has no leader"
+            seen = f"{part} has no leader"
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            seen = f"no right to read topic {topic}"
+            fix = f"ALLOW this client's principal DESCRIBE and READ on topic {topic}"
         elif isinstance(failure := self.failure(asked, error, 0.0), InvalidInput):
             raise failure
         else:
-            seen = f"{topic}-{partition}: {error.str()}"
-        return Unreachable(asked, seen=seen, fix="start a broker that has a replica of it")
+            seen = f"{part}: {error.str()}"
+        return Unreachable(asked, seen=seen, fix=fix)
 
     def unknown_topic(self, asked: str, topic: str) -> InvalidInput:
         """The error for a topic that isn't there: the job is unknown to this cluster."""

@@ -162,7 +162,8 @@ class Phases:
             return ended
         commits = OwnCommits.of_run(self._context)
         mover = ended.uuid or self._plan.processor
-        return replace(ended, since=commits.since(mover, self._client.checkpoints_end))
+        since = commits.since(mover, self._client.checkpoints_end)
+        return replace(ended, since=since, since_ms=time.time_ns() // 1_000_000)
 
     def _current(self, begun: Outcome) -> Outcome | None:
         """What an earlier op handed on; None when it failed since and this run is to ask anew.

@@ -66,6 +66,7 @@ class World:
     waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
     whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
+    `work_after`: so many looks see no commit yet.
     """
 
     hosts: dict[str, HostView]
@@ -74,6 +75,7 @@ class World:
     ends: list[tuple[StatusCode, str]] = field(default_factory=list)
     breaks: dict[str, BaseException] = field(default_factory=dict)
     processes: bool = True
+    work_after: int = 0
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -461,7 +463,9 @@ class FakeClient:
 
     def processing(self, processor_id: str, since: int) -> Progress:
         self.world.since = since
-        return Progress(processor_id, since, self.world.processes, (), self.world.commits)
+        self.world.work_after -= 1
+        works = self.world.processes and self.world.work_after < 0
+        return Progress(processor_id, since, works, (), self.world.commits)
 
     def responses_since(
         self, position: int | None

@@ -119,7 +119,7 @@ def test_it_says_what_it_cost_against_permanent_standbys(
     assert shown["just_in_time_standbys"] == 1
     assert "MiB·h in 1 standbys" in shown["standby_memory"]
     assert "300 MiB all the time" in shown["permanent_standbys_instead"]
-    assert shown["move_longest_stop_and_start_seconds"] > 0
+    assert shown["move_longest_stop_to_first_commit_seconds"] > 0
     assert {r.data["state"] for r in shown["outcomes"].records} == {"done"}
 
 

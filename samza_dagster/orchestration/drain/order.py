@@ -129,7 +129,7 @@ def _how(
         for p in standbys
         if p.host not in (None, host)
         and p.state in (RUNNING, LAST_SEEN_STATE)
-        and view.hosts[str(p.host)].state != LOST
+        and not _is_gone(view, str(p.host))
         and sight.is_warm(p.processor_id)
         and _is_allowed(str(p.host), rules)
         and placing.violation(pid, str(p.host), in_place_of=p.processor_id) is None
@@ -141,7 +141,8 @@ def _how(
     if not sight.is_stateful(pid):
         return _How(MOVE, "it has no state to restore")
     behind = ", ".join(
-        f"{p.processor_id} {_lag(sight, p.processor_id)}{_drained(p.host, rules)}" for p in standbys
+        f"{p.processor_id} {_lag(sight, p.processor_id)}{_no_use(view, p.host, rules)}"
+        for p in standbys
     )
     seen = f"its standbys: {behind}" if behind else "it has no standby"
     if warm:
@@ -180,9 +181,19 @@ def _lag(sight: Sight, processor_id: str) -> str:
     return "lag unknown" if lag is None else f"{lag:,} records behind"
 
 
-def _drained(host: str | None, rules: DrainRules) -> str:
-    """Why a warm standby is no use."""
-    run = rules.drained.get(host or "")
+def _is_gone(view: JobView, host: str) -> bool:
+    """Lost, or no longer among the hosts of the job."""
+    known = view.hosts.get(host)
+    return known is None or known.state == LOST
+
+
+def _no_use(view: JobView, host: str | None, rules: DrainRules) -> str:
+    """Why a standby is no use, though it is warm."""
+    if host is None:
+        return ""
+    if _is_gone(view, host):
+        return f" on {host}, which is gone"
+    run = rules.drained.get(host)
     return f" on {host}, which run {run} drains" if run else ""
 
 

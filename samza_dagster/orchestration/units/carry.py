@@ -28,7 +28,14 @@ from samza_dagster.orchestration.units.progress import (
     named,
     subject,
 )
-from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor, look, told
+from samza_dagster.orchestration.waits.conditions import (
+    Met,
+    Wait,
+    lags_by_processor,
+    look,
+    reasons_unknown,
+    told,
+)
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
 from samza_dagster.placement import texts
@@ -71,6 +78,7 @@ class Carrier:
         self._beats = Heartbeats(context.log.info, now_ms)
         self._lags: Mapping[str, int | None] = {}
         self._lags_at_ms: int | None = None
+        self._reasons: Mapping[str, str] = {}
         self._told: set[tuple[str, str, int]] = set()
         self.progress: list[Progress] = []
 
@@ -241,10 +249,10 @@ class Carrier:
         since = one.watched.since_ms.get(standby)
         steady = since is not None and now_ms - since >= one.wait.steady_s * 1000
         if steady or (since is not None and self._was_steady(standby)):
-            self._row(one, step, "warm", told(one.wait, one.watched, lags))
+            self._row(one, step, "warm", told(one.wait, one.watched, lags, self._reasons))
             one.at, one.wait, one.watched = one.at + 1, None, None
             return True
-        line = told(one.wait, one.watched, lags)
+        line = told(one.wait, one.watched, lags, self._reasons)
         if standby not in self._client.view().processors:
             self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
             return True
@@ -265,6 +273,8 @@ class Carrier:
         since = self._commits.since(mover, self._client.checkpoints_end)
         if self._client.processing(step.processor, since).processing:
             self._row(one, step, "processes", "an input offset grew in a commit since its start")
+            if one.down_s is not None:
+                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
             one.at, one.deadline = one.at + 1, 0.0
             return True
         if self._monotonic() >= one.deadline:
@@ -297,7 +307,9 @@ class Carrier:
 
     def _look(self, now_ms: int) -> Mapping[str, int | None]:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
-            self._lags, self._lags_at_ms = lags_by_processor(self._client.lag()), now_ms
+            replicas = self._client.lag()
+            self._lags, self._lags_at_ms = lags_by_processor(replicas), now_ms
+            self._reasons = reasons_unknown(replicas)
         return self._lags
 
     def _fail(self, one: Progress, why: str) -> None:

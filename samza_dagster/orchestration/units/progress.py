@@ -42,8 +42,9 @@ class Progress:
     `attempt` is the one that has started its standby: what is asked of that one is asked of
     no other. `uuid` is the request that it waits for, `said` its newest status. `moments` are the
     statuses that were read, `spans` the steps that ended, the one under way began at `began_ms`.
-    `moved_by` is the request that has moved its container. Times of standby and
-    move are those of answers: they are shown, and compared with one another alone.
+    `moved_by` is the request that has moved its container. `down_s` is from the container's stop
+    to its check-in, `first_commit_s` to its first commit. Times of standby and move are those of
+    answers: they are shown, and compared with one another alone.
     """
 
     unit: Unit
@@ -63,6 +64,7 @@ class Progress:
     step_done_ms: int = 0
     stopped_at_ms: int | None = None
     down_s: float | None = None
+    first_commit_s: float | None = None
     why_failed: str = ""
     began_ms: int | None = None
     moments: list[Moment] = field(default_factory=list[Moment])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 from samza_dagster.orchestration.views import ReplicaLag
@@ -122,6 +123,11 @@ def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:
     return found
 
 
+def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
+    """Why the lag of a processor isn't known, of those of which something can't be read."""
+    return {one.processor_id: one.reason for one in replicas if one.lag is None and one.reason}
+
+
 def look(
     wait: Wait,
     former: Watched | None,
@@ -168,14 +174,25 @@ def met(
     return Met(steady, left_ms, why)
 
 
-def told(wait: Wait, watched: Watched, lags: Mapping[str, int | None]) -> str:
+def behind(lag: int | None, reason: str = "") -> str:
+    """How far a replica is behind, for a person; `reason`: why that isn't known."""
+    if lag is not None:
+        return f"{lag:,} records behind"
+    return f"lag unknown ({reason})" if reason else "lag unknown"
+
+
+def told(
+    wait: Wait,
+    watched: Watched,
+    lags: Mapping[str, int | None],
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """One line on a wait, for a person."""
     parts: list[str] = []
     for one in wait.who:
-        lag, since = lags.get(one), watched.since_ms.get(one)
-        behind = "lag unknown" if lag is None else f"{lag:,} records behind"
+        since = watched.since_ms.get(one)
         steady = "" if since is None else f", steady for {(watched.at_ms - since) / 1000:.0f} s"
-        parts.append(f"{one} {behind}{steady}")
+        parts.append(f"{one} {behind(lags.get(one), reasons.get(one, ''))}{steady}")
     left = min(watched.left_ms(wait).values(), default=0) / 1000
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"

@@ -16,11 +16,13 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION, job_tag
 from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
@@ -30,6 +32,7 @@ from samza_dagster.orchestration.waits.conditions import (
     met,
     read_met,
     read_wait,
+    reasons_unknown,
     told,
 )
 from samza_dagster.orchestration.waits.waiting import (
@@ -201,12 +204,13 @@ def continuations_sensor(
         try:
             client = samza.open_client()
             try:
-                lags = lags_by_processor(client.lag())
                 processors = set(client.view().processors)
+                replicas, unread = _lags_read(client)
             finally:
                 client.close()
         except SamzaDagsterError as error:
-            return dg.SkipReason(f"{len(waits)} runs wait; their lags can't be read: {error}")
+            return dg.SkipReason(f"{len(waits)} runs wait; the job can't be read: {error}")
+        lags, reasons = lags_by_processor(replicas), reasons_unknown(replicas)
         under_way = re_executed_now(context.instance, job)
         now_ms, clock = steady_now(former.clock, time.time_ns() // 1_000_000, *since_boot())
         former = former.by_clock(clock, now_ms)
@@ -216,13 +220,16 @@ def continuations_sensor(
         asked: set[str] = set()
         lines: list[str] = []
         for one in waits:
-            watched = look(one.wait, former.watched.get(one.root), lags, now_ms, gap_ms)
-            kept[one.root] = watched
+            before = former.watched.get(one.root)
+            watched = look(one.wait, before, lags, now_ms, gap_ms)
+            # A look that saw nobody's lag ends no steady time, nor does it lengthen one.
+            kept[one.root] = before if unread and before is not None else watched
             why = met(one.wait, watched, processors)
             if one.run.run_id in under_way:
                 lines.append(f"{one.run.job_name} {one.root[:8]}: being re-executed")
             elif why is None:
-                lines.append(f"{one.run.job_name} {one.root[:8]}: {told(one.wait, watched, lags)}")
+                line = told(one.wait, watched, lags, reasons)
+                lines.append(f"{one.run.job_name} {one.root[:8]}: {line}")
             elif len(requests) < MOST_LAUNCHED:
                 if one.root not in former.asked and _noted_as_continued(context.instance, one):
                     del kept[one.root]
@@ -234,6 +241,7 @@ def continuations_sensor(
         if requests:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
         more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""
+        more += f"; no lag can be read: {unread}" if unread else ""
         text = f"waiting: {'; '.join(lines[:TOLD])}{more}" if lines else "no run waits any more"
         return dg.SensorResult(skip_reason=text, cursor=cursor)
 
@@ -247,6 +255,14 @@ def continuations_sensor(
         else dg.DefaultSensorStatus.STOPPED,
         description="Continues runs that wait for a standby's lag, without holding a worker.",
     )
+
+
+def _lags_read(client: Placement) -> tuple[Sequence[ReplicaLag], str]:
+    """The lags; or why none can be read: a deadline is over all the same, and a standby gone."""
+    try:
+        return client.lag(), ""
+    except Unreachable as error:
+        return (), error.seen or error.asked
 
 
 class LaunchingSensor(dg.SensorDefinition):

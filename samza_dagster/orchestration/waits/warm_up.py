@@ -10,7 +10,12 @@ from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import Met, lags_by_processor
+from samza_dagster.orchestration.waits.conditions import (
+    Met,
+    behind,
+    lags_by_processor,
+    reasons_unknown,
+)
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
 
@@ -58,7 +63,8 @@ class WarmUp:
                     fix="launch a new run: it starts another one",
                 )
             now_ms = self.now_ms()
-            records = lags_by_processor(self.client.lag()).get(self.standby)
+            replicas = self.client.lag()
+            records = lags_by_processor(replicas).get(self.standby)
             self.samples.append(LagAt(now_ms, records))
             verdict = steadiness(self.samples, now_ms, bounds)
             if not verdict.steady and seen is not None and self._was_steady(seen, records):
@@ -76,10 +82,10 @@ class WarmUp:
             if in_run_s is not None and now_ms - began >= in_run_s * 1000:
                 return None
             left = (self._deadline_ms - now_ms) / 1000
-            behind = "lag unknown" if records is None else f"{records:,} records behind"
+            reason = reasons_unknown(replicas).get(self.standby, "")
             beat(
                 "steady" if verdict.steady_for_ms else "not steady",
-                f"standby {self.standby}: {behind}; {verdict.why_not}; {left:.0f} s left",
+                f"standby {self.standby}: {behind(records, reason)}; {verdict.why_not}; {left:.0f} s left",
             )
             self.sleep(SAMPLE_S)
 

@@ -94,5 +94,5 @@ def test_doctor_names_the_hosts_whose_clocks_are_wrong_and_by_how_much(doctor: D
 def test_doctor_says_nothing_of_a_clock_while_its_host_reports_nothing_new(doctor: Doctor) -> None:
     """A report that was there before it looked tells no difference, be it hours old."""
     silent = Reporting({"silent": -7_200_000}, every_ms=10**9)
-    assert doctor(silent) == (0, {"ok": True, "checks": []})
+    assert doctor(silent) == (0, {"ok": True, "checks": [], "unread": []})
     assert silent.now_ms - BEGIN_MS >= host_clocks.LOOK_FOR_S * 1000

@@ -138,6 +138,20 @@ def test_how_an_active_leaves(lags: dict[str, int | None], cold: bool, what: str
     assert unit.what == what
 
 
+def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
+    """The host left the job, its containers are still named: another standby is spun up."""
+    view = job({"0": "h0", "0-0": "left"}, {"h0": 0, "h1": 600})
+    (unit,) = drain_units(view, "h0", Sight({"0": 0, "0-0": 5}, 100), DrainRules())
+    assert unit.what == "via-new-standby"
+    assert (
+        unit.why
+        == "its standbys: 0-0 5 records behind on left, which is gone: one is spun up for the move"
+    )
+    view = job({"0": "h0", "0-0": "left"}, {"h0": 0})
+    with pytest.raises(Refused, match="h0 is being drained"):
+        drain_units(view, "h0", Sight({"0": 0, "0-0": 5}, 100), DrainRules())
+
+
 def test_as_many_standbys_as_are_allowed_leave_no_room_for_one_more() -> None:
     """The refusal says what would help."""
     view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 0, "h2": 900}, most=1)
