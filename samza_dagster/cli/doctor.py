@@ -90,7 +90,7 @@ def clock_findings(config: Path) -> Iterator[Finding]:
             yield from judged(observed_clocks(client))
         except MalformedRecord:
             raise
-        except InvalidInput:  # no coordinator stream yet
+        except InvalidInput:  # no coordinator stream yet, or another job's, which is told before
             return
 
 

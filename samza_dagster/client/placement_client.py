@@ -58,7 +58,7 @@ from samza_dagster.model import (
     PlacementRequest,
     ProcessorLocality,
 )
-from samza_dagster.model.naming import ANY_HOST
+from samza_dagster.model.naming import ANY_HOST, require_owner
 
 
 class PlacementClient(Following, OwnAsking):
@@ -292,8 +292,13 @@ class PlacementClient(Following, OwnAsking):
         return tidying.remove(self._placement, self._job.mailbox, removals)
 
     def locality(self) -> LocalityModel:
-        """The host that each container reported last, as Samza's `/locality` serves it."""
-        hosts = StreamReader(self._store).values(stream.SET_CONTAINER_HOST, "host")
+        """The host that each container reported last, as Samza's `/locality` serves it.
+
+        Raises `Refused` when the coordinator stream is another job's.
+        """
+        reader = StreamReader(self._store)
+        require_owner(reader.config(), self._job.job_name, self._job.job_id)
+        hosts = reader.values(stream.SET_CONTAINER_HOST, "host")
         return LocalityModel(
             processor_localities={
                 processor_id: ProcessorLocality(id=processor_id, host=host)

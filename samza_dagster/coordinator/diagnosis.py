@@ -14,6 +14,7 @@ from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
 from samza_dagster.coordinator.principals import Principals, systems_apart
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 
 
@@ -63,7 +64,21 @@ def _lease(config: Mapping[str, str]) -> Finding:
 
 
 def report(config: Path) -> Iterator[Finding]:
-    """The findings for a job's config, with the login that the environment names, as `findings`."""
+    """The findings for a job's config and topics, with the login that the environment names.
+
+    Raises `Unreachable` as `findings`.
+    """
     connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
     cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
     yield from findings(read_properties(config, "the job's config"), cluster)
+    yield owner(connection)
+
+
+def owner(connection: Connection) -> Finding:
+    """Whether coordinator stream and state topic are this job's, or nobody's yet."""
+    check = "the job's topics are no other job's"
+    try:
+        require_own_topics(connection)
+    except InvalidInput as error:
+        return Finding(check, False, error.seen, error.fix)
+    return Finding(check, True, f"{connection.coordinator_stream_topic}, {connection.state_topic}")
