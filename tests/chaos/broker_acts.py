@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import BROKER
@@ -24,6 +24,7 @@ from samza_dagster.sandbox.registry import wait_until
 from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
 from tests.chaos.containers import Container, containers
 from tests.chaos.in_force import Done, Undo
+from tests.chaos.report import told_of
 from tests.chaos.schedule import Fault
 from tests.rig.broker import SandboxBroker, brokers_of, empty, kill_broker
 from tests.rig.broker_cluster import (
@@ -152,20 +153,32 @@ class BrokerActs:
         answers: list[str] = []
         with self._job.client() as client:
             for broker in self.brokers:
-                asked = self._ask_for_move(client, active)
+                answer = self._ask_for_move(client, active)
                 self._again[broker] = kill_broker(self._job.sandbox, broker, signal.SIGTERM)
                 self._start_again(broker)
-                answers.append(_answer(client, asked))
+                answers.append(answer())
                 self.wait_until_whole()
         return f"moves: {', '.join(answers)}"
 
-    def _ask_for_move(self, client: PlacementClient, active: str) -> str:
-        """The request's UUID, or "" where none could be made: other faults may be in force."""
+    def _ask_for_move(self, client: PlacementClient, active: str) -> Callable[[], str]:
+        """What waits for the answer. None may be asked for where other faults are in force."""
+        now = self._job.processors()
+        if active not in now:
+            return lambda: "nobody to ask"
         try:
-            host = free_host(self._job, self._job.processors(), active)
-            return client.place(active, host, request_expiry_s=MOVED_S * PACE).uuid
-        except (SamzaDagsterError, StopIteration):
-            return ""
+            host = free_host(self._job, now, active)
+            asked = client.place(active, host, request_expiry_s=MOVED_S * PACE).uuid
+        except SamzaDagsterError as error:
+            why = told_of(error)
+            return lambda: why
+
+        def answer() -> str:
+            try:
+                return client.wait(asked, timeout_s=MOVED_S * PACE).status_code
+            except SamzaDagsterError as error:
+                return told_of(error)
+
+        return answer
 
     def _cut_off(self, fault: Fault, taken: Collection[str]) -> Done | None:
         """One from the containers of a host: others reach it, and they reach the others."""
@@ -312,12 +325,3 @@ class BrokerActs:
 
 def _of_brokers(victim: str, undo: Undo) -> Done:
     return Done(victim, frozenset({BROKER}), undo)
-
-
-def _answer(client: PlacementClient, uuid: str) -> str:
-    if not uuid:
-        return "not asked"
-    try:
-        return client.wait(uuid, timeout_s=MOVED_S * PACE).status_code
-    except DeadlineExceeded:
-        return "no answer"
