@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.replicas import (
+    cluster_metadata,
+    durable,
+    kept_topic,
+    replicas_on,
+    shortcomings,
+    topic_configs,
+)
 from samza_dagster.metadata.topic_reader import TopicEnd
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import (
-        ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
-        ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
-    )
 
 _log = logging.getLogger(__name__)
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
@@ -33,59 +34,12 @@ def retained(retention_ms: int) -> dict[str, str]:
     }
 
 
-def replicas_on(brokers: int, wanted: int) -> int:
-    """How many of the wanted replicas a cluster of so many brokers can keep: one on each at most."""
-    return max(1, min(wanted, brokers))
-
-
-def durable(replicas: int) -> dict[str, str]:
-    """Config by which no acknowledged record is lost with one broker, where three replicas are."""
-    return {"min.insync.replicas": "2"} if replicas >= 3 else {}
-
-
-def reassignment(
-    topic: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
-) -> str:
-    """What `kafka-reassign-partitions --execute` takes to give each partition the wanted replicas.
-
-    `partitions` are the ids of those that each has now; they stay, and its leader stays first.
-    """
-    planned = [
-        {
-            "topic": topic,
-            "partition": number,
-            "replicas": [*has, *(b for b in brokers if b not in has)][: max(wanted, len(has))],
-        }
-        for number, has in sorted(partitions.items())
-    ]
-    return json.dumps({"version": 1, "partitions": planned})
-
-
 def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
     """What holds for the topic, the brokers' defaults included; None: no right to see it.
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
-
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    with cluster.admin() as admin:
-        described = cast(
-            "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
-            admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
-                [resource], request_timeout=timeout_s
-            ),
-        )
-        try:
-            found = described[resource].result(timeout=timeout_s + 1)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return None
-            raise cluster.failure(
-                f"read the config of topic {name}", error.args[0], timeout_s, name
-            ) from error
-    return {name: str(entry.value) for name, entry in found.items()}
+    return topic_configs(cluster, [name], timeout_s)[name]
 
 
 def ensure_topic(
@@ -113,7 +67,7 @@ def ensure_topic(
     with cluster.admin() as admin:
         factor = -1
         if replicas is not None:
-            brokers = _metadata(cluster, asked, timeout_s).brokers
+            brokers = cluster_metadata(cluster, asked, timeout_s).brokers
             factor = replicas_on(len(brokers), replicas)
             config = {**config, **durable(factor)}
         wanted = NewTopic(name, partitions, factor, config=dict(config))
@@ -134,7 +88,7 @@ def ensure_topic(
                 raise cluster.failure(asked, error.args[0], timeout_s, name) from error
             created = False
     if not created:
-        _check(cluster, name, partitions, config, factor, remaining_s(deadline))
+        _check(cluster, name, partitions, config, replicas, remaining_s(deadline))
     elif replicas is not None and factor < replicas:
         _log.warning(
             "topic %s has %d replicas where %d are wanted: there are no more brokers",
@@ -154,26 +108,16 @@ def ensure_topic(
     return created
 
 
-def _metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> ClusterMetadata:
-    from confluent_kafka import KafkaException
-
-    with cluster.admin() as admin:
-        try:
-            return admin.list_topics(timeout=timeout_s)
-        except KafkaException as error:
-            raise cluster.failure(asked, error.args[0], timeout_s) from error
-
-
 def _check(
     cluster: KafkaCluster,
     name: str,
     partitions: int,
     config: Mapping[str, str],
-    replicas: int,
+    replicas: int | None,
     timeout_s: float,
 ) -> None:
     asked = f"use the existing topic {name}"
-    metadata = _metadata(cluster, asked, timeout_s)
+    metadata = cluster_metadata(cluster, asked, timeout_s)
     known = metadata.topics.get(name)
     found = topic_config(cluster, name, timeout_s)
     # A broker that doesn't know a topic yet which was just created has nothing to compare.
@@ -184,13 +128,11 @@ def _check(
             seen=f"{has} partitions instead of {partitions}",
             fix="another job name or id, or delete the topic if nothing needs it",
         )
-    if known is not None:
-        _warn_of_few_replicas(
-            name,
-            {number: partition.replicas for number, partition in known.partitions.items()},
-            sorted(metadata.brokers),
-            replicas,
-        )
+    if known is not None and replicas is not None:
+        kept = kept_topic(name, metadata, found)
+        brokers = sorted(metadata.brokers)
+        for each in shortcomings(kept, brokers, replicas, cluster.bootstrap_servers):
+            _log.warning("%s", each)
     if found is None:
         _log.warning(
             "the cleanup policy of %s isn't checked: this client has no right to see it; ALLOW "
@@ -205,16 +147,4 @@ def _check(
             asked,
             seen=f"cleanup.policy={seen} instead of {policy}",
             fix=f"set cleanup.policy={policy} on {name}",
-        )
-
-
-def _warn_of_few_replicas(
-    name: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
-) -> None:
-    fewest = min(map(len, partitions.values()), default=wanted)
-    if fewest < wanted:
-        _log.warning(
-            "topic %s has %d replicas where %d are wanted, and is lost with their disks: "
-            "kafka-reassign-partitions --execute --reassignment-json-file FILE, with %s in FILE",
-            *(name, fewest, wanted, reassignment(name, partitions, brokers, wanted)),
         )
