@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from samza_dagster.errors import some_of
 from samza_dagster.metadata.kafka_client import KafkaCluster
 
 if TYPE_CHECKING:
@@ -142,15 +141,17 @@ def no_write_because(kept: Kept) -> str:
     found: list[str] = []
     for topic in kept.topics.values():
         least = topic.min_in_sync or 1
-        for number, partition in sorted(topic.partitions.items()):
-            there = set(partition.in_sync) & set(kept.brokers)
-            if len(there) < least:
-                away = sorted({*partition.replicas} - there)
-                found.append(
-                    f"{topic.name}-{number} has {len(there)} replicas in sync and a write waits "
-                    f"for {least}, those on {_named(away)} are missing"
-                )
-    return some_of(found, "; ")
+        there = {n: set(p.in_sync) & set(kept.brokers) for n, p in topic.partitions.items()}
+        short = sorted((len(those), n) for n, those in there.items() if len(those) < least)
+        if short:
+            count, number = short[0]
+            missing = sorted({*topic.partitions[number].replicas} - there[number])
+            more = f" and {len(short) - 1} partitions more" if len(short) > 1 else ""
+            found.append(
+                f"{topic.name}-{number}{more}: {count} replicas in sync where a write waits for "
+                f"{least}, without {_named(missing)}"
+            )
+    return "; ".join(found)
 
 
 def _named(brokers: Sequence[int]) -> str:
