@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kafka_client import (
+    KafkaCluster,
+    asked_until,
+    end_admin,
+    is_final,
+    remaining_s,
+    share_of,
+)
 from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
@@ -93,13 +100,12 @@ class KafkaJobTopics:
 
     def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition of the topics that exist."""
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
         asked = f"read the end offsets of {', '.join(names)}"
         with self._answered(asked), self._admin.use() as admin:
-            untyped = cast("Any", admin)  # its futures have no type
             wanted = [
                 TopicPartition(topic, partition)
                 for topic in names
@@ -107,24 +113,15 @@ class KafkaJobTopics:
             ]
             if not wanted:
                 return {}
-            bounds: list[dict[tuple[str, int], int]] = []
-            unread: dict[tuple[str, int], KafkaError] = {}
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-                listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
-                offsets: dict[tuple[str, int], int] = {}
-                for tp, future in listed.items():
-                    try:
-                        offsets[tp.topic, tp.partition] = future.result().offset
-                    except KafkaException as error:
-                        unread[tp.topic, tp.partition] = error.args[0]
-                bounds.append(offsets)
-                wanted = [tp for tp in wanted if (tp.topic, tp.partition) in offsets]
-                if not wanted:
-                    _raise_if_lost(unread.values())
-                    break
+            starts, unread = _listed(admin, wanted, OffsetSpec.earliest())
+            left = [tp for tp in wanted if (tp.topic, tp.partition) in starts]
+            ends, lost = _listed(admin, left, OffsetSpec.latest())
+            unread |= lost
+            if not ends:
+                _raise_if_lost(unread.values())
         if any(map(_is_loss, unread.values())):
             self._admin.close()  # it may be this client that lost a broker
-        read = {at: OffsetRange(bounds[0][at], end) for at, end in bounds[-1].items()}
+        read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
     def tail(
@@ -145,7 +142,11 @@ class KafkaJobTopics:
                 def at(times_ms: Mapping[int, int]) -> list[TopicPartition]:
                     """By one question for all partitions, not one after the other."""
                     wanted = [TopicPartition(topic, n, time_ms) for n, time_ms in times_ms.items()]
-                    return consumer.offsets_for_times(wanted, timeout=ANSWER_S)
+                    return asked_until(
+                        ANSWER_S,
+                        lambda timeout_s: consumer.offsets_for_times(wanted, timeout=timeout_s),
+                        lambda timeout_s: consumer.list_topics(topic, timeout=timeout_s),
+                    )
 
                 starts = at({n: max(newest.get(n, 0) - (last_ms or 0), 0) for n in partitions})
                 last = at(dict.fromkeys(partitions, OFFSET_END))
@@ -227,18 +228,48 @@ def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> d
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-    if not partitions:
-        return {}
+    wanted = [TopicPartition(topic, n) for n in partitions]
+    found, unread = _listed(admin, wanted, OffsetSpec.max_timestamp())
+    for error in unread.values():
+        if _is_loss(error):
+            raise KafkaException(error)
+    return {number: listed.timestamp for (_, number), listed in found.items()}
+
+
+_Listed = dict[tuple[str, int], Any]
+
+
+def _listed(
+    admin: AdminClient, wanted: list[TopicPartition], spec: Any
+) -> tuple[_Listed, dict[tuple[str, int], KafkaError]]:
+    """What the leaders say, by topic and partition, and why others say nothing; in `ANSWER_S`.
+
+    Who leads the partitions whose leader seems lost is asked anew before they are asked again.
+    """
+    from confluent_kafka import KafkaException
+
     untyped = cast("Any", admin)  # its futures have no type
-    wanted = {TopicPartition(topic, n): OffsetSpec.max_timestamp() for n in partitions}
-    newest: dict[int, int] = {}
-    for tp, future in untyped.list_offsets(wanted, request_timeout=ANSWER_S).items():
-        try:
-            newest[tp.partition] = future.result().timestamp
-        except KafkaException as error:
-            if _is_loss(error.args[0]):
-                raise
-    return newest
+    found: _Listed = {}
+    unread: dict[tuple[str, int], KafkaError] = {}
+    deadline = time.monotonic() + ANSWER_S
+    while wanted:
+        timeout_s = share_of(remaining_s(deadline))
+        listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=timeout_s)
+        for tp, future in listed.items():
+            at = tp.topic, tp.partition
+            try:
+                found[at] = future.result()
+            except KafkaException as error:
+                unread.setdefault(at, error.args[0])
+            else:
+                unread.pop(at, None)
+        lost = {at for at, error in unread.items() if _is_loss(error) and not is_final(error)}
+        wanted = [tp for tp in wanted if (tp.topic, tp.partition) in lost]
+        if not wanted or remaining_s(deadline) <= 0:
+            break
+        with suppress(KafkaException):
+            admin.list_topics(timeout=share_of(remaining_s(deadline)))
+    return found, unread
 
 
 def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
@@ -247,11 +278,16 @@ def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
     untyped = cast("Any", admin)
-    described = untyped.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
-    try:
-        return tuple(partition.id for partition in described[topic].result().partitions)
-    except KafkaException as error:
-        cause: KafkaError = error.args[0]
-        if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return ()
-        raise
+
+    def described(timeout_s: float) -> Any:
+        asked = untyped.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+        try:
+            return asked[topic].result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise
+
+    # It goes to the broker that the client was last told of as the controller, also a lost one.
+    found = asked_until(ANSWER_S, described, lambda timeout_s: admin.list_topics(timeout=timeout_s))
+    return () if found is None else tuple(partition.id for partition in found.partitions)

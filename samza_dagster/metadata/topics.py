@@ -6,10 +6,10 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
 from samza_dagster.metadata.replicas import (
     cluster_metadata,
     durable,
@@ -18,9 +18,12 @@ from samza_dagster.metadata.replicas import (
     shortcomings,
     topic_configs,
 )
-from samza_dagster.metadata.topic_reader import TopicEnd
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
 
 _log = logging.getLogger(__name__)
+_PAUSE_S = 0.05
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 """Config of a topic that keeps the newest record of every key."""
 
@@ -54,22 +57,48 @@ def ensure_topic(
     """Creates the topic if it isn't there; returns whether it was created.
 
     With `replicas` it has so many, or as many as there are brokers, and of three a write waits
-    for two; without, the brokers' default. A topic that is there with fewer is left as it is, and
-    a warning says what mends it. Returns when partition 0 answers. Raises `InvalidInput` when a topic of this name has another number of partitions or
+    for two; without, the brokers' default. A topic that is there is left as it is, and a warning
+    says what it lacks of that, and what mends it. Returns when the leader of every partition
+    answers. Raises `InvalidInput` when a topic of this name has another number of partitions or
     another cleanup policy (unless this client may not see its config: a warning says so),
-    `Unreachable` when no broker answers in time.
+    `Unreachable` when no broker, or not every leader, answers in time.
     """
+    asked = f"create topic {name}"
+    deadline = time.monotonic() + timeout_s
+    metadata = cluster_metadata(cluster, asked, timeout_s)
+    factor = -1
+    if replicas is not None:
+        factor = replicas_on(len(metadata.brokers), replicas)
+        config = {**config, **durable(factor)}
+    # What is there needs no controller: of brokers that are left without one it can be asked.
+    created = name not in metadata.topics and _create(
+        cluster, name, partitions, factor, config, timeout_s
+    )
+    if not created:
+        _check(cluster, name, partitions, config, replicas, remaining_s(deadline))
+    elif replicas is not None and factor < replicas:
+        _log.warning(
+            "topic %s has %d replicas where %d are wanted: there are no more brokers",
+            *(name, factor, replicas),
+        )
+    _wait_for_leaders(cluster, name, partitions, max(remaining_s(deadline), 1.0))
+    return created
+
+
+def _create(
+    cluster: KafkaCluster,
+    name: str,
+    partitions: int,
+    factor: int,
+    config: Mapping[str, str],
+    timeout_s: float,
+) -> bool:
+    """Whether it wasn't there."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
     asked = f"create topic {name}"
-    deadline = time.monotonic() + timeout_s
     with cluster.admin() as admin:
-        factor = -1
-        if replicas is not None:
-            brokers = cluster_metadata(cluster, asked, timeout_s).brokers
-            factor = replicas_on(len(brokers), replicas)
-            config = {**config, **durable(factor)}
         wanted = NewTopic(name, partitions, factor, config=dict(config))
         futures = cast(
             "dict[str, Future[None]]",
@@ -77,7 +106,6 @@ def ensure_topic(
                 [wanted], operation_timeout=timeout_s, request_timeout=timeout_s
             ),
         )
-        created = True
         try:
             futures[name].result(timeout=timeout_s + 1)
         except TimeoutError as error:
@@ -86,26 +114,49 @@ def ensure_topic(
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 admin.poll(0)
                 raise cluster.failure(asked, error.args[0], timeout_s, name) from error
-            created = False
-    if not created:
-        _check(cluster, name, partitions, config, replicas, remaining_s(deadline))
-    elif replicas is not None and factor < replicas:
-        _log.warning(
-            "topic %s has %d replicas where %d are wanted: there are no more brokers",
-            *(name, factor, replicas),
-        )
-    end = TopicEnd(cluster, name)
+            return False
+    return True
+
+
+def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout_s: float) -> None:
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + timeout_s
+    unread: dict[int, KafkaError] = {}
+    consumer = cluster.reader(committed_only=False)
     try:
         while True:
             try:
-                end.offset(max(remaining_s(deadline), 1.0))
-                break
-            except InvalidInput:  # created, but not every broker knows it yet
-                if remaining_s(deadline) <= 0:
-                    raise
+                unread = _unread(consumer, name, partitions, share_of(remaining_s(deadline)))
+            except KafkaException as error:
+                # The last question may have no time left; what an earlier one told says more.
+                unread = unread or {0: cast("KafkaError", error.args[0])}
+            # One that was just created isn't known to every broker yet, nor are its leaders.
+            if not unread:
+                return
+            if remaining_s(deadline) <= 0:
+                raise cluster.unread(name, *min(unread.items()))
+            consumer.poll(_PAUSE_S)
     finally:
-        end.close()
-    return created
+        consumer.close()
+
+
+def _unread(
+    consumer: Consumer, name: str, partitions: int, timeout_s: float
+) -> dict[int, KafkaError]:
+    """The partitions that have no leader; when all have one, those whose leader doesn't answer."""
+    from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+
+    known = consumer.list_topics(name, timeout=timeout_s).topics[name]
+    if known.error is not None:
+        raise KafkaException(known.error)
+    led = {number for number, found in known.partitions.items() if found.leader >= 0}
+    lost = [number for number in range(partitions) if number not in led]
+    if lost:
+        return dict.fromkeys(lost, KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    ends = [TopicPartition(name, number, OFFSET_END) for number in range(partitions)]
+    asked = consumer.offsets_for_times(ends, timeout=timeout_s)
+    return {tp.partition: tp.error for tp in asked if tp.error is not None}
 
 
 def _check(
