@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.coordinator.deployment import topic_replicas, wanted_replicas
+from samza_dagster.coordinator.diagnosis import judged
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.replicas import (
+    ENOUGH,
+    IN_SYNC,
+    WAITED_FOR,
+    Kept,
+    KeptTopic,
+    Partition,
+)
 
 pytestmark = pytest.mark.unit
 OWN = "job.coordinator.replication.factor"
@@ -61,3 +70,22 @@ def test_what_the_job_can_not_lose_is_wanted_as_often_as_samza_makes_it() -> Non
     config |= {"stores.a.changelog.replication.factor": "7"}
     wanted = wanted_replicas(config)
     assert (wanted["j-a"], wanted["j-b"]) == (7, 6)
+
+
+def test_doctor_has_one_line_for_what_all_topics_meet_and_one_for_each_that_does_not() -> None:
+    whole = Partition((1, 2, 3), (1, 2, 3))
+    topics = {
+        "well": KeptTopic("well", {0: whole}, 2),
+        "one": KeptTopic("one", {0: Partition((1,), (1,))}, 1),
+        "two": KeptTopic("two", {0: Partition((1, 2), (1, 2))}, 1),
+    }
+    found = list(judged(Kept((1, 2, 3), topics), dict.fromkeys(topics, 3), "h:1"))
+    assert [(each.check, each.ok) for each in found] == [
+        (ENOUGH, False),
+        (ENOUGH, False),
+        (IN_SYNC, True),
+        (WAITED_FOR, True),
+    ]
+    assert ["topic one" in found[0].seen, "topic two" in found[1].seen] == [True, True]
+    one_broker = Kept((1,), {"one": topics["one"]})
+    assert all(each.ok for each in judged(one_broker, {"one": 3}, "h:1"))

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what th
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata import state_writer
-from samza_dagster.metadata.replicas import Kept, KeptTopic, Partition
+from samza_dagster.metadata.replicas import TRANSACTIONS, Kept, KeptTopic, Partition
 from samza_dagster.metadata.state_writer import StateWriter
 
 pytestmark = pytest.mark.unit
@@ -118,3 +118,19 @@ def test_while_too_few_replicas_are_in_sync_the_commit_says_so_and_its_client_is
     assert writer.leads
     writer.finish_pending()
     assert (producer.sent, producer.commits) == ([("stream", b"k", b"v")], 1)
+
+
+def test_who_can_not_take_over_while_too_few_replicas_are_in_sync_says_so(
+    writer: StateWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's own topic of transactions takes no write then, so nobody begins to lead."""
+
+    def fence(*_: object) -> None:
+        raise Unreachable("lead by the transactional id t", seen="timed out")
+
+    monkeypatch.setattr(writer, "_fence", fence)
+    kept = Kept((1,), {TRANSACTIONS: KeptTopic(TRANSACTIONS, {7: Partition((1, 2, 3), (1,))}, 2)})
+    monkeypatch.setattr(state_writer, "kept_topics", lambda *_: kept)
+    with pytest.raises(Unreachable, match=f"{TRANSACTIONS}-7: 1 replicas in sync"):
+        writer.take_over()
+    assert not writer.leads
