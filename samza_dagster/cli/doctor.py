@@ -28,9 +28,10 @@ def doctor(config: Path, as_json: bool) -> None:
 
     With samza.dagster.fencing=broker that includes a rehearsal: a principal is created, let
     in, shut out, seen refused by every broker, and removed. The login is the coordinator's
-    (SAMZA_DAGSTER_CLIENT_CONFIG). Where containers report, the clocks of their hosts are held
-    against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold, 4 when
-    none is known not to, and something can't be read.
+    (SAMZA_DAGSTER_CLIENT_CONFIG). Topics that lack replicas, of those that are wanted or in sync, are
+    told with the command that mends them. Where containers report, the clocks of their hosts are
+    held against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold, 4
+    when none is known not to, and something can't be read.
 
     \b
     Examples:

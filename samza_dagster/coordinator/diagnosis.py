@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from samza_dagster.coordinator.deployment import input_topics
+from samza_dagster.coordinator.deployment import input_topics, wanted_replicas
 from samza_dagster.coordinator.fence_examination import Finding, examine
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
@@ -16,6 +16,16 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
 from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.replicas import (
+    ENOUGH,
+    IN_SYNC,
+    WAITED_FOR,
+    Kept,
+    kept_topics,
+    shortcomings,
+)
+
+_ANSWER_S = 10.0
 
 
 def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
@@ -27,6 +37,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     else:
         seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
         yield Finding("the job's inputs exist", True, seen)
+    yield from topic_findings(config, cluster)
     yield _lease(config)
     try:
         principals = Principals.of(config)
@@ -51,6 +62,33 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
         else ", ".join(principals.systems),
     )
     yield from examine(principals, cluster, config)
+
+
+def topic_findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
+    """Whether the job's topics outlive the loss of a broker; raises `Unreachable`."""
+    try:
+        wanted = wanted_replicas(config)
+    except InvalidInput as error:
+        yield Finding(ENOUGH, False, f"{error.asked}: {error.seen}", error.fix)
+        return
+    kept = kept_topics(cluster, wanted, _ANSWER_S)
+    yield from judged(kept, wanted, cluster.bootstrap_servers)
+
+
+def judged(kept: Kept, wanted: Mapping[str, int], servers: str) -> Iterator[Finding]:
+    """One finding a condition that all topics meet, else one for each that doesn't. Pure."""
+    found = [
+        each
+        for name, topic in kept.topics.items()
+        for each in shortcomings(topic, kept.brokers, wanted[name], servers)
+    ]
+    seen = f"{len(kept.topics)} topics, {len(kept.brokers)} brokers"
+    for condition in (ENOUGH, IN_SYNC, WAITED_FOR):
+        lacking = [each for each in found if each.condition == condition]
+        if not lacking:
+            yield Finding(condition, True, seen)
+        for each in lacking:
+            yield Finding(condition, False, each.seen, each.fix)
 
 
 def _lease(config: Mapping[str, str]) -> Finding:

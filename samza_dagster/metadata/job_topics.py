@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kafka_client import (
+    KafkaCluster,
+    asked_until,
+    end_admin,
+    is_final,
+    remaining_s,
+    share_of,
+)
 from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
@@ -22,6 +29,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin import ListOffsetsResultInfo as Listed  # pyright: ignore[reportPrivateImportUsage]
     from confluent_kafka.admin import OffsetSpec as Spec  # pyright: ignore[reportPrivateImportUsage]
+
+_Key = TypeVar("_Key")
 
 ANSWER_S = 7.0
 """How long a broker may take to answer, in seconds."""
@@ -149,7 +158,11 @@ class KafkaJobTopics:
                         TopicPartition(*at, max(newest.timestamp - last_ms, 0))
                         for at, newest in found.items()
                     ]
-                    left = consumer.offsets_for_times(times, timeout=ANSWER_S)
+                    left = asked_until(
+                        ANSWER_S,
+                        lambda timeout_s: consumer.offsets_for_times(times, timeout=timeout_s),
+                        lambda timeout_s: consumer.list_topics(topic, timeout=timeout_s),
+                    )
                 for tp in left:
                     if tp.error is not None:
                         yield self._cluster.unread(topic, tp.partition, tp.error)
@@ -226,8 +239,8 @@ def _raise_if_lost(errors: Collection[KafkaError]) -> None:
 def _is_loss(error: KafkaError) -> bool:
     from confluent_kafka import KafkaError
 
-    told = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    return error.code() not in told
+    told = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    return error.code() not in told and not is_final(error)
 
 
 def _partitions(
@@ -254,21 +267,51 @@ def _listed(
     committed_only: bool = False,
 ) -> dict[tuple[str, int], Listed]:
     """An offset of each of these partitions; those that can't be read go to `unread`."""
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    from confluent_kafka import IsolationLevel, TopicPartition
 
-    if not wanted:
-        return {}
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-    untyped = cast("Any", admin)  # its futures have no type
-    asked = {TopicPartition(*at): spec for at in wanted}
-    offsets: dict[tuple[str, int], Listed] = {}
-    listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
-    for tp, future in listed.items():
-        try:
-            offsets[tp.topic, tp.partition] = future.result()
-        except KafkaException as error:
-            unread[tp.topic, tp.partition] = error.args[0]
+
+    def ask(left: Collection[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], Any]:
+        asked = {TopicPartition(*at): spec for at in left}
+        untyped = cast("Any", admin)  # its futures have no type
+        listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
+        return {(tp.topic, tp.partition): future for tp, future in listed.items()}
+
+    offsets, errors = _answers(admin, wanted, ask)
+    unread.update(errors)
     return offsets
+
+
+def _answers(
+    admin: AdminClient,
+    wanted: Collection[_Key],
+    ask: Callable[[Collection[_Key], float], Mapping[_Key, Any]],
+) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
+    """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
+
+    Who leads what seems lost is asked anew before that is asked again (`asked_until`).
+    """
+    from confluent_kafka import KafkaException
+
+    found: dict[_Key, Any] = {}
+    unread: dict[_Key, KafkaError] = {}
+    deadline = time.monotonic() + ANSWER_S
+    left = list(wanted)
+    while left:
+        for key, future in ask(left, share_of(remaining_s(deadline))).items():
+            try:
+                found[key] = future.result()
+            except KafkaException as error:
+                unread.setdefault(key, error.args[0])
+            else:
+                unread.pop(key, None)
+        left = [key for key, error in unread.items() if _is_loss(error)]
+        if remaining_s(deadline) <= 0:
+            break
+        if left:
+            with suppress(KafkaException):
+                admin.list_topics(timeout=share_of(remaining_s(deadline)))
+    return found, unread
 
 
 def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
@@ -286,18 +329,13 @@ def _described(
 ) -> dict[str, tuple[int, ...] | KafkaError]:
     """The partitions of each topic, or why they can't be read; without those that don't exist."""
     # describe_topics: to ask for a topic's metadata by its name could create it.
-    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+    from confluent_kafka import KafkaError, TopicCollection
 
-    if not topics:
-        return {}
-    untyped = cast("Any", admin)  # its futures have no type
-    asked = untyped.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_S)
-    found: dict[str, tuple[int, ...] | KafkaError] = {}
-    for topic, future in asked.items():
-        try:
-            found[topic] = tuple(partition.id for partition in future.result().partitions)
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                found[topic] = cause
-    return found
+    def ask(left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
+        untyped = cast("Any", admin)  # its futures have no type
+        return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
+
+    found, unread = _answers(admin, topics, ask)
+    known = {topic: tuple(p.id for p in each.partitions) for topic, each in found.items()}
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    return {**known, **{t: error for t, error in unread.items() if error.code() != unknown}}

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _Client = TypeVar("_Client")
+_Found = TypeVar("_Found")
 # Brokers on loopback or in one data centre: come back within a second of the broker.
 _RECONNECT = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
+_LEAST_S = 1.0
+_PAUSE_S = 0.05
 
 
 class KafkaCluster:
@@ -166,19 +169,7 @@ class KafkaCluster:
             KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         ):
             return self.unknown_topic(asked, topic)
-        if code in (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            KafkaError.MSG_SIZE_TOO_LARGE,
-            KafkaError.INVALID_RECORD,
-            KafkaError.TOPIC_EXCEPTION,
-            KafkaError.POLICY_VIOLATION,
-            KafkaError.INVALID_REPLICATION_FACTOR,
-            KafkaError.INVALID_PARTITIONS,
-            KafkaError.INVALID_CONFIG,
-            KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        ):
+        if is_final(error):
             return InvalidInput(
                 asked,
                 seen=f"{topic or self.bootstrap_servers}: {error.str()}",
@@ -239,3 +230,60 @@ def end_producer(producer: Producer | None) -> None:
 def remaining_s(deadline: float) -> float:
     """Seconds until a deadline of the monotonic clock, at least 0."""
     return max(deadline - time.monotonic(), 0.0)
+
+
+def share_of(left_s: float) -> float:
+    """What one question may take of the seconds that are left: half, a second at least.
+
+    librdkafka (2.16) puts it to the broker that it knows as a leader, for the whole time that it
+    is given, also where that one is gone and another leads.
+    """
+    return max(left_s / 2, min(left_s, _LEAST_S), 0.001)
+
+
+def asked_until(
+    deadline_s: float,
+    ask: Callable[[float], _Found],
+    who_leads: Callable[[float], object] = lambda _: None,
+) -> _Found:
+    """What `ask` returns, given the seconds that it may take.
+
+    A question that fails is put again, once `who_leads` (as `ask`) has asked that anew: one that a
+    leader which is gone was to answer takes its `share_of` the time and not all of it. Raises the
+    first `KafkaException` when the time is over, and one that `is_final` at once.
+    """
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + deadline_s
+    failed: list[KafkaException] = []
+    while True:
+        try:
+            if failed:
+                who_leads(share_of(remaining_s(deadline)))
+            return ask(share_of(remaining_s(deadline)))
+        except KafkaException as error:
+            if is_final(error.args[0]):
+                raise
+            failed.append(error)
+            if remaining_s(deadline) <= 0:
+                raise failed[0] from None
+        time.sleep(_PAUSE_S)
+
+
+def is_final(error: KafkaError) -> bool:
+    """No broker would answer otherwise: a lack of rights, a limit, a setting that can't be."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    )

@@ -11,6 +11,7 @@ import pytest
 from immutables import Map
 
 from samza_dagster.coordinator.lag_observer import LagObserver
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import ensure_topic
 from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
@@ -79,6 +80,13 @@ def report(job: Any, partition: int, applied: int, at_ms: int, execution_id: str
     gauges = {f"kafka-{job.changelog}-{partition}-offset": str(applied)}
     group = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
     return json.dumps({"header": header, "metrics": group}).encode()
+
+
+def test_a_topic_is_there_when_every_partition_of_it_has_a_leader(brokers: TwoBrokers) -> None:
+    """Not when the first one has: whoever writes to it or reads it next uses them all."""
+    topic = "log-coordinated"
+    with pytest.raises(Unreachable, match=f"{topic}-{LOST} has no leader"):
+        ensure_topic(brokers.cluster, topic, partitions=4, timeout_s=3)
 
 
 def test_lag_shows_the_replicas_that_are_fine_and_exits_4(job: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
@@ -256,3 +258,41 @@ def test_partitions_are_reassigned_under_those_who_read_and_write_them(
         reassign(brokers.bootstrap_servers, topic, {0: [leader, *rest]})
         elect_preferred(brokers, topic)
         moves.ends(uuid)
+
+
+def test_two_of_three_brokers_are_stopped_and_the_leader_waits_for_one_of_them(
+    brokers: Brokers, job: Job, moves: Moves
+) -> None:
+    """No write is taken by the one that is left. The leader says why and what it lacks, tries again every
+    few seconds, and goes on by itself; nobody's lease was over by then.
+    """
+    state, _ = own_topics(job)
+    last, *stopped = brokers.nodes
+    for topic in (*own_topics(job), job.connection.audit_topic, TRANSACTIONS):
+        led_by(brokers, topic, last)
+    assert job.coordinator is not None
+    used_s = processor_time_s(job.coordinator.pid)
+    for broker in stopped:
+        broker.close()
+    began = time.monotonic()
+    moves.container_dies()
+    line = f"{state}-0: 1 replicas in sync where a write waits for 2, without broker 2, 3"
+    try:
+        until("it says why", lambda: line in job.coordinator_log.read_text(), seconds=60)
+        until("it says so again", lambda: job.coordinator_log.read_text().count(line) > 1)
+        told = job.coordinator_log.read_text().count(line)
+        assert told <= 1 + (time.monotonic() - began) / 5
+        assert processor_time_s(job.coordinator.pid) - used_s < (time.monotonic() - began) / 2
+    finally:
+        stopped[0].start()
+    try:
+        moves.container_is_back()
+    finally:
+        back(brokers, stopped[1], job)
+    moves.one()
+
+
+def processor_time_s(pid: int) -> float:
+    """What a process has used of it so far."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
