@@ -37,7 +37,7 @@ from tests.rig.broker_cluster import (
     unread_at,
     why_not_whole,
 )
-from tests.rig.kill_scenarios import free_host
+from tests.rig.kill_scenarios import free_hosts
 from tests.rig.pace import PACE
 from tests.rig.proxy import REPLIES, WORDS
 from tests.rig.reassignment import reassign
@@ -161,24 +161,16 @@ class BrokerActs:
         return f"moves: {', '.join(answers)}"
 
     def _ask_for_move(self, client: PlacementClient, active: str) -> Callable[[], str]:
-        """What waits for the answer. None may be asked for where other faults are in force."""
-        now = self._job.processors()
-        if active not in now:
-            return lambda: "nobody to ask"
-        try:
-            host = free_host(self._job, now, active)
-            asked = client.place(active, host, request_expiry_s=MOVED_S * PACE).uuid
-        except SamzaDagsterError as error:
-            why = told_of(error)
-            return lambda: why
-
-        def answer() -> str:
+        """To a host that may take it; what waits for the answer. Other faults may leave none."""
+        why = "no host is free"
+        for host in free_hosts(self._job, self._job.processors(), active):
             try:
-                return client.wait(asked, timeout_s=MOVED_S * PACE).status_code
+                asked = client.place(active, host, request_expiry_s=MOVED_S * PACE).uuid
             except SamzaDagsterError as error:
-                return told_of(error)
-
-        return answer
+                why = told_of(error)
+            else:
+                return lambda: _answer(client, asked)
+        return lambda: why
 
     def _cut_off(self, fault: Fault, taken: Collection[str]) -> Done | None:
         """One from the containers of a host: others reach it, and they reach the others."""
@@ -325,3 +317,10 @@ class BrokerActs:
 
 def _of_brokers(victim: str, undo: Undo) -> Done:
     return Done(victim, frozenset({BROKER}), undo)
+
+
+def _answer(client: PlacementClient, uuid: str) -> str:
+    try:
+        return client.wait(uuid, timeout_s=MOVED_S * PACE).status_code
+    except SamzaDagsterError as error:
+        return told_of(error)
