@@ -16,6 +16,7 @@ from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
+    PACE_MS,
     Next,
     Phase,
     Position,
@@ -289,10 +290,15 @@ class Bounce:
     def _read_history(self, now: int) -> None:
         if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
             return
-        for response in self._client.history():
+        answers = self._client.history()
+        for response in answers:
             self._answered_at(response.timestamp, now)
-            if not _PLACED_NOTHING.match(response.response_message):
-                self._answered[response.uuid] = response.processor_id, response.timestamp
+        oldest_ms = now + (self._ahead_ms or 0) - 2 * PACE_MS  # the two last of a row, at most
+        self._answered = {
+            r.uuid: (r.processor_id, r.timestamp)
+            for r in answers
+            if r.timestamp > oldest_ms and not _PLACED_NOTHING.match(r.response_message)
+        }
 
     def _answered_at(self, at_ms: int, now: int) -> None:
         """An answer is older than its reader: by so much at least the coordinator's clock is ahead."""
