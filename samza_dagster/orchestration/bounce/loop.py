@@ -16,6 +16,7 @@ from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
+    PACE_MS,
     Next,
     Phase,
     Position,
@@ -33,6 +34,7 @@ from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.views import JobView, ReplicaLag
+from samza_dagster.readiness import Heard, heard
 
 POLL_S = 0.25
 LOOK_MS = 1_000
@@ -81,6 +83,8 @@ class Bounce:
         self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
         self._answered: dict[str, tuple[str, int]] = {}
+        self._answers: dict[str, Heard] = {}
+        self._first_read_ms: int | None = None
         self._ahead_ms: int | None = None
         self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
@@ -211,7 +215,7 @@ class Bounce:
 
     def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
         placed: dict[str, list[int]] = {}
-        for processor, at in self._placed_by_own_clock().values():
+        for processor, at in (self._placed | self._answered).values():
             placed.setdefault(processor, []).append(at)
         return Position(
             stands={p: self._rows[p].stand for p in self._plan.processors},
@@ -289,24 +293,27 @@ class Bounce:
     def _read_history(self, now: int) -> None:
         if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
             return
-        for response in self._client.history():
+        answers = self._client.history()
+        for response in answers:
             self._answered_at(response.timestamp, now)
-            if not _PLACED_NOTHING.match(response.response_message):
-                self._answered[response.uuid] = response.processor_id, response.timestamp
+        first = self._first_read_ms = self._first_read_ms or now
+        self._answers = heard(self._answers, {r.uuid: r.timestamp for r in answers}, now)
+        self._answered.clear()
+        for r in answers:
+            read_ms = self._answers[r.uuid].at_ms
+            # What was there at the first reading is as old as the newest answer says, at least.
+            at = r.timestamp - (self._ahead_ms or 0) if read_ms == first else read_ms
+            late = now - at < 2 * PACE_MS  # the two last of a row, at most
+            if late and not _PLACED_NOTHING.match(r.response_message):
+                self._answered[r.uuid] = r.processor_id, at
 
     def _answered_at(self, at_ms: int, now: int) -> None:
-        """An answer is older than its reader: by so much at least the coordinator's clock is ahead."""
+        """An answer is older than its reader: by so much at least the coordinator's clock is ahead.
+
+        A quiet coordinator's last answers so count as of now until it answers again.
+        """
         ahead_ms = at_ms - now
         self._ahead_ms = ahead_ms if self._ahead_ms is None else max(ahead_ms, self._ahead_ms)
-
-    def _placed_by_own_clock(self) -> dict[str, tuple[str, int]]:
-        """When who was placed; answers as late as they may have come, whoever's clock dates them.
-
-        A quiet coordinator's last answers count as of now until it answers again.
-        """
-        ahead_ms = self._ahead_ms or 0
-        answered = {uuid: (p, at - ahead_ms) for uuid, (p, at) in self._answered.items()}
-        return self._placed | answered
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):

@@ -52,8 +52,8 @@ class WarmUp:
         limit = self.bounds.lag_limit
         bounds = Bounds(limit, limit, round(self.bounds.steady_s * 1000))
         began = self.now_ms()
-        if seen is not None:
-            self._deadline_ms = began + seen.left_ms.get(self.standby, 0)
+        if seen is not None and self.standby in seen.left_ms:
+            self._deadline_ms = began + seen.left_ms[self.standby]
         beat = Heartbeat(self.log, self.now_ms)
         while True:
             if self.standby not in self.client.view().processors:

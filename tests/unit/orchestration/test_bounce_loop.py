@@ -550,6 +550,27 @@ def test_placements_of_late_are_those_whatever_the_coordinators_clock_says(ahead
     assert BEGIN_MS + 290_000 <= asked <= BEGIN_MS + 400_000
 
 
+def test_placements_that_come_meanwhile_are_of_now_though_the_coordinators_clock_is_set_back() -> (
+    None
+):
+    """Somebody places 0 twice once the bounce has begun; by the clock of the answers, an hour ago."""
+    world, book = BounceWorld(coordinator="samza"), Book()
+    begin_ms = world.now_ms
+
+    def place(world: BounceWorld) -> None:
+        if world.now_ms >= begin_ms + 2_000 and not world.leader_skew_ms:
+            world.leader_skew_ms = -3_600_000
+            times = (world.now_ms - 3_602_000, world.now_ms - 3_601_000)
+            world.earlier = [earlier_restart("0", at, n) for n, at in enumerate(times)]
+
+    world.on_sleep = place
+    world.start_ms = 20_000
+    result = run(world, book, plan_of(world, timeout_s=600))
+    assert result.end is End.DONE
+    asked = next(r.asked_ms for r in world.requests.values() if r.processor == "0")
+    assert asked >= begin_ms + 2_000 + 300_000
+
+
 def test_a_bounce_on_our_coordinator_waits_for_no_placement_of_before() -> None:
     """It counts failures alone: two moves by hand cost such a bounce four minutes."""
     world, book = BounceWorld(), Book()
