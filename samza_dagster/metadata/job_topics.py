@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -105,22 +105,20 @@ class KafkaJobTopics:
 
         names = sorted(set(topics))
         asked = f"read the end offsets of {', '.join(names)}"
-        with self._answered(asked), self._admin.use() as admin:
+        with self._answered(asked):
             wanted = [
                 TopicPartition(topic, partition)
                 for topic in names
-                for partition in partitions_of(admin, topic)
+                for partition in partitions_of(self._admin, topic)
             ]
             if not wanted:
                 return {}
-            starts, unread = _listed(admin, wanted, OffsetSpec.earliest())
+            starts, unread = self._listed(wanted, OffsetSpec.earliest())
             left = [tp for tp in wanted if (tp.topic, tp.partition) in starts]
-            ends, lost = _listed(admin, left, OffsetSpec.latest())
+            ends, lost = self._listed(left, OffsetSpec.latest())
             unread |= lost
             if not ends:
                 _raise_if_lost(unread.values())
-        if any(map(_is_loss, unread.values())):
-            self._admin.close()  # it may be this client that lost a broker
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
@@ -131,9 +129,8 @@ class KafkaJobTopics:
         from confluent_kafka import OFFSET_END, TopicPartition
 
         with self._answered(f"read topic {topic}"):
-            with self._admin.use() as admin:
-                partitions = partitions_of(admin, topic)
-                newest = {} if last_ms is None else _newest_ms(admin, topic, partitions)
+            partitions = partitions_of(self._admin, topic)
+            newest = {} if last_ms is None else self._newest_ms(topic, partitions)
             if not partitions:
                 return
             consumer = self._cluster.reader(committed_only=True)
@@ -198,6 +195,54 @@ class KafkaJobTopics:
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
 
+    def _newest_ms(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """Partition → the largest time of a record in it, of those with a leader. Raises `KafkaException`."""
+        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+        wanted = [TopicPartition(topic, n) for n in partitions]
+        found, unread = self._listed(wanted, OffsetSpec.max_timestamp())
+        for error in unread.values():
+            if _is_loss(error):
+                raise KafkaException(error)
+        return {number: listed.timestamp for (_, number), listed in found.items()}
+
+    def _listed(
+        self, wanted: list[TopicPartition], spec: Any
+    ) -> tuple[_Listed, dict[tuple[str, int], KafkaError]]:
+        """What the leaders say, by topic and partition, and why others say nothing; in `ANSWER_S`.
+
+        Partitions whose leader seems lost are asked for again by a new client, which has to find
+        out who leads.
+        """
+        from confluent_kafka import KafkaException
+
+        found: _Listed = {}
+        unread: dict[tuple[str, int], KafkaError] = {}
+        deadline = time.monotonic() + ANSWER_S
+        while wanted:
+            timeout_s = share_of(remaining_s(deadline))
+            with self._admin.use() as admin:
+                untyped = cast("Any", admin)  # its futures have no type
+                listed = untyped.list_offsets(
+                    dict.fromkeys(wanted, spec), request_timeout=timeout_s
+                )
+                for tp, future in listed.items():
+                    at = tp.topic, tp.partition
+                    try:
+                        found[at] = future.result()
+                    except KafkaException as error:
+                        unread.setdefault(at, error.args[0])
+                    else:
+                        unread.pop(at, None)
+            lost = {at for at, error in unread.items() if _is_loss(error) and not is_final(error)}
+            wanted = [tp for tp in wanted if (tp.topic, tp.partition) in lost]
+            if wanted:
+                self._admin.close()
+            if remaining_s(deadline) <= 0:
+                break
+        return found, unread
+
     @contextmanager
     def _answered(self, asked: str) -> Generator[None]:
         from confluent_kafka import KafkaException
@@ -223,71 +268,26 @@ def _is_loss(error: KafkaError) -> bool:
     return error.code() != KafkaError.LEADER_NOT_AVAILABLE
 
 
-def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
-    """Partition → the largest time of a record in it, of those with a leader. Raises `KafkaException`."""
-    from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
-
-    wanted = [TopicPartition(topic, n) for n in partitions]
-    found, unread = _listed(admin, wanted, OffsetSpec.max_timestamp())
-    for error in unread.values():
-        if _is_loss(error):
-            raise KafkaException(error)
-    return {number: listed.timestamp for (_, number), listed in found.items()}
-
-
 _Listed = dict[tuple[str, int], Any]
 
 
-def _listed(
-    admin: AdminClient, wanted: list[TopicPartition], spec: Any
-) -> tuple[_Listed, dict[tuple[str, int], KafkaError]]:
-    """What the leaders say, by topic and partition, and why others say nothing; in `ANSWER_S`.
+def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
+    """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`.
 
-    Who leads the partitions whose leader seems lost is asked anew before they are asked again.
+    A client puts it to the broker that it last heard of as the controller, also to one that is lost.
     """
-    from confluent_kafka import KafkaException
-
-    untyped = cast("Any", admin)  # its futures have no type
-    found: _Listed = {}
-    unread: dict[tuple[str, int], KafkaError] = {}
-    deadline = time.monotonic() + ANSWER_S
-    while wanted:
-        timeout_s = share_of(remaining_s(deadline))
-        listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=timeout_s)
-        for tp, future in listed.items():
-            at = tp.topic, tp.partition
-            try:
-                found[at] = future.result()
-            except KafkaException as error:
-                unread.setdefault(at, error.args[0])
-            else:
-                unread.pop(at, None)
-        lost = {at for at, error in unread.items() if _is_loss(error) and not is_final(error)}
-        wanted = [tp for tp in wanted if (tp.topic, tp.partition) in lost]
-        if not wanted or remaining_s(deadline) <= 0:
-            break
-        with suppress(KafkaException):
-            admin.list_topics(timeout=share_of(remaining_s(deadline)))
-    return found, unread
-
-
-def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
-    """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
     # describe_topics: to ask for a topic's metadata by its name could create it.
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-    untyped = cast("Any", admin)
+    def described(timeout_s: float) -> tuple[int, ...]:
+        with kept.use() as admin:
+            untyped = cast("Any", admin)
+            asked = untyped.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+            try:
+                return tuple(partition.id for partition in asked[topic].result().partitions)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return ()
+                raise
 
-    def described(timeout_s: float) -> Any:
-        asked = untyped.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-        try:
-            return asked[topic].result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise
-
-    # It goes to the broker that the client was last told of as the controller, also a lost one.
-    found = asked_until(ANSWER_S, described, lambda timeout_s: admin.list_topics(timeout=timeout_s))
-    return () if found is None else tuple(partition.id for partition in found.partitions)
+    return asked_until(ANSWER_S, described)
