@@ -112,8 +112,7 @@ class FollowedTopic:
     def _open(self) -> None:
         from confluent_kafka import TopicPartition
 
-        with self._admin.use() as admin:
-            partitions = partitions_of(admin, self.topic)
+        partitions = partitions_of(self._admin, self.topic)
         if not partitions:
             self._was_missing = True
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -118,13 +118,12 @@ class KafkaJobTopics:
         names = sorted(set(topics))
         unread: dict[tuple[str, int], KafkaError] = {}
         asked = f"read the end offsets of {', '.join(names)}"
-        with self._answered(asked), self._admin.use() as admin:
-            wanted = _partitions(admin, names, unread)
-            starts = _listed(admin, wanted, OffsetSpec.earliest(), unread)
-            ends = _listed(admin, starts, OffsetSpec.latest(), unread)
+        with self._answered(asked):
+            wanted = _partitions(self._admin, names, unread)
+            starts = _listed(self._admin, wanted, OffsetSpec.earliest(), unread)
+            ends = _listed(self._admin, starts, OffsetSpec.latest(), unread)
             if not ends:
                 _raise_if_lost(unread.values())
-        self._renew_after(unread.values())
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
@@ -137,14 +136,13 @@ class KafkaJobTopics:
 
         unread: dict[tuple[str, int], KafkaError] = {}
         with self._answered(f"read topic {topic}"):
-            with self._admin.use() as admin:
-                wanted = _partitions(admin, [topic], unread)
-                ends = _listed(admin, wanted, OffsetSpec.latest(), unread, committed_only=True)
-                since = OffsetSpec.earliest() if last_ms is None else OffsetSpec.max_timestamp()
-                found = _listed(admin, ends, since, unread)
-                if not found:
-                    _raise_if_lost(unread.values())
-            self._renew_after(unread.values())
+            wanted = _partitions(self._admin, [topic], unread)
+            latest = OffsetSpec.latest()
+            ends = _listed(self._admin, wanted, latest, unread, committed_only=True)
+            since = OffsetSpec.earliest() if last_ms is None else OffsetSpec.max_timestamp()
+            found = _listed(self._admin, ends, since, unread)
+            if not found:
+                _raise_if_lost(unread.values())
             for at, error in unread.items():
                 yield self._cluster.unread(*at, error)
             if not found:
@@ -212,11 +210,6 @@ class KafkaJobTopics:
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
 
-    def _renew_after(self, errors: Collection[KafkaError]) -> None:
-        """The next call connects anew when it may be this client that lost a broker."""
-        if any(map(_is_loss, errors)):
-            self._admin.close()
-
     @contextmanager
     def _answered(self, asked: str) -> Generator[None]:
         from confluent_kafka import KafkaException
@@ -244,13 +237,15 @@ def _is_loss(error: KafkaError) -> bool:
 
 
 def _partitions(
-    admin: AdminClient, topics: Collection[str], unread: dict[tuple[str, int], KafkaError]
+    kept: KeptClient[AdminClient],
+    topics: Collection[str],
+    unread: dict[tuple[str, int], KafkaError],
 ) -> list[tuple[str, int]]:
     """Those of the topics that exist; a topic of which they can't be read goes to `unread`."""
     from confluent_kafka import KafkaError
 
     found: list[tuple[str, int]] = []
-    for topic, partitions in _described(admin, topics).items():
+    for topic, partitions in _described(kept, topics).items():
         if isinstance(partitions, KafkaError):
             unread[topic, WHOLE_TOPIC] = partitions
         else:
@@ -259,7 +254,7 @@ def _partitions(
 
 
 def _listed(
-    admin: AdminClient,
+    kept: KeptClient[AdminClient],
     wanted: Collection[tuple[str, int]],
     spec: Spec | None,  # typed so by its own makers, which never give None
     unread: dict[tuple[str, int], KafkaError],
@@ -271,25 +266,27 @@ def _listed(
 
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
 
-    def ask(left: Collection[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], Any]:
+    def ask(
+        admin: AdminClient, left: Collection[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], Any]:
         asked = {TopicPartition(*at): spec for at in left}
         untyped = cast("Any", admin)  # its futures have no type
         listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
         return {(tp.topic, tp.partition): future for tp, future in listed.items()}
 
-    offsets, errors = _answers(admin, wanted, ask)
+    offsets, errors = _answers(kept, wanted, ask)
     unread.update(errors)
     return offsets
 
 
 def _answers(
-    admin: AdminClient,
+    kept: KeptClient[AdminClient],
     wanted: Collection[_Key],
-    ask: Callable[[Collection[_Key], float], Mapping[_Key, Any]],
+    ask: Callable[[AdminClient, Collection[_Key], float], Mapping[_Key, Any]],
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
     """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
 
-    Who leads what seems lost is asked anew before that is asked again (`asked_until`).
+    What seems lost is asked for again by a new client, which has to find out who leads.
     """
     from confluent_kafka import KafkaException
 
@@ -298,44 +295,44 @@ def _answers(
     deadline = time.monotonic() + ANSWER_S
     left = list(wanted)
     while left:
-        for key, future in ask(left, share_of(remaining_s(deadline))).items():
-            try:
-                found[key] = future.result()
-            except KafkaException as error:
-                unread.setdefault(key, error.args[0])
-            else:
-                unread.pop(key, None)
+        with kept.use() as admin:
+            for key, future in ask(admin, left, share_of(remaining_s(deadline))).items():
+                try:
+                    found[key] = future.result()
+                except KafkaException as error:
+                    unread.setdefault(key, error.args[0])
+                else:
+                    unread.pop(key, None)
         left = [key for key, error in unread.items() if _is_loss(error)]
+        if left:
+            kept.close()
         if remaining_s(deadline) <= 0:
             break
-        if left:
-            with suppress(KafkaException):
-                admin.list_topics(timeout=share_of(remaining_s(deadline)))
     return found, unread
 
 
-def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
+def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
     """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
     from confluent_kafka import KafkaError, KafkaException
 
-    partitions = _described(admin, [topic]).get(topic, ())
+    partitions = _described(kept, [topic]).get(topic, ())
     if isinstance(partitions, KafkaError):
         raise KafkaException(partitions)
     return partitions
 
 
 def _described(
-    admin: AdminClient, topics: Collection[str]
+    kept: KeptClient[AdminClient], topics: Collection[str]
 ) -> dict[str, tuple[int, ...] | KafkaError]:
     """The partitions of each topic, or why they can't be read; without those that don't exist."""
     # describe_topics: to ask for a topic's metadata by its name could create it.
     from confluent_kafka import KafkaError, TopicCollection
 
-    def ask(left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
+    def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
         untyped = cast("Any", admin)  # its futures have no type
         return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
 
-    found, unread = _answers(admin, topics, ask)
+    found, unread = _answers(kept, topics, ask)
     known = {topic: tuple(p.id for p in each.partitions) for topic, each in found.items()}
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
     return {**known, **{t: error for t, error in unread.items() if error.code() != unknown}}

@@ -59,7 +59,8 @@ def ensure_topic(
     With `replicas` it has so many, or as many as there are brokers, and of three a write waits
     for two; without, the brokers' default. A topic that is there is left as it is, and a warning
     says what it lacks of that, and what mends it. Returns when the leader of every partition
-    answers. Raises `InvalidInput` when a topic of this name has another number of partitions or
+    answers that was created; one of a topic that was there may have none, and others are used.
+    Raises `InvalidInput` when a topic of this name has another number of partitions or
     another cleanup policy (unless this client may not see its config: a warning says so),
     `Unreachable` when no broker, or not every leader, answers in time.
     """
@@ -81,7 +82,9 @@ def ensure_topic(
             "topic %s has %d replicas where %d are wanted: there are no more brokers",
             *(name, factor, replicas),
         )
-    _wait_for_leaders(cluster, name, partitions, max(remaining_s(deadline), 1.0))
+    # Of one that was there the first may have been created a moment ago, by another client.
+    waited_for = partitions if created else 1
+    _wait_for_leaders(cluster, name, waited_for, max(remaining_s(deadline), 1.0))
     return created
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import time
@@ -267,13 +268,9 @@ def test_two_of_three_brokers_are_stopped_and_the_leader_waits_for_one_of_them(
     few seconds, and goes on by itself; nobody's lease was over by then.
     """
     state, _ = own_topics(job)
-    last, *stopped = brokers.nodes
-    for topic in (*own_topics(job), job.connection.audit_topic, TRANSACTIONS):
-        led_by(brokers, topic, last)
     assert job.coordinator is not None
     used_s = processor_time_s(job.coordinator.pid)
-    for broker in stopped:
-        broker.close()
+    stopped = stop_two(brokers, job)
     began = time.monotonic()
     moves.container_dies()
     line = f"{state}-0: 1 replicas in sync where a write waits for 2, without broker 2, 3"
@@ -290,6 +287,37 @@ def test_two_of_three_brokers_are_stopped_and_the_leader_waits_for_one_of_them(
     finally:
         back(brokers, stopped[1], job)
     moves.one()
+
+
+def test_who_starts_while_two_of_three_brokers_are_stopped_says_why_and_leads_when_one_is_back(
+    brokers: Brokers, job: Job
+) -> None:
+    """The job's topics are there, so nothing is asked of the controller, which the one that is left has not."""
+    before = job.start().processors()
+    stopped = stop_two(brokers, job)
+    assert job.coordinator is not None
+    kill(job.coordinator.pid)
+    job.start_coordinator()
+    try:
+        line = rf"{TRANSACTIONS}-\d.*: 1 replicas in sync where a write waits for 2"
+        until("it says why", lambda: re.search(line, job.coordinator_log.read_text()), seconds=90)
+    finally:
+        stopped[0].start()
+    try:
+        after = job.wait_until_running(seconds=WITHIN_S)
+        assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+    finally:
+        back(brokers, stopped[1], job)
+
+
+def stop_two(brokers: Brokers, job: Job) -> list[Broker]:
+    """All but the first, which leads all that a commit needs."""
+    last, *stopped = brokers.nodes
+    for topic in (*own_topics(job), job.connection.audit_topic, TRANSACTIONS):
+        led_by(brokers, topic, last)
+    for broker in stopped:
+        broker.close()
+    return stopped
 
 
 def processor_time_s(pid: int) -> float:
