@@ -146,10 +146,11 @@ def no_write_because(kept: Kept) -> str:
         if short:
             count, number = short[0]
             missing = sorted({*topic.partitions[number].replicas} - there[number])
+            lacking = f"without {_named(missing)}" if missing else "and it has no more of them"
             more = f" and {len(short) - 1} partitions more" if len(short) > 1 else ""
             found.append(
                 f"{topic.name}-{number}{more}: {count} replicas in sync where a write waits for "
-                f"{least}, without {_named(missing)}"
+                f"{least}, {lacking}"
             )
     return "; ".join(found)
 

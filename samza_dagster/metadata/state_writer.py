@@ -250,7 +250,11 @@ class StateWriter:
         except SamzaDagsterError:
             return
         if why:
-            raise Unreachable(error.asked, seen=why, fix="start these brokers") from error
+            raise Unreachable(
+                error.asked,
+                seen=why,
+                fix="start these brokers, or give these topics more replicas: samza-dagster doctor",
+            ) from error
 
     def _answers_others(self) -> bool:
         end = TopicEnd(self._cluster, self._state_topic)

@@ -130,6 +130,12 @@ def test_a_replica_on_a_broker_that_is_away_acknowledges_nothing() -> None:
     assert "t-0: 0 replicas in sync where a write waits for 1" in no_write_because(kept)
 
 
+def test_a_topic_may_have_fewer_replicas_than_a_write_waits_for() -> None:
+    """Brokers that say 2 for all topics, and give one replica where nobody asks for more."""
+    told = no_write_because(Kept((1,), {"t": topic({0: [1]})}))
+    assert told == "t-0: 1 replicas in sync where a write waits for 2, and it has no more of them"
+
+
 def test_of_many_partitions_that_take_no_write_the_worst_is_told_and_how_many_more() -> None:
     """Kafka's own topic of transactions has fifty."""
     of = topic({n: [1, 2, 3] for n in range(50)}, {n: [1] for n in range(50)} | {7: []})
