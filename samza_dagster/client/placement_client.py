@@ -139,17 +139,20 @@ class PlacementClient(Following, OwnAsking):
 
         Without our coordinator's word while its state topic can't be read; `unread` says why.
         """
+        base = self._base_view()
         try:
-            return self.view()
+            return self._view_over(base)[0]
         except Unreachable as error:
-            return replace(self._base_view(), unread=error.seen)
+            return replace(base, unread=error.seen)
 
     def _base_view(self) -> JobView:
         base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
         return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
 
     def _view(self) -> tuple[JobView, CoordinatorState | None]:
-        base = self._base_view()
+        return self._view_over(self._base_view())
+
+    def _view_over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since

@@ -164,7 +164,8 @@ class JobView(View):
     those that end Samza's reader, so that no container can start. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
-    that this is the coordinator stream's word alone (None: it was). `heart` is the recorded
+    that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -188,6 +189,7 @@ class JobView(View):
     deployed: bool | None = None
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: str | None = None
+    tells_lag: bool = True
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class World:
     breaks: dict[str, BaseException] = field(default_factory=dict)
     processes: bool = True
     work_after: int = 0
+    tells_lag: bool = True
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -137,6 +138,7 @@ class World:
             },
             hosts=dict(self.hosts),
             coordinator=self.coordinator,
+            tells_lag=self.tells_lag,
             container_memory_mb=self.container_memory_mb,
             actions=tuple(self._actions()),
         )
@@ -459,6 +461,7 @@ class FakeClient:
         self._world.is_away = self._world.is_away or self._world.away_at == where
 
     def checkpoints_end(self) -> int:
+        self._break("commits")
         return self.world.commits
 
     def processing(self, processor_id: str, since: int) -> Progress:

@@ -112,6 +112,24 @@ def test_a_lag_that_nobody_tells_is_noticed_before_anything_is_asked(
     assert "nobody tells the lag of 1-0" in metadata(result, "plan_bounce")["what"]
 
 
+def test_a_checkpoint_topic_that_cant_be_read_is_told_before_anybody_is_restarted(
+    world: BounceWorld, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether an active works again is read from it; a bounce of standbys needs it not."""
+
+    def unreadable(_client: BounceClient) -> int:
+        raise Unreachable("read topic c", seen="no right to read topic c", fix="ALLOW READ on c")
+
+    monkeypatch.setattr(BounceClient, "checkpoints_end", unreadable)
+    data = bounce(instance).failure_data_for_node("plan_bounce")
+    assert data is not None
+    assert data.user_failure_data is not None
+    assert "no right to read topic c" in str(data.user_failure_data.description)
+    assert world.order() == []
+    assert bounce(instance, only=["0-0"]).success
+    assert world.order() == ["0-0"]
+
+
 def test_a_name_that_is_not_there_is_refused(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:

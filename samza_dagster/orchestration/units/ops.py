@@ -15,7 +15,7 @@ from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import map_after_failure, map_metadata
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
-from samza_dagster.orchestration.planning import PLAN, PREVIEW
+from samza_dagster.orchestration.planning import PLAN, PREVIEW, require_commits_readable
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
@@ -86,6 +86,12 @@ def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]
         if refusal:
             found.append((unit, f"{unit.processor}: {refusal}"))
     return found
+
+
+def require_commits(client: Placement, verify_timeout_s: float, units: Iterable[Unit]) -> None:
+    """As `require_commits_readable`, where any of the units stops an active."""
+    if any(unit.stops_active for unit in units):
+        require_commits_readable(client, verify_timeout_s)
 
 
 def carry_out_units(

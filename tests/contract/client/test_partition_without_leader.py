@@ -11,7 +11,6 @@ import pytest
 from immutables import Map
 
 from samza_dagster.coordinator.lag_observer import LagObserver
-from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import ensure_topic
 from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
@@ -82,11 +81,10 @@ def report(job: Any, partition: int, applied: int, at_ms: int, execution_id: str
     return json.dumps({"header": header, "metrics": group}).encode()
 
 
-def test_a_topic_is_there_when_every_partition_of_it_has_a_leader(brokers: TwoBrokers) -> None:
-    """Not when the first one has: whoever writes to it or reads it next uses them all."""
-    topic = "log-coordinated"
-    with pytest.raises(Unreachable, match=f"{topic}-{LOST} has no leader"):
-        ensure_topic(brokers.cluster, topic, partitions=4, timeout_s=3)
+def test_a_topic_that_was_there_is_used_without_a_leader_of_each_partition(
+    brokers: TwoBrokers,
+) -> None:
+    assert not ensure_topic(brokers.cluster, "log-coordinated", partitions=4, timeout_s=20)
 
 
 def test_lag_shows_the_replicas_that_are_fine_and_exits_4(job: Any) -> None:
@@ -310,7 +308,7 @@ def test_what_comes_back_is_read_again(brokers: TwoBrokers, job: Any, coordinate
         followed.new_records()
         brokers.start_second()
         until("every partition has a leader", lambda: followed.without_leader() == ())
-        until("lag is known of all", lambda: job.cli("lag")[0] == 0)
+        until("lag is known of all", lambda: job.cli("lag")[0] == 0 or print(job.cli("lag")))
 
         def again() -> bool:
             coordinated.produce("half-metrics", [(None, b"again")], 1)

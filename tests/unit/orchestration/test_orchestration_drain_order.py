@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -150,6 +152,15 @@ def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
     view = job({"0": "h0", "0-0": "left"}, {"h0": 0})
     with pytest.raises(Refused, match="h0 is being drained"):
         drain_units(view, "h0", Sight({"0": 0, "0-0": 5}, 100), DrainRules())
+
+
+def test_no_standby_is_spun_up_whose_lag_nobody_will_tell() -> None:
+    """Without a metrics reporter; cold, it moves as it is."""
+    view = replace(job({"0": "h0"}, {"h0": 0, "h1": 600}), tells_lag=False)
+    with pytest.raises(Refused, match="cold: true"):
+        drain_units(view, "h0", Sight({"0": None}, 100), DrainRules())
+    (unit,) = drain_units(view, "h0", Sight({"0": None}, 100), DrainRules(cold=True))
+    assert unit.what == "move"
 
 
 def test_as_many_standbys_as_are_allowed_leave_no_room_for_one_more() -> None:
