@@ -308,7 +308,7 @@ def test_what_comes_back_is_read_again(brokers: TwoBrokers, job: Any, coordinate
         followed.new_records()
         brokers.start_second()
         until("every partition has a leader", lambda: followed.without_leader() == ())
-        until("lag is known of all", lambda: job.cli("lag")[0] == 0 or print(job.cli("lag")))
+        until("lag is known of all", lambda: job.cli("lag")[0] == 0)
 
         def again() -> bool:
             coordinated.produce("half-metrics", [(None, b"again")], 1)
