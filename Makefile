@@ -21,6 +21,7 @@ SHARE ?=
 RESULT ?=
 JSON ?=
 FENCING ?= broker
+BROKERS ?= 1
 EXPECT_OVERLAPS ?=
 # Where a target leaves its figures: RESULT, or the file that it has below this.
 RESULTS := benchmarks/results
@@ -99,9 +100,9 @@ test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN (4 min
 absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers; SHARE=2/4 for a quarter (39 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s
 
-chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside; FENCING=lease for the same without the fence (EXPECT_OVERLAPS=1: fails without one)
-	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --fencing $(FENCING) $(if $(EXPECT_OVERLAPS),--expect-overlaps) \
-	  --json $(or $(RESULT),$(RESULTS)/chaos$(if $(filter-out broker,$(FENCING)),_$(FENCING)).json)
+chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside; BROKERS=3 on three of them; FENCING=lease for the same without the fence (EXPECT_OVERLAPS=1: fails without one)
+	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --fencing $(FENCING) --brokers $(BROKERS) $(if $(EXPECT_OVERLAPS),--expect-overlaps) \
+	  --json $(or $(RESULT),$(RESULTS)/chaos$(if $(filter-out broker,$(FENCING)),_$(FENCING))$(if $(filter 3,$(BROKERS)),_three_brokers).json)
 
 chaos-blind: $(STAMP) java ## no fence but leases, by SEED: fails when the judge sees no two owners (4 minutes)
 	@$(BIN)/python -m tests.chaos --fencing lease --only "freeze host" --lease-ms 12000 --lasting 4 --faults $(BLIND_FAULTS) --seed $(SEED) \

@@ -155,6 +155,11 @@ SUITES = (
     Suite("YARN", 240, ("make", "test-yarn")),
     Suite("absences", 520, ("make", "absences", "SHARE={day}/5")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
+    Suite(
+        *("chaos on three brokers", 420),
+        ("make", "chaos", "BROKERS=3", "FAULTS=20", "SEED={seed}"),
+        *("chaos_three_brokers.json", _chaos),
+    ),
     Suite("chaos without a fence", 250, ("make", "chaos-blind"), "chaos_blind.json", _blind),
     Suite("simulator", 280, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
     Suite(

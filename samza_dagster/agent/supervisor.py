@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
-from samza_dagster.agent import books, boot, parking, procfs
+from samza_dagster.agent import books, boot, parking, procfs, store_owner
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent.gate import Gate
 from samza_dagster.agent.held_lease import HeldLease
@@ -125,11 +125,14 @@ class Supervisor:
         """Starts an incarnation once in its life; a second time changes nothing.
 
         One that is parked by the same launch is given this JobModel, any other is killed first.
+        Refused where its store directories are another job's.
         """
         with self.roster.changed:
             if launch.execution_id in self.roster.incarnations:
                 return Outcome(True)
             why = self.holdings.ledger.refusal_to_use(request_id)
+            if why is None:
+                why = store_owner.refusal(self._place.state_dir, launch)
             if why is not None:
                 return Outcome(False, why)
             execution_id = launch.execution_id

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from samza_dagster.cli.options import json_option
-from samza_dagster.cli.output import busy, print_json, print_table
+from samza_dagster.cli.output import busy, notice, print_json, print_table
+from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from samza_dagster.coordinator.diagnosis import Finding
     from samza_dagster.readiness import HostClock
@@ -27,8 +28,10 @@ def doctor(config: Path, as_json: bool) -> None:
 
     With samza.dagster.fencing=broker that includes a rehearsal: a principal is created, let
     in, shut out, seen refused by every broker, and removed. The login is the coordinator's
-    (SAMZA_DAGSTER_CLIENT_CONFIG). Where containers report, the clocks of their hosts are held
-    against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold.
+    (SAMZA_DAGSTER_CLIENT_CONFIG). Topics that lack replicas, of those that are wanted or in sync, are
+    told with the command that mends them. Where containers report, the clocks of their hosts are
+    held against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold, 4
+    when none is known not to, and something can't be read.
 
     \b
     Examples:
@@ -37,32 +40,59 @@ def doctor(config: Path, as_json: bool) -> None:
     """
     from samza_dagster.coordinator.diagnosis import report
 
+    unread: list[Unreachable] = []
     with busy("Asking the brokers …"):
-        found = report(config)
+        found = list(_as_far_as_read(report(config), unread))
     with busy("Waiting for reports of the hosts …"):
-        found += clock_findings(config)
-    well = all(each.ok for each in found)
+        found += _as_far_as_read(clock_findings(config), unread)
+    broken = any(not each.ok for each in found)
     if as_json:
-        print_json({"ok": well, "checks": [asdict(each) for each in found]})
+        print_json(
+            {
+                "ok": not broken and not unread,
+                "checks": [asdict(each) for each in found],
+                "unread": [error.to_json() for error in unread],
+            }
+        )
     else:
+        known = "What is known holds" if unread else "Every condition holds"
         print_table(
-            "Every condition holds" if well else "A condition doesn't hold",
+            "A condition doesn't hold" if broken else known,
             ("check", "holds", "seen", "fix"),
             [(f.check, "yes" if f.ok else "NO", f.seen, "" if f.ok else f.fix) for f in found],
         )
-    if not well:
-        raise click.exceptions.Exit(1)
+        for error in unread:
+            notice(f"Warning: not known: {error}")
+    if broken or unread:
+        raise click.exceptions.Exit(1 if broken else Unreachable.exit_code)
 
 
-def clock_findings(config: Path) -> list[Finding]:
-    """Whether the hosts' clocks agree with this machine's; none while nobody reports."""
+def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iterator[Finding]:
+    """The findings up to the first that can't be told; why goes to `unread`."""
+    try:
+        yield from found
+    except Unreachable as error:
+        unread.append(error)
+
+
+def clock_findings(config: Path) -> Iterator[Finding]:
+    """Whether the hosts' clocks agree with this machine's; none while nobody reports.
+
+    Nobody does before a job's first deployment, which this command is for, too. Raises
+    `Unreachable`.
+    """
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.host_clocks import observed_clocks
     from samza_dagster.metadata.connection import Connection, client_config_of
 
     connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
     with PlacementClient(connection) as client:
-        return judged(observed_clocks(client))
+        try:
+            yield from judged(observed_clocks(client))
+        except MalformedRecord:
+            raise
+        except InvalidInput:  # no coordinator stream yet, or another job's, which is told before
+            return
 
 
 def judged(clocks: Mapping[str, HostClock]) -> list[Finding]:

@@ -43,7 +43,8 @@ def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bo
     """Remove placement messages that nobody needs any more, from both topics.
 
     Answers that are final and old enough, with their requests, and every request of
-    another deployment. Nothing of an action in flight. samza_dagster's own coordinator
+    another deployment. Nothing of an action in flight. Ages are by the clock of whoever
+    answers, up to its newest answer or sign of life. samza_dagster's own coordinator
     does the same by itself every hour; with Samza's AM, a schedule may.
 
     With --logins, what samza.dagster.fencing=broker has left at the brokers of a job that has

@@ -12,7 +12,7 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.client.asked import Asked
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model import PlacementRequest, PlacementResponse
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _SHOWN = 20
 def status(target: Target, what: str | None, as_json: bool) -> None:
     """Show the job, or one processor with the actions issued on it, or one request.
 
+    Exits 4 when the coordinator's state can't be read; what the coordinator stream says is shown.
+
     \b
     Examples:
       samza-dagster status
@@ -38,12 +40,23 @@ def status(target: Target, what: str | None, as_json: bool) -> None:
     with target.client() as client:
         if what is None:
             with busy("Reading the job …"):
-                view = client.view()
+                view = client.known_view()
             _show_job(view, as_json)
+            end_if_unread(view)
         elif _UUID.fullmatch(what):
             _show_request(client, what, as_json)
         else:
-            _show_processor(client, what, as_json)
+            end_if_unread(_show_processor(client, what, as_json))
+
+
+def end_if_unread(view: JobView) -> None:
+    """Exits 4 when our coordinator's word is missing from what was shown, and says why."""
+    if view.unread is not None:
+        notice(
+            f"Warning: the coordinator's state can't be read: {view.unread}. Shown is what the "
+            "coordinator stream says: what runs now, hosts and actions aren't known."
+        )
+        raise click.exceptions.Exit(Unreachable.exit_code)
 
 
 def _show_job(view: JobView, as_json: bool) -> None:
@@ -223,10 +236,15 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
         )
 
 
-def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -> None:
+def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -> JobView:
+    from samza_dagster.client.checks import find_processor
+
     with busy("Reading the job …"):
-        view, processor = client.processor(processor_id)
-        history = client.history(processor_id, limit=_SHOWN)
+        view = client.known_view()
+        processor = find_processor(view, processor_id)
+        history = client.history(
+            processor_id, limit=_SHOWN, of_stream_alone=view.unread is not None
+        )
     actions = tuple(a for a in view.actions if a.processor_id == processor_id)
     queued = tuple(a for a in view.queued if a.processor_id == processor_id)
     mine = replace(
@@ -243,9 +261,10 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
                 "history": [r.to_wire() for r in history],
                 "failovers": [f.to_json() for f in mine.failovers],
                 "ghosts": [g.to_json() for g in mine.ghosts],
+                "unread": view.unread,
             }
         )
-        return
+        return view
     print_table(
         f"Processor {processor_id}",
         ("processor", "mode", "state", "host", "execution id", "tasks"),
@@ -261,3 +280,4 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
     _print_troubles(mine)
     if history:
         _print_responses(f"Last {len(history)} requests on it", history)
+    return view

@@ -10,7 +10,7 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
     from samza_dagster.client.audit_history import AuditHistory
@@ -52,7 +52,8 @@ def verify(
     The chain of records is whole and unchanged; epochs grow; every start names how the
     incarnation before it lost its tasks (dead, fenced, lease), as that was recorded; no
     processor ever had two owners; no two of a group were on one host. The first
-    violation is told, and the exit code is then 1.
+    violation is told, and the exit code is then 1. It is 4 when the records break no rule, and
+    the coordinator's state, which names the last of them, can't be read.
 
     \b
     Examples:
@@ -74,7 +75,13 @@ def verify(
         print_json(_document(verdict, history))
     else:
         _show(verdict, history)
-    ctx.exit(0 if verdict.ok else 1)
+    if history.unread is not None:
+        notice(
+            f"Warning: the coordinator's state can't be read: {history.unread}. Whether records "
+            "are missing at the end isn't checked."
+        )
+    unknown = Unreachable.exit_code if history.unread is not None else 0
+    ctx.exit(unknown if verdict.ok else 1)
 
 
 def _history(target: Target, from_file: TextIO | None) -> AuditHistory:
@@ -129,6 +136,7 @@ def _document(verdict: Verdict, history: AuditHistory) -> dict[str, Any]:
         "head": str(head) if head else None,
         "state_head": str(history.head) if history.head else None,
         "kept_since_ms": history.since_ms,
+        "unread": history.unread,
         "starts": dict(verdict.starts),
         "predecessors": dict(verdict.ways),
         "violation": {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
 from samza_dagster.client.audit_history import AuditSource, open_audit
 from samza_dagster.client.mailbox import Mailbox
+from samza_dagster.client.report_silence import ReportSilence
 from samza_dagster.client.state_source import StateSource, TopicStateSource
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
@@ -16,6 +18,9 @@ from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopic
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
+
+_SILENCES: defaultdict[tuple[str, str, str], ReportSilence] = defaultdict(ReportSilence)
+"""By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
 
 def wall_clock_ms() -> int:
@@ -41,6 +46,7 @@ class JobAccess:
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: Mailbox | None = None
     audit: Callable[[], AuditSource] | None = None
+    silence: ReportSilence = field(default_factory=ReportSilence)
 
     @classmethod
     def of(cls, connection: Connection) -> Self:
@@ -63,6 +69,7 @@ class JobAccess:
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
             audit=lambda: open_audit(connection),
+            silence=_SILENCES[connection.bootstrap_servers, connection.job_name, connection.job_id],
         )
 
     def close(self) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
-from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata.audit_log import AuditEntry, AuditLog
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
@@ -31,12 +33,14 @@ class AuditHistory:
     """The records in order, and the head that they have to end with (None: not known).
 
     What was written at `since_ms` or later had to be there when it was read; None: not
-    known, as of a file that an older release exported.
+    known, as of a file that an older release exported. `unread`: why the state, which names the
+    head, couldn't be read (None: it was).
     """
 
     records: tuple[AuditRecord, ...]
     head: Head | None = None
     since_ms: int | None = None
+    unread: str | None = None
 
 
 class Entries(Protocol):
@@ -82,9 +86,12 @@ def standby_origins(records: Iterable[AuditRecord]) -> dict[str, str]:
 def read_history(connection: Connection) -> AuditHistory:
     """The whole history of a job, the head that its state names, and how far back it must go.
 
-    Raises `InvalidInput` when the job has no audit topic, `MalformedRecord` for a record
-    that can't be read (offset and field), `Unreachable`.
+    Raises `Refused` when its topics are another job's, `InvalidInput` when it has no audit topic,
+    `MalformedRecord` for a record that can't be read (offset and field), `Unreachable` when the
+    audit topic can't be read: a state that can't be leaves the head unknown.
     """
+    with suppress(Unreachable):  # what can't be read names no other owner
+        require_own_topics(connection)
     log = open_audit(connection)
     state = StateReader(
         connection.bootstrap_servers,
@@ -108,7 +115,10 @@ def consistent(log: Entries, head: Callable[[], Head | None]) -> AuditHistory:
     are too many if the state doesn't know them.
     """
     records = decoded(log)
-    named = head()
+    try:
+        named = head()
+    except Unreachable as error:
+        return AuditHistory(records, unread=error.seen)
     if named is None:
         return AuditHistory(records)
     known = records[-1].number if records else 0

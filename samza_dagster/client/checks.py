@@ -121,7 +121,7 @@ def check_destination(
     """The host that `destination` stands for (None: any), and what the operator should know.
 
     Raises `InvalidInput` for a host that isn't known and `Refused` for one that a
-    rule forbids. Where Samza's AM coordinates, the metadata doesn't name every node of
+    rule forbids. Where Samza's AM coordinates, the metadata doesn't name every host of
     the cluster: `allow_unknown_host` then lets a host pass that no container reported.
     """
     pid = processor.processor_id
@@ -168,12 +168,12 @@ def check_destination(
         nearest = _nearest(destination, (*view.hosts, *DESTINATION_WORDS))
         if view.coordinator == "samza" and allow_unknown_host:
             notices.append(
-                f"no container reported {destination} yet; if the cluster has no such node the AM answers FAILED when the request expires, and the container stays"
+                f"no container reported {destination} yet; if the cluster has no such host the AM answers FAILED when the request expires, and the container stays"
             )
             return destination, tuple(notices)
         hint = f"did you mean {nearest!r}?" if nearest else "one of the hosts seen"
         if view.coordinator == "samza":
-            hint += " If the cluster has this node: --allow-unknown-host"
+            hint += " If the cluster has this host: --allow-unknown-host"
         raise InvalidInput(
             f"destination host {destination!r}",
             seen=f"hosts {some_of(sorted(view.hosts)) or 'none'}",

@@ -81,7 +81,10 @@ class Following:
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response, in either topic; None while there is none."""
         asked = canonical_uuid(uuid)
-        return self._placement.read_response(asked) or self._own.mail().responses.get(asked)
+        response = self._placement.read_response(asked)
+        if response is not None or self._placement.read_request(asked) is not None:
+            return response  # what was asked in the coordinator stream is answered there
+        return self._own.mail().responses.get(asked)
 
     def wait(
         self,
@@ -123,13 +126,19 @@ class Following:
         return uuid in mail.requests or uuid in mail.responses
 
     def history(
-        self, processor_id: str | None = None, *, limit: int | None = None
+        self,
+        processor_id: str | None = None,
+        *,
+        limit: int | None = None,
+        of_stream_alone: bool = False,
     ) -> tuple[PlacementResponse, ...]:
         """The newest response of each request, oldest first; of one processor if named.
 
-        `limit` keeps the newest ones. Records that can't be read are left out.
+        `limit` keeps the newest ones. Records that can't be read are left out. With
+        `of_stream_alone` the state topic isn't read, nor the answers to requests of our own.
         """
-        both = (*self._placement.responses(), *self._own.mail().responses.values())
+        own = () if of_stream_alone else self._own.mail().responses.values()
+        both = (*self._placement.responses(), *own)
         found = tuple(
             response
             for response in sorted(both, key=lambda r: (r.timestamp, r.uuid))

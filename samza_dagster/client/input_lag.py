@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import InputLag, JobView
 from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.job_topics import Ranges
+from samza_dagster.metadata.job_topics import Ranges, span_of
 from samza_dagster.model import TaskMode
 from samza_dagster.model.numbers import long_or_none
 
@@ -40,7 +40,7 @@ def input_lags(
             checkpoint = checkpoints.get(task)
             for name, offset in checkpoint.input_offsets.items() if checkpoint else ():
                 at = input_partition(name)
-                span = ranges.get(at) if at is not None else None
+                span = span_of(ranges, *at) if at is not None else None
                 if checkpoint is None or at is None or span is None:
                     continue
                 unread = isinstance(span, Unreachable)

@@ -27,6 +27,7 @@ from samza_dagster.client.views import (
     ProcessorView,
 )
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
+from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
 from samza_dagster.model.numbers import long_or_none
 from samza_dagster.model.own_requests import OwnRequest
@@ -147,6 +148,7 @@ def view_of_stream(
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
+        tells_lag=bool(metrics_topics(config)),
     )
 
 

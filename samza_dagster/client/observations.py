@@ -72,9 +72,20 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
     )
 
 
+def report_patience_s(reader: StreamReader) -> float:
+    """How long a container may report nothing new: three intervals of its least frequent reporter."""
+    return _METRICS_INTERVALS * max(metrics_topics(reader.config()).values(), default=0)
+
+
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:
-    """How far each active is behind its input, of those that committed in the last ten minutes."""
-    checkpoints = _newest_checkpoints(view, topics, [], _CHECKPOINT_LOOK_BACK_MS)
+    """How far each active is behind its input, of those that committed in the last ten minutes.
+
+    Raises `Unreachable` when checkpoints can't be read: whose they are isn't known then.
+    """
+    unread: list[Unreachable] = []
+    checkpoints = _newest_checkpoints(view, topics, unread, _CHECKPOINT_LOOK_BACK_MS)
+    if unread:
+        raise unread[0]
     names = input_topics(checkpoints)
     return input_lags(view, checkpoints, topics.offset_ranges(names) if names else {})
 
@@ -147,12 +158,15 @@ def _checkpoint_records(
 def _read(
     told: Iterable[TopicRecord | Unreachable], unread: list[Unreachable]
 ) -> Iterator[TopicRecord]:
-    """The records; partitions that couldn't be read go to `unread`."""
-    for one in told:
-        if isinstance(one, Unreachable):
-            unread.append(one)
-        else:
-            yield one
+    """The records; partitions that couldn't be read go to `unread`, and a topic that couldn't."""
+    try:
+        for one in told:
+            if isinstance(one, Unreachable):
+                unread.append(one)
+            else:
+                yield one
+    except Unreachable as error:
+        unread.append(error)
 
 
 def _why(unread: Iterable[Unreachable]) -> str | None:

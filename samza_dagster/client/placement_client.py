@@ -30,6 +30,7 @@ from samza_dagster.client.observations import (
     read_input_lag,
     read_lag,
     read_progress,
+    report_patience_s,
 )
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
@@ -57,7 +58,7 @@ from samza_dagster.model import (
     PlacementRequest,
     ProcessorLocality,
 )
-from samza_dagster.model.naming import ANY_HOST
+from samza_dagster.model.naming import ANY_HOST, require_owner
 
 
 class PlacementClient(Following, OwnAsking):
@@ -133,9 +134,25 @@ class PlacementClient(Following, OwnAsking):
         """The job now: our coordinator's word where it leads, else the coordinator stream's."""
         return self._view()[0]
 
-    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+    def known_view(self) -> JobView:
+        """The job as far as it can be read, to look at: nothing is decided by it.
+
+        Without our coordinator's word while its state topic can't be read; `unread` says why.
+        """
+        base = self._base_view()
+        try:
+            return self._view_over(base)[0]
+        except Unreachable as error:
+            return replace(base, unread=error.seen)
+
+    def _base_view(self) -> JobView:
         base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
-        base = replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
+        return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
+
+    def _view(self) -> tuple[JobView, CoordinatorState | None]:
+        return self._view_over(self._base_view())
+
+    def _view_over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
             return base, None  # another coordinator deployed the job since
@@ -270,7 +287,6 @@ class PlacementClient(Following, OwnAsking):
             self._placement,
             state,
             view.deployment_id,
-            now_ms=self._job.now_ms(),
             older_than_ms=round(older_than_s * 1000),
         )
 
@@ -279,8 +295,13 @@ class PlacementClient(Following, OwnAsking):
         return tidying.remove(self._placement, self._job.mailbox, removals)
 
     def locality(self) -> LocalityModel:
-        """The host that each container reported last, as Samza's `/locality` serves it."""
-        hosts = StreamReader(self._store).values(stream.SET_CONTAINER_HOST, "host")
+        """The host that each container reported last, as Samza's `/locality` serves it.
+
+        Raises `Refused` when the coordinator stream is another job's.
+        """
+        reader = StreamReader(self._store)
+        require_owner(reader.config(), self._job.job_name, self._job.job_id)
+        hosts = reader.values(stream.SET_CONTAINER_HOST, "host")
         return LocalityModel(
             processor_localities={
                 processor_id: ProcessorLocality(id=processor_id, host=host)
@@ -291,30 +312,41 @@ class PlacementClient(Following, OwnAsking):
     def lag(self) -> tuple[ReplicaLag, ...]:
         """Lag of every replica of every store partition; `basis` says how it is known.
 
-        A replica of which something can't be read has a `reason`, the others are as ever.
+        A replica of which something can't be read has a `reason`, the others are as ever; so has
+        one that has reported nothing new while this process looked, for three of its intervals.
         """
-        topics = self._need_topics()
-        return read_lag(self.view(), StreamReader(self._store), topics)
+        topics, reader = self._need_topics(), StreamReader(self._store)
+        lags = read_lag(self.view(), reader, topics)
+        patience_s = report_patience_s(reader)
+        return self._job.silence.judged(lags, now_s=self._job.monotonic(), patience_s=patience_s)
 
     def input_lag(self) -> tuple[InputLag, ...]:
-        """How far each active is behind its input, by its newest commit of the last ten minutes."""
+        """How far each active is behind its input, by its newest commit of the last ten minutes.
+
+        Raises `Unreachable` when the commits can't be read.
+        """
         return read_input_lag(self.view(), self._need_topics())
 
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.
 
-        A client over metadata stores alone leaves the lags out; where they can't be read at
-        all, `unread` says why, and the rest stands.
+        A client over metadata stores alone leaves the lags out; where those of the replicas or
+        those of the input can't be read at all, `unread` says why, and the rest stands.
         """
         view, topics = self.view(), self._job.topics
-        words = read_host_words(view.leader)
+        look = Look(view, host_words=read_host_words(view.leader))
         if topics is None:
-            return Look(view, host_words=words)
+            return look
+        unread: list[str] = []
         try:
-            lags = read_lag(view, StreamReader(self._store), topics)
-            return Look(view, lags, read_input_lag(view, topics), words)
+            look = replace(look, lags=read_lag(view, StreamReader(self._store), topics))
         except Unreachable as error:
-            return Look(view, host_words=words, unread=error.seen)
+            unread.append(error.seen)
+        try:
+            look = replace(look, input_lags=read_input_lag(view, topics))
+        except Unreachable as error:
+            unread.append(error.seen)
+        return replace(look, unread="; ".join(dict.fromkeys(unread)) or None)
 
     def checkpoints_end(self) -> int:
         """Where the checkpoint topic ends now: what is committed later stands there or behind.

@@ -19,7 +19,7 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.job_topics import OffsetRange, Ranges
+from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
@@ -61,7 +61,7 @@ def replica_lags(
                 task, changelog_partitions.get(active_task_of(task), -1)
             )
             for store in stores:
-                span = ranges.get((store.topic, partition))
+                span = span_of(ranges, store.topic, partition)
                 if span is not None:
                     lags.append(
                         _lag(

@@ -9,6 +9,7 @@ from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.metadata.cleanup import Removal, Where, finished_or_foreign
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.model import PlacementResponse
 from samza_dagster.placement.reading import in_flight
 
 
@@ -17,20 +18,31 @@ def unneeded(
     state: CoordinatorState | None,
     deployment_id: str,
     *,
-    now_ms: int,
     older_than_ms: int,
 ) -> tuple[Removal, ...]:
-    """What `finished_or_foreign` finds in both topics."""
+    """What `finished_or_foreign` finds in both topics.
+
+    An answer is as old as the coordinator's own clock has shown since: in its last sign of life, or
+    in the newest answer. The clock of this machine counts for nothing.
+    """
     mail = state.mail if state is not None else OwnMail()
+    answers = placement.responses()
+    shown_ms = [one.timestamp for one in (*answers, *mail.responses.values())]
+    if state is not None and state.leader is not None and state.leader.beat_ms is not None:
+        shown_ms.append(state.leader.beat_ms)
+    now_ms = max(shown_ms, default=0)
+
+    def is_old(answer: PlacementResponse) -> bool:
+        return now_ms - answer.timestamp >= older_than_ms
+
     return finished_or_foreign(
         requests=placement.requests(),
-        responses=placement.responses(),
+        responses=answers,
         own_requests=mail.requests,
         own_responses=mail.responses,
         deployment_id=deployment_id,
         in_flight=in_flight(state.groups.values()) if state is not None else (),
-        now_ms=now_ms,
-        older_than_ms=older_than_ms,
+        is_old=is_old,
     )
 
 

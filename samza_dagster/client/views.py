@@ -163,7 +163,9 @@ class JobView(View):
     this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
     those that end Samza's reader, so that no container can start. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
-    that should run and have no place. `heart` is the recorded
+    that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
+    that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -186,6 +188,8 @@ class JobView(View):
     leader: LeaderView | None = None
     deployed: bool | None = None
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
+    unread: str | None = None
+    tells_lag: bool = True
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -207,7 +211,8 @@ class ReplicaLag(View):
     read, None when it isn't known, as when the changelog ends before what was applied.
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
     that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
-    the lag, the replica's own reports included; None: all of it was.
+    the lag, the replica's own reports included, or for how long it has reported nothing new; None:
+    all of it was read, and lately.
     """
 
     processor_id: str
@@ -274,7 +279,8 @@ class InputLag(View):
 class Look(View):
     """A job and all that is known of its lags, from one reading of its metadata.
 
-    `unread`: why lags could be read of nobody, None: they were. `host_words`: host → ms since its agent's last word, where the leader can be asked.
+    `unread`: why the lags of all replicas or of all inputs couldn't be read, None: they were.
+    `host_words`: host → ms since its agent's last word, where the leader can be asked.
     """
 
     job: JobView

@@ -15,12 +15,13 @@ from samza_dagster.coordinator.principals import Names, Principals, is_fresh_reh
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.principal_view import PrincipalView
+from samza_dagster.metadata.principal_view import DEADLINE_S, PrincipalView
 from samza_dagster.placement.logins import incarnations, launched_without
 from samza_dagster.placement.state import Fencing, JobState
 
 _AGAIN_S = 0.5
 _CLOSE_S = 2.0
+_KNOWN_S = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -28,7 +29,10 @@ class Fence(Protocol):
     """What a term asks of the brokers."""
 
     def admit(self, execution_id: str) -> None:
-        """The brokers know its login when this returns; raises `SamzaDagsterError`."""
+        """Its login is made when this returns, and known to each broker that answers within a second.
+
+        Raises `SamzaDagsterError`.
+        """
         ...
 
     def fence(self, execution_id: str) -> None:
@@ -106,6 +110,7 @@ class BrokerFence:
             self._rights = granted_rules(principals, self._authorizer)
         self._authorizer.add_rules(principals.rights(execution_id, self._rights))
         self._set_login(execution_id)
+        self._wait_until_known(execution_id)
         self._admitted.add(execution_id)
 
     def fence(self, execution_id: str) -> None:
@@ -150,16 +155,32 @@ class BrokerFence:
         It must be able to log in, or the brokers can't be asked: one that has no login yet
         was never started (`fencing_in_force`), and from now on can't be.
         """
-        principals = self._principals
-        self._authorizer.add_rules(principals.fence(execution_id))
+        self._authorizer.add_rules(self._principals.fence(execution_id))
         self._set_login(execution_id)
-        view = PrincipalView(
+        return self._view(execution_id, DEADLINE_S).who_still_serves_it()
+
+    def _wait_until_known(self, execution_id: str) -> None:
+        """By every broker, or for a second: it is a container's first connection that would fail.
+
+        A broker that knows the login has its rules: they come before it in the metadata log.
+        """
+        try:
+            without = self._view(execution_id, _KNOWN_S).who_lacks_its_login()
+        except SamzaDagsterError as error:
+            log.warning("%s may not be let in yet: %s", execution_id, error)
+        else:
+            if without:
+                log.warning("%s may not be let in yet at %s", execution_id, ", ".join(without))
+
+    def _view(self, execution_id: str, deadline_s: float) -> PrincipalView:
+        principals = self._principals
+        return PrincipalView(
             principals.bootstrap_servers,
             principals.user(execution_id),
             principals.password(execution_id),
             self._security,
+            deadline_s,
         )
-        return view.who_still_serves_it()
 
     def _set_login(self, execution_id: str) -> None:
         principals = self._principals

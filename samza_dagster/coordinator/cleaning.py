@@ -16,6 +16,7 @@ from samza_dagster.metadata.placement_store import (
     response_key,
 )
 from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement.reading import in_flight
@@ -25,27 +26,40 @@ _MOST_AT_ONCE = 5_000
 
 
 class FinishedMessages:
-    """Implements `Cleaner` over both topics; reads them when it is asked."""
+    """Implements `Cleaner` over both topics; reads them when it is asked.
+
+    An answer of an earlier leader is as old as it was by that one's clock when this term first
+    looked, judging by the newest of them, and what has passed since.
+    """
 
     def __init__(self, store: MetadataStore, reader: StateReader, *, older_than_ms: int) -> None:
         self._placement = ContainerPlacementMetadataStore(store, on_malformed=lambda _: None)
         self._reader = reader
         self._older_than_ms = older_than_ms
+        self._found: tuple[int, int] | None = None
 
     def removals(
         self, state: JobState, now_ms: int
     ) -> tuple[Sequence[Record], Sequence[StreamRecord]]:
         """Sees `Cleaner`; the oldest first, and not more than one transaction should hold."""
         mail = read_mail(self._reader.snapshot().mail)
+        answers = self._placement.responses()
+        newest_ms = max((r.timestamp for r in (*answers, *mail.responses.values())), default=0)
+        found_ms, found_at_ms = self._found = self._found or (newest_ms, now_ms)
+
+        def is_old(answer: PlacementResponse) -> bool:
+            is_earlier = answer.timestamp <= found_ms
+            then_ms = now_ms - found_at_ms + found_ms if is_earlier else now_ms
+            return then_ms - answer.timestamp >= self._older_than_ms
+
         found = finished_or_foreign(
             requests=self._placement.requests(),
-            responses=self._placement.responses(),
+            responses=answers,
             own_requests=mail.requests,
             own_responses=mail.responses,
             deployment_id=state.deployment_id,
             in_flight=in_flight(state.groups.values()),
-            now_ms=now_ms,
-            older_than_ms=self._older_than_ms,
+            is_old=is_old,
         )[:_MOST_AT_ONCE]
         records: list[Record] = []
         stream_records: list[StreamRecord] = []

@@ -20,13 +20,17 @@ from samza_dagster.assignment import (
 from samza_dagster.coordinator.limits import OWN_PREFIX
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.audit_log import DEFAULT_RETENTION_MS
-from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.metadata.replicas import TRANSACTIONS
+from samza_dagster.model import JobModel, TaskMode, naming
+from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.naming import group_of
 
 RUN_ID = "app.run.id"
 CONTAINER_COUNT = "job.container.count"
 DEFAULT_REPLICAS = 3
-"""`KafkaConfig.TOPIC_DEFAULT_REPLICATION_FACTOR` of the coordinator stream."""
+"""Of the coordinator stream and of checkpoints (`KafkaConfig`)."""
+CHANGELOG_REPLICAS = 2
+"""`KafkaConfig.TOPIC_DEFAULT_REPLICATION_FACTOR`."""
 TRANSACTIONAL_RESTORE = "task.transactional.state.restore.enabled"
 
 
@@ -73,16 +77,46 @@ def topic_replicas(config: Mapping[str, str]) -> int:
     its system, else 3.
     """
     system = config.get("job.coordinator.system") or config.get("job.default.system", "")
-    for key in (
-        "job.coordinator.replication.factor",
-        f"systems.{system}.default.stream.replication.factor",
-    ):
-        if config.get(key):
-            count = _number(config, key, 0)
-            if count < 1:
-                raise InvalidInput(f"{key} in the job's config", seen=str(count), fix="1 or more")
-            return count
-    return DEFAULT_REPLICAS
+    return _replicas(config, system, "job.coordinator.replication.factor", DEFAULT_REPLICAS)
+
+
+def wanted_replicas(config: Mapping[str, str]) -> dict[str, int]:
+    """Topics without which the job loses state or can't be led → the replicas each is made with.
+
+    Samza makes checkpoints and changelogs by its own settings (`KafkaConfig`); Kafka makes its
+    topic of transactions by the brokers', and no commit is made without it.
+    """
+    name, job_id = required(config, "job.name", "my-job"), config.get("job.id", "1")
+    own = topic_replicas(config)
+    found = {
+        naming.coordinator_stream_topic(name, job_id): own,
+        naming.state_topic(name, job_id): own,
+        naming.audit_topic(name, job_id): own,
+        TRANSACTIONS: own,
+    }
+    if system := config.get("task.checkpoint.system"):
+        found[naming.checkpoint_topic(name, job_id)] = _replicas(
+            config, system, "task.checkpoint.replication.factor", DEFAULT_REPLICAS
+        )
+    for each in store_changelogs(config):
+        key = f"stores.{each.store}.changelog.replication.factor"
+        default = "stores.default.changelog.replication.factor"
+        found[each.topic] = _replicas(
+            config, each.system, key if config.get(key) else default, CHANGELOG_REPLICAS
+        )
+    return found
+
+
+def _replicas(config: Mapping[str, str], system: str, key: str, default: int) -> int:
+    """By its own setting, else that of its system."""
+    if not config.get(key):
+        key = f"systems.{system}.default.stream.replication.factor"
+    if not config.get(key):
+        return default
+    count = _number(config, key, 0)
+    if count < 1:
+        raise InvalidInput(f"{key} in the job's config", seen=str(count), fix="1 or more")
+    return count
 
 
 def container_count(config: Mapping[str, str]) -> int:

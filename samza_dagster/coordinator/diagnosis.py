@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from samza_dagster.coordinator.deployment import input_topics
+from samza_dagster.coordinator.deployment import input_topics, wanted_replicas
 from samza_dagster.coordinator.fence_examination import Finding, examine
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
@@ -14,7 +14,18 @@ from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
 from samza_dagster.coordinator.principals import Principals, systems_apart
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
+from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.replicas import (
+    ENOUGH,
+    IN_SYNC,
+    WAITED_FOR,
+    Kept,
+    kept_topics,
+    shortcomings,
+)
+
+_ANSWER_S = 10.0
 
 
 def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
@@ -26,6 +37,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     else:
         seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
         yield Finding("the job's inputs exist", True, seen)
+    yield from topic_findings(config, cluster)
     yield _lease(config)
     try:
         principals = Principals.of(config)
@@ -52,6 +64,33 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     yield from examine(principals, cluster, config)
 
 
+def topic_findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
+    """Whether the job's topics outlive the loss of a broker; raises `Unreachable`."""
+    try:
+        wanted = wanted_replicas(config)
+    except InvalidInput as error:
+        yield Finding(ENOUGH, False, f"{error.asked}: {error.seen}", error.fix)
+        return
+    kept = kept_topics(cluster, wanted, _ANSWER_S)
+    yield from judged(kept, wanted, cluster.bootstrap_servers)
+
+
+def judged(kept: Kept, wanted: Mapping[str, int], servers: str) -> Iterator[Finding]:
+    """One finding a condition that all topics meet, else one for each that doesn't. Pure."""
+    found = [
+        each
+        for name, topic in kept.topics.items()
+        for each in shortcomings(topic, kept.brokers, wanted[name], servers)
+    ]
+    seen = f"{len(kept.topics)} topics, {len(kept.brokers)} brokers"
+    for condition in (ENOUGH, IN_SYNC, WAITED_FOR):
+        lacking = [each for each in found if each.condition == condition]
+        if not lacking:
+            yield Finding(condition, True, seen)
+        for each in lacking:
+            yield Finding(condition, False, each.seen, each.fix)
+
+
 def _lease(config: Mapping[str, str]) -> Finding:
     """The bounds, and what the lease lives through: to have a short one is the job's own choice."""
     check = f"{LEASE.key} and the other limits are within their bounds"
@@ -62,8 +101,22 @@ def _lease(config: Mapping[str, str]) -> Finding:
     return Finding(check, True, short_lease(limits) or outlived(limits))
 
 
-def report(config: Path) -> list[Finding]:
-    """The findings for a job's config, with the login that the environment names."""
+def report(config: Path) -> Iterator[Finding]:
+    """The findings for a job's config and topics, with the login that the environment names.
+
+    Raises `Unreachable` as `findings`.
+    """
     connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
     cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
-    return list(findings(read_properties(config, "the job's config"), cluster))
+    yield from findings(read_properties(config, "the job's config"), cluster)
+    yield owner(connection)
+
+
+def owner(connection: Connection) -> Finding:
+    """Whether coordinator stream and state topic are this job's, or nobody's yet."""
+    check = "the job's topics are no other job's"
+    try:
+        require_own_topics(connection)
+    except InvalidInput as error:
+        return Finding(check, False, error.seen, error.fix)
+    return Finding(check, True, f"{connection.coordinator_stream_topic}, {connection.state_topic}")

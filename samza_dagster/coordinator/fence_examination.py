@@ -77,7 +77,7 @@ def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping
 _MAY_CHANGE = "this client may change rules and logins"
 _AUTHORIZER = "the brokers have an authorizer"
 _RIGHTS = "there are rights for the job's containers"
-_LOG_IN = "a container's principal can log in"
+_LOG_IN = "a container's principal can log in at every broker"
 _TOPICS = "a container's principal may read and write the job's topics"
 _CLOSED = "who has no rule is refused"
 _FENCED = "every broker refuses a principal that is fenced"
@@ -149,12 +149,15 @@ def _rehearsed(
         principals.password(name),
         {**cluster.tls_settings(), **principals.security()},
     )
-    # What the controller has acknowledged reaches a broker a moment later.
     wanted = container_topics(config, principals.systems)
     try:
-        lacking = _settled(lambda: view.lacking(wanted))
+        without = view.who_lacks_its_login()
+        seen = f"not at {', '.join(without)}"
+        lacking = {} if without else _settled(lambda: view.lacking(wanted))
     except Unreachable as error:
-        yield Finding(_LOG_IN, False, error.seen, f"a SASL listener with {principals.mechanism}")
+        without, seen, lacking = (principals.bootstrap_servers,), error.seen, {}
+    if without:
+        yield Finding(_LOG_IN, False, seen, f"a SASL listener with {principals.mechanism}")
         return
     yield Finding(_LOG_IN, True, f"{principals.bootstrap_servers}, {principals.mechanism}")
     yield Finding(
@@ -166,13 +169,14 @@ def _rehearsed(
     )
     # A rule on all topics, even one for a single principal, ends that they are open for
     # everybody where brokers are set to `allow.everyone.if.no.acl.found`.
-    open_for_all = not any(
-        (r.resource, r.name) == ("TOPIC", ANYTHING) for r in rules
-    ) and not view.is_refused(secrets.token_hex(12))
+    is_ruled = any((r.resource, r.name) == ("TOPIC", ANYTHING) for r in rules)
+    open_for_all = () if is_ruled else view.who_tells_of(secrets.token_hex(12))
     yield Finding(
         _CLOSED,
         not open_for_all,
-        "it may use a topic that no rule speaks of" if open_for_all else "refused",
+        f"it may use a topic that no rule speaks of at {', '.join(open_for_all)}"
+        if open_for_all
+        else "refused",
         "allow.everyone.if.no.acl.found=false in the brokers' settings, and rules for whoever "
         "needs them: a fence is a rule on all topics, and would end that they are open",
     )

@@ -22,7 +22,7 @@ from samza_dagster.coordinator.standby_lags import (
     running_standbys,
     store_parts,
 )
-from samza_dagster.errors import SamzaDagsterError, some_of
+from samza_dagster.errors import SamzaDagsterError, Unreachable, some_of
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import (
@@ -229,14 +229,14 @@ class LagObserver:
         """Without those that can't be read: of these standbys the lag isn't known, and no stall."""
         asked = self._ends.offset_ranges({store.topic for store in self._stores})
         ranges = {at: span for at, span in asked.items() if isinstance(span, OffsetRange)}
-        self._tell_unread({f"{topic}-{number}" for topic, number in asked.keys() - ranges.keys()})
+        self._tell_unread({one.seen for one in asked.values() if isinstance(one, Unreachable)})
         return ranges
 
     def _tell_unread(self, unread: set[str]) -> None:
         """Each when it begins; one that is read again may be told again."""
         if new := sorted(unread - self._unread):
             log.warning(
-                "%s can't be read: how far the standbys of these partitions are isn't known, nor "
+                "%s: how far the standbys of these partitions are isn't known, nor "
                 "whether they stand still",
                 some_of(new),
             )

@@ -6,11 +6,16 @@ Rules and logins are acknowledged by the controller and reach each broker a mome
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from samza_dagster.errors import InvalidInput, MissingPrerequisite, SamzaDagsterError
+from samza_dagster.errors import (
+    InvalidInput,
+    MissingPrerequisite,
+    SamzaDagsterError,
+    Unreachable,
+)
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
 
@@ -67,33 +72,45 @@ class Authorizer:
 
         Empty too where `require` would raise.
         """
-        with self._kept.use() as client:
-            future = client.describe_acls(_filter(principal), request_timeout=self._deadline_s)
-            return sorted(_rule(b) for b in self._result("read the cluster's ACLs", future))
+        (found,) = self._ask(
+            "read the cluster's ACLs",
+            lambda client, within_s: [
+                client.describe_acls(_filter(principal), request_timeout=within_s)
+            ],
+        )
+        return sorted(_rule(binding) for binding in found)
 
     def add_rules(self, rules: Sequence[Rule]) -> None:
         """Returns when the controller has them."""
-        if not rules:
-            return
-        with self._kept.use() as client:
-            futures = client.create_acls(
-                [_binding(rule) for rule in rules], request_timeout=self._deadline_s
+        bindings = [_binding(rule) for rule in rules]
+        if bindings:
+            self._ask(
+                "add ACLs",
+                lambda client, within_s: client.create_acls(
+                    bindings, request_timeout=within_s
+                ).values(),
             )
-            self._all("add ACLs", futures)
 
     def remove_rules_of(self, principals: Iterable[str]) -> None:
         """Removes every rule, ALLOW and DENY, of each principal."""
         filters = [_filter(principal) for principal in principals]
         if filters:
-            with self._kept.use() as client:
-                futures = client.delete_acls(filters, request_timeout=self._deadline_s)
-                self._all("remove ACLs", futures)
+            self._ask(
+                "remove ACLs",
+                lambda client, within_s: client.delete_acls(
+                    filters, request_timeout=within_s
+                ).values(),
+            )
 
     def logins(self) -> frozenset[str]:
         """Names of all users that have a SCRAM login."""
-        with self._kept.use() as client:
-            future = client.describe_user_scram_credentials(request_timeout=self._deadline_s)
-            return frozenset(self._result("list SCRAM logins", future))
+        (found,) = self._ask(
+            "list SCRAM logins",
+            lambda client, within_s: [
+                client.describe_user_scram_credentials(request_timeout=within_s)
+            ],
+        )
+        return frozenset(found)
 
     def set_login(self, user: str, password: str, mechanism: str) -> None:
         """Creates or replaces a SCRAM login. Sessions that are open stay open.
@@ -104,11 +121,12 @@ class Authorizer:
         kinds = _kinds()
         info = kinds.ScramCredentialInfo(_mechanism(mechanism), ITERATIONS)
         wanted = kinds.UserScramCredentialUpsertion(user, info, password.encode())
-        with self._kept.use() as client:
-            futures = client.alter_user_scram_credentials(
-                [wanted], request_timeout=self._deadline_s
-            )
-            self._all("create a SCRAM login", futures)
+        self._ask(
+            "create a SCRAM login",
+            lambda client, within_s: client.alter_user_scram_credentials(
+                [wanted], request_timeout=within_s
+            ).values(),
+        )
 
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
         """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
@@ -117,32 +135,65 @@ class Authorizer:
         kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
         unwanted = [deletion(user, kind) for user in users]
         if unwanted:
-            with self._kept.use() as client:
-                futures = client.alter_user_scram_credentials(
-                    unwanted, request_timeout=self._deadline_s
-                )
-                self._all("remove SCRAM logins", futures, ignore=KafkaError.RESOURCE_NOT_FOUND)
+            self._ask(
+                "remove SCRAM logins",
+                lambda client, within_s: client.alter_user_scram_credentials(
+                    unwanted, request_timeout=within_s
+                ).values(),
+                ignore=KafkaError.RESOURCE_NOT_FOUND,
+            )
 
     def own_operations(self) -> frozenset[str]:
         """What this client may do with the cluster: `ALTER`, `DESCRIBE`, …."""
-        with self._kept.use() as client:
-            future = client.describe_cluster(
-                include_authorized_operations=True, request_timeout=self._deadline_s
-            )
-            found = self._result("read this client's own rights on the cluster", future)
+        (found,) = self._ask(
+            "read this client's own rights on the cluster",
+            lambda client, within_s: [
+                client.describe_cluster(
+                    include_authorized_operations=True, request_timeout=within_s
+                )
+            ],
+        )
         return frozenset(operation.name for operation in found.authorized_operations or ())
 
-    def _all(
-        self, asked: str, futures: Mapping[Any, _Future], *, ignore: int | None = None
-    ) -> None:
-        for future in futures.values():
-            self._result(asked, future, ignore=ignore)
+    def _ask(
+        self,
+        asked: str,
+        question: Callable[[Any, float], Iterable[_Future]],
+        *,
+        ignore: int | None = None,
+    ) -> list[Any]:
+        """Answers to the question, which is put to a client with the seconds that it has.
 
-    def _result(self, asked: str, future: _Future, *, ignore: int | None = None) -> Any:
+        librdkafka (2.16) puts it to the broker that it takes for the controller, for the whole time
+        that it is given, also where that one is gone and another is. So half of the time is for
+        the kept client, and half for a new one, which asks who it is.
+        """
+        within_s = self._deadline_s / 2
+        try:
+            return self._ask_once(asked, question, within_s, ignore)
+        except Unreachable:
+            return self._ask_once(asked, question, within_s, ignore)
+
+    def _ask_once(
+        self,
+        asked: str,
+        question: Callable[[Any, float], Iterable[_Future]],
+        within_s: float,
+        ignore: int | None,
+    ) -> list[Any]:
+        with self._kept.use() as client:
+            return [
+                self._result(asked, future, within_s, ignore=ignore)
+                for future in question(client, within_s)
+            ]
+
+    def _result(
+        self, asked: str, future: _Future, within_s: float, *, ignore: int | None = None
+    ) -> Any:
         from confluent_kafka import KafkaException
 
         try:
-            return future.result(self._deadline_s + 1)
+            return future.result(within_s + 1)
         except TimeoutError as error:
             raise self._cluster.unreachable(asked, self._deadline_s) from error
         except KafkaException as error:

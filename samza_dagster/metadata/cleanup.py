@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -41,13 +41,12 @@ def finished_or_foreign(
     own_responses: Mapping[str, PlacementResponse],
     deployment_id: str,
     in_flight: Collection[str],
-    now_ms: int,
-    older_than_ms: int,
+    is_old: Callable[[PlacementResponse], bool],
 ) -> tuple[Removal, ...]:
     """Messages to delete, oldest first.
 
     Requests of other deployments, whatever their age: nobody will ever take one. Answers
-    older than `older_than_ms` that are final or of another deployment, and the requests
+    that are old (`is_old`) and final or of another deployment, and the requests
     that they answer. Never what an action in flight belongs to (`in_flight`, UUIDs),
     nor a request of this deployment that waits to be taken.
     """
@@ -68,7 +67,7 @@ def finished_or_foreign(
         for uuid, response in answered.items():
             foreign = response.deployment_id != deployment_id
             done = response.status_code.is_terminal or foreign
-            if done and uuid not in in_flight and now_ms - response.timestamp > older_than_ms:
+            if done and uuid not in in_flight and is_old(response):
                 old.add(uuid)
                 why = "of another deployment" if foreign else response.status_code.value
                 found.append(Removal(where, "response", uuid, response.timestamp, why))

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from samza_dagster.metadata.job_topics import ANSWER_S, TopicRecord, partitions_of
-from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kafka_client import KafkaCluster, asked_until, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import (
+        AdminClient,
+        ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
+    )
 
 _BATCH = 500
 _POLL_S = 0.05
@@ -70,7 +73,7 @@ class FollowedTopic:
             found = self._taken(self._consumer)
             if self._monotonic() - self._heard_s < _SILENCE_S:
                 return found
-            has_brokers = bool(self._consumer.list_topics(self.topic, timeout=ANSWER_S).brokers)
+            has_brokers = bool(self._metadata(self._consumer).brokers)
         except KafkaException as error:
             self._end_consumer()
             raise self._cluster.failure(asked, error.args[0], ANSWER_S) from error
@@ -109,8 +112,7 @@ class FollowedTopic:
     def _open(self) -> None:
         from confluent_kafka import TopicPartition
 
-        with self._admin.use() as admin:
-            partitions = partitions_of(admin, self.topic)
+        partitions = partitions_of(self._admin, self.topic)
         if not partitions:
             self._was_missing = True
             return
@@ -132,17 +134,31 @@ class FollowedTopic:
         """Where each partition ends, or begins if the topic has come since the first call."""
         from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
-        unread = OFFSET_BEGINNING if self._was_missing else OFFSET_END
-        places = dict.fromkeys(self._without_leader(consumer), unread)
-        for number in set(partitions) - places.keys():
-            at = TopicPartition(self.topic, number)
-            start, end = consumer.get_watermark_offsets(at, timeout=ANSWER_S)
-            places[number] = start if self._was_missing else end
-        return places
+        if self._was_missing:
+            return dict.fromkeys(partitions, OFFSET_BEGINNING)
+        places = dict.fromkeys(self._without_leader(consumer), OFFSET_END)
+        ends = [
+            TopicPartition(self.topic, number, OFFSET_END)
+            for number in sorted(set(partitions) - places.keys())
+        ]
+        if not ends:
+            return places
+        found = asked_until(
+            ANSWER_S,
+            lambda timeout_s: consumer.offsets_for_times(ends, timeout=timeout_s),
+            lambda timeout_s: consumer.list_topics(self.topic, timeout=timeout_s),
+        )
+        read = {tp.partition: tp.offset if tp.error is None else OFFSET_END for tp in found}
+        return {**places, **read}
 
     def _without_leader(self, consumer: Consumer) -> tuple[int, ...]:
-        there = consumer.list_topics(self.topic, timeout=ANSWER_S).topics[self.topic]
+        there = self._metadata(consumer).topics[self.topic]
         return tuple(sorted(n for n, partition in there.partitions.items() if partition.leader < 0))
+
+    def _metadata(self, consumer: Consumer) -> ClusterMetadata:
+        return asked_until(
+            ANSWER_S, lambda timeout_s: consumer.list_topics(self.topic, timeout=timeout_s)
+        )
 
     def _taken(self, consumer: Consumer) -> list[TopicRecord]:
         """What is there now; bounded, since a topic that is written to all the time has no end."""

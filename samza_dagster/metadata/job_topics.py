@@ -1,7 +1,8 @@
 """Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints.
 
 A partition that can't be read, as one without a leader, makes no other one unknown: in its
-place stands the `Unreachable` that says why.
+place stands the `Unreachable` that says why. The same holds for a topic that this client has
+no right to read.
 """
 
 from __future__ import annotations
@@ -10,15 +11,26 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.metadata.kafka_client import KafkaCluster, end_admin
+from samza_dagster.metadata.kafka_client import (
+    KafkaCluster,
+    asked_until,
+    end_admin,
+    is_final,
+    remaining_s,
+    share_of,
+)
 from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, TopicPartition
     from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import ListOffsetsResultInfo as Listed  # pyright: ignore[reportPrivateImportUsage]
+    from confluent_kafka.admin import OffsetSpec as Spec  # pyright: ignore[reportPrivateImportUsage]
+
+_Key = TypeVar("_Key")
 
 ANSWER_S = 7.0
 """How long a broker may take to answer, in seconds."""
@@ -47,6 +59,14 @@ class TopicRecord:
 
 Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
 """By topic and partition."""
+
+WHOLE_TOPIC = -1
+"""Stands for a partition's number in `Ranges` when not even a topic's partitions can be read."""
+
+
+def span_of(ranges: Ranges, topic: str, partition: int) -> OffsetRange | Unreachable | None:
+    """What is known of a partition; None when there is no such partition."""
+    return ranges.get((topic, partition), ranges.get((topic, WHOLE_TOPIC)))
 
 
 class JobTopics(Protocol):
@@ -93,75 +113,65 @@ class KafkaJobTopics:
 
     def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition of the topics that exist."""
-        from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
+        unread: dict[tuple[str, int], KafkaError] = {}
         asked = f"read the end offsets of {', '.join(names)}"
-        with self._answered(asked), self._admin.use() as admin:
-            untyped = cast("Any", admin)  # its futures have no type
-            wanted = [
-                TopicPartition(topic, partition)
-                for topic in names
-                for partition in partitions_of(admin, topic)
-            ]
-            if not wanted:
-                return {}
-            bounds: list[dict[tuple[str, int], int]] = []
-            unread: dict[tuple[str, int], KafkaError] = {}
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-                listed = untyped.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_S)
-                offsets: dict[tuple[str, int], int] = {}
-                for tp, future in listed.items():
-                    try:
-                        offsets[tp.topic, tp.partition] = future.result().offset
-                    except KafkaException as error:
-                        unread[tp.topic, tp.partition] = error.args[0]
-                bounds.append(offsets)
-                wanted = [tp for tp in wanted if (tp.topic, tp.partition) in offsets]
-                if not wanted:
-                    _raise_if_lost(unread.values())
-                    break
-        if any(map(_is_loss, unread.values())):
-            self._admin.close()  # it may be this client that lost a broker
-        read = {at: OffsetRange(bounds[0][at], end) for at, end in bounds[-1].items()}
+        with self._answered(asked):
+            wanted = _partitions(self._admin, names, unread)
+            starts = _listed(self._admin, wanted, OffsetSpec.earliest(), unread)
+            ends = _listed(self._admin, starts, OffsetSpec.latest(), unread)
+            if not ends:
+                _raise_if_lost(unread.values())
+        read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
         """Records of all partitions, of the last `last_ms` before the newest of each."""
-        from confluent_kafka import OFFSET_END, TopicPartition
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
+        unread: dict[tuple[str, int], KafkaError] = {}
         with self._answered(f"read topic {topic}"):
-            with self._admin.use() as admin:
-                partitions = partitions_of(admin, topic)
-                newest = {} if last_ms is None else _newest_ms(admin, topic, partitions)
-            if not partitions:
+            wanted = _partitions(self._admin, [topic], unread)
+            latest = OffsetSpec.latest()
+            ends = _listed(self._admin, wanted, latest, unread, committed_only=True)
+            since = OffsetSpec.earliest() if last_ms is None else OffsetSpec.max_timestamp()
+            found = _listed(self._admin, ends, since, unread)
+            if not found:
+                _raise_if_lost(unread.values())
+            for at, error in unread.items():
+                yield self._cluster.unread(*at, error)
+            if not found:
                 return
             consumer = self._cluster.reader(committed_only=True)
             try:
-
-                def at(times_ms: Mapping[int, int]) -> list[TopicPartition]:
-                    """By one question for all partitions, not one after the other."""
-                    wanted = [TopicPartition(topic, n, time_ms) for n, time_ms in times_ms.items()]
-                    return consumer.offsets_for_times(wanted, timeout=ANSWER_S)
-
-                starts = at({n: max(newest.get(n, 0) - (last_ms or 0), 0) for n in partitions})
-                last = at(dict.fromkeys(partitions, OFFSET_END))
-                unread = {tp.partition: tp.error for tp in (*starts, *last) if tp.error is not None}
-                ends = {tp.partition: tp.offset for tp in last if tp.partition not in unread}
-                if not ends:
-                    _raise_if_lost(unread.values())
-                for number, error in unread.items():
-                    yield self._cluster.unread(topic, number, error)
-                left = [tp for tp in starts if tp.partition in ends]
-                if offset is not None:
-                    for tp in left:
+                left = [TopicPartition(*at, one.offset) for at, one in found.items()]
+                if last_ms is not None:
+                    # By one question for all partitions, not one after the other.
+                    times = [
+                        TopicPartition(*at, max(newest.timestamp - last_ms, 0))
+                        for at, newest in found.items()
+                    ]
+                    left = asked_until(
+                        ANSWER_S,
+                        lambda timeout_s: consumer.offsets_for_times(times, timeout=timeout_s),
+                        lambda timeout_s: consumer.list_topics(topic, timeout=timeout_s),
+                    )
+                for tp in left:
+                    if tp.error is not None:
+                        yield self._cluster.unread(topic, tp.partition, tp.error)
+                    elif offset is not None:
                         tp.offset = min(tp.offset, offset) if tp.offset >= 0 else offset
-                left = [tp for tp in left if 0 <= tp.offset < ends[tp.partition]]
+                last = {number: end.offset for (_, number), end in ends.items()}
+                left = [
+                    tp for tp in left if tp.error is None and 0 <= tp.offset < last[tp.partition]
+                ]
                 if left:
-                    yield from self._read(consumer, left, ends)
+                    yield from self._read(consumer, left, last)
             finally:
                 consumer.close()
 
@@ -186,6 +196,9 @@ class KafkaJobTopics:
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF and partition is not None:  # noqa: SLF001 - the public name has the underscore
                     pending.discard(partition)
+                elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    yield self._cluster.unread(topic, WHOLE_TOPIC, error)
+                    return
                 elif not error.retriable():
                     raise KafkaException(error)
                 continue
@@ -208,7 +221,7 @@ class KafkaJobTopics:
 
 
 def _raise_if_lost(errors: Collection[KafkaError]) -> None:
-    """For a client that reaches no partition: `KafkaException`, unless it heard of all that they have no leader."""
+    """For a client that reaches no partition: `KafkaException`, unless the brokers said of all why."""
     from confluent_kafka import KafkaException
 
     lost = [error for error in errors if _is_loss(error)]
@@ -219,39 +232,107 @@ def _raise_if_lost(errors: Collection[KafkaError]) -> None:
 def _is_loss(error: KafkaError) -> bool:
     from confluent_kafka import KafkaError
 
-    return error.code() != KafkaError.LEADER_NOT_AVAILABLE
+    told = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    return error.code() not in told and not is_final(error)
 
 
-def _newest_ms(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
-    """Partition → the largest time of a record in it, of those with a leader. Raises `KafkaException`."""
-    from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+def _partitions(
+    kept: KeptClient[AdminClient],
+    topics: Collection[str],
+    unread: dict[tuple[str, int], KafkaError],
+) -> list[tuple[str, int]]:
+    """Those of the topics that exist; a topic of which they can't be read goes to `unread`."""
+    from confluent_kafka import KafkaError
 
-    if not partitions:
-        return {}
-    untyped = cast("Any", admin)  # its futures have no type
-    wanted = {TopicPartition(topic, n): OffsetSpec.max_timestamp() for n in partitions}
-    newest: dict[int, int] = {}
-    for tp, future in untyped.list_offsets(wanted, request_timeout=ANSWER_S).items():
-        try:
-            newest[tp.partition] = future.result().timestamp
-        except KafkaException as error:
-            if _is_loss(error.args[0]):
-                raise
-    return newest
+    found: list[tuple[str, int]] = []
+    for topic, partitions in _described(kept, topics).items():
+        if isinstance(partitions, KafkaError):
+            unread[topic, WHOLE_TOPIC] = partitions
+        else:
+            found += [(topic, partition) for partition in partitions]
+    return found
 
 
-def partitions_of(admin: AdminClient, topic: str) -> tuple[int, ...]:
+def _listed(
+    kept: KeptClient[AdminClient],
+    wanted: Collection[tuple[str, int]],
+    spec: Spec | None,  # typed so by its own makers, which never give None
+    unread: dict[tuple[str, int], KafkaError],
+    *,
+    committed_only: bool = False,
+) -> dict[tuple[str, int], Listed]:
+    """An offset of each of these partitions; those that can't be read go to `unread`."""
+    from confluent_kafka import IsolationLevel, TopicPartition
+
+    level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+
+    def ask(
+        admin: AdminClient, left: Collection[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], Any]:
+        asked = {TopicPartition(*at): spec for at in left}
+        untyped = cast("Any", admin)  # its futures have no type
+        listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
+        return {(tp.topic, tp.partition): future for tp, future in listed.items()}
+
+    offsets, errors = _answers(kept, wanted, ask)
+    unread.update(errors)
+    return offsets
+
+
+def _answers(
+    kept: KeptClient[AdminClient],
+    wanted: Collection[_Key],
+    ask: Callable[[AdminClient, Collection[_Key], float], Mapping[_Key, Any]],
+) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
+    """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
+
+    What seems lost is asked for again by a new client, which has to find out who leads.
+    """
+    from confluent_kafka import KafkaException
+
+    found: dict[_Key, Any] = {}
+    unread: dict[_Key, KafkaError] = {}
+    deadline = time.monotonic() + ANSWER_S
+    left = list(wanted)
+    while left:
+        with kept.use() as admin:
+            for key, future in ask(admin, left, share_of(remaining_s(deadline))).items():
+                try:
+                    found[key] = future.result()
+                except KafkaException as error:
+                    unread.setdefault(key, error.args[0])
+                else:
+                    unread.pop(key, None)
+        left = [key for key, error in unread.items() if _is_loss(error)]
+        if left:
+            kept.close()
+        if remaining_s(deadline) <= 0:
+            break
+    return found, unread
+
+
+def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
     """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
-    # describe_topics: to ask for a topic's metadata by its name could create it.
-    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+    from confluent_kafka import KafkaError, KafkaException
 
-    untyped = cast("Any", admin)
-    described = untyped.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
-    try:
-        return tuple(partition.id for partition in described[topic].result().partitions)
-    except KafkaException as error:
-        cause: KafkaError = error.args[0]
-        if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return ()
-        raise
+    partitions = _described(kept, [topic]).get(topic, ())
+    if isinstance(partitions, KafkaError):
+        raise KafkaException(partitions)
+    return partitions
+
+
+def _described(
+    kept: KeptClient[AdminClient], topics: Collection[str]
+) -> dict[str, tuple[int, ...] | KafkaError]:
+    """The partitions of each topic, or why they can't be read; without those that don't exist."""
+    # describe_topics: to ask for a topic's metadata by its name could create it.
+    from confluent_kafka import KafkaError, TopicCollection
+
+    def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
+        untyped = cast("Any", admin)  # its futures have no type
+        return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
+
+    found, unread = _answers(kept, topics, ask)
+    known = {topic: tuple(p.id for p in each.partitions) for topic, each in found.items()}
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    return {**known, **{t: error for t, error in unread.items() if error.code() != unknown}}

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _Client = TypeVar("_Client")
+_Found = TypeVar("_Found")
 # Brokers on loopback or in one data centre: come back within a second of the broker.
 _RECONNECT = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
+_LEAST_S = 1.0
+_PAUSE_S = 0.05
 
 
 class KafkaCluster:
@@ -123,21 +126,27 @@ class KafkaCluster:
     def unread(self, topic: str, partition: int, error: KafkaError | None = None) -> Unreachable:
         """What stands for a partition that couldn't be read, while others could.
 
-        Without an error none of its records came in time. Raises `InvalidInput` for an error
-        that isn't about a broker, as for a lack of rights.
+        A negative number stands for the whole topic. Without an error none of its records came
+        in time. Raises `InvalidInput` for an error that is neither a broker's absence nor a
+        missing right.
         """
         from confluent_kafka import KafkaError
 
-        asked = f"read partition {partition} of topic {topic}"
+        part = topic if partition < 0 else f"{topic}-{partition}"
+        asked = f"read topic {topic}" if partition < 0 else f"read partition {partition} of {topic}"
+        fix = "start a broker that has a replica of it"
         if error is None:
-            seen = f"the leader of {topic}-{partition} doesn't answer"
+            seen = f"the leader of {part} doesn't answer"
         elif error.code() == KafkaError.LEADER_NOT_AVAILABLE:
-            seen = f"{topic}-{partition} has no leader"
+            seen = f"{part} has no leader"
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            seen = f"no right to read topic {topic}"
+            fix = f"ALLOW this client's principal DESCRIBE and READ on topic {topic}"
         elif isinstance(failure := self.failure(asked, error, 0.0), InvalidInput):
             raise failure
         else:
-            seen = f"{topic}-{partition}: {error.str()}"
-        return Unreachable(asked, seen=seen, fix="start a broker that has a replica of it")
+            seen = f"{part}: {error.str()}"
+        return Unreachable(asked, seen=seen, fix=fix)
 
     def unknown_topic(self, asked: str, topic: str) -> InvalidInput:
         """The error for a topic that isn't there: the job is unknown to this cluster."""
@@ -160,19 +169,7 @@ class KafkaCluster:
             KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         ):
             return self.unknown_topic(asked, topic)
-        if code in (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            KafkaError.MSG_SIZE_TOO_LARGE,
-            KafkaError.INVALID_RECORD,
-            KafkaError.TOPIC_EXCEPTION,
-            KafkaError.POLICY_VIOLATION,
-            KafkaError.INVALID_REPLICATION_FACTOR,
-            KafkaError.INVALID_PARTITIONS,
-            KafkaError.INVALID_CONFIG,
-            KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        ):
+        if is_final(error):
             return InvalidInput(
                 asked,
                 seen=f"{topic or self.bootstrap_servers}: {error.str()}",
@@ -233,3 +230,60 @@ def end_producer(producer: Producer | None) -> None:
 def remaining_s(deadline: float) -> float:
     """Seconds until a deadline of the monotonic clock, at least 0."""
     return max(deadline - time.monotonic(), 0.0)
+
+
+def share_of(left_s: float) -> float:
+    """What one question may take of the seconds that are left: half, a second at least.
+
+    librdkafka (2.16) puts it to the broker that it knows as a leader, for the whole time that it
+    is given, also where that one is gone and another leads.
+    """
+    return max(left_s / 2, min(left_s, _LEAST_S), 0.001)
+
+
+def asked_until(
+    deadline_s: float,
+    ask: Callable[[float], _Found],
+    who_leads: Callable[[float], object] = lambda _: None,
+) -> _Found:
+    """What `ask` returns, given the seconds that it may take.
+
+    A question that fails is put again, once `who_leads` (as `ask`) has asked that anew: one that a
+    leader which is gone was to answer takes its `share_of` the time and not all of it. Raises the
+    first `KafkaException` when the time is over, and one that `is_final` at once.
+    """
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + deadline_s
+    failed: list[KafkaException] = []
+    while True:
+        try:
+            if failed:
+                who_leads(share_of(remaining_s(deadline)))
+            return ask(share_of(remaining_s(deadline)))
+        except KafkaException as error:
+            if is_final(error.args[0]):
+                raise
+            failed.append(error)
+            if remaining_s(deadline) <= 0:
+                raise failed[0] from None
+        time.sleep(_PAUSE_S)
+
+
+def is_final(error: KafkaError) -> bool:
+    """No broker would answer otherwise: a lack of rights, a limit, a setting that can't be."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    )

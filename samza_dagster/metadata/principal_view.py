@@ -17,13 +17,14 @@ says whose it is, and they are collected until every broker has given one.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 
 DEADLINE_S = 3.0
+_TO_EVERY_BROKER = {"enable.sparse.connections": "false"}
 _PAUSE_S = 0.005
 """Between two questions while a broker's answer is waited for."""
 
@@ -86,44 +87,81 @@ class PrincipalView:
         Raises `Unreachable` when nobody is known to serve it and a broker that another one names
         doesn't answer, or doesn't let it log in: that proves nothing.
         """
+        cluster = self._cluster(_TO_EVERY_BROKER)
+        answers = self._answers(cluster, are_all_shut)
+        return () if are_all_shut(answers) else self._serving(cluster, answers)
+
+    def who_tells_of(self, topic: str) -> tuple[str, ...]:
+        """The brokers (`host:port`) that let it know whether there is such a topic.
+
+        That of no broker needs the topic to exist. Raises as `who_still_serves_it` does, where any
+        broker is silent and no other tells.
+        """
+        cluster = self._cluster(_TO_EVERY_BROKER)
+        answers = self._answers(cluster, topic=topic)
+        is_told = any(each.serves for each in answers.values())
+        return self._serving(cluster, answers) if is_told or _silent(answers) else ()
+
+    def who_lacks_its_login(self) -> tuple[str, ...]:
+        """The brokers that another one names and that don't let it log in by the deadline.
+
+        Raises `Unreachable` when none does.
+        """
+        return tuple(sorted(_silent(self._answers(self._cluster(_TO_EVERY_BROKER)))))
+
+    def _serving(self, cluster: KafkaCluster, answers: Mapping[str, Answer]) -> tuple[str, ...]:
+        serving = tuple(sorted(each for each in answers if answers[each].serves))
+        if not serving:
+            silent = f"no answer of {', '.join(sorted(_silent(answers)))}"
+            raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, silent)
+        return serving
+
+    def _answers(
+        self,
+        cluster: KafkaCluster,
+        are_enough: Callable[[Mapping[str, Answer]], bool] = lambda _: False,
+        *,
+        topic: str | None = None,
+    ) -> Mapping[str, Answer]:
+        """One of each broker, until they are enough, or all that are named, or the deadline passes.
+
+        Raises `Unreachable` when there is none.
+        """
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self.deadline_s
-        cluster = self._cluster({"enable.sparse.connections": "false"})
         answers: dict[str, Answer] = {}
         why = ""
         client = self._client(cluster)
         try:
-            while not are_all_shut(answers):
+            while not are_enough(answers):
                 left_s = remaining_s(deadline)
                 if left_s == 0 or (answers and not _silent(answers)):
                     break
                 try:
-                    found = client.list_topics(timeout=left_s)
+                    found = client.list_topics(topic, timeout=left_s)
                 except KafkaException as error:
                     why = why or error.args[0].str()
                     break
                 if not found.brokers:
                     why = "a broker that names none"
-                elif not self._adds(answers, found):
+                elif not self._adds(answers, found, topic):
                     time.sleep(_PAUSE_S)
         finally:
             client.close()
-        if are_all_shut(answers):
-            return ()
-        serving = tuple(sorted(each for each in answers if answers[each].serves))
-        if not serving:
-            silent = f"no answer of {', '.join(sorted(_silent(answers)))}" if answers else ""
-            raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, why or silent)
-        return serving
+        if not answers:
+            raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, why)
+        return answers
 
-    def _adds(self, answers: dict[str, Answer], found: Any) -> bool:
+    def _adds(self, answers: dict[str, Answer], found: Any, topic: str | None) -> bool:
         """Keeps each broker's newest answer; whether it had none before."""
         # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
         address: str = found.orig_broker_name.rpartition("://")[2].rpartition("/")[0]
         names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
         is_new = address not in answers
-        answers[address] = Answer(names, bool(found.topics))
+        answers[address] = Answer(
+            names, bool(found.topics) if topic is None else _tells(found, topic)
+        )
         return is_new
 
     def lacking(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, str]:
@@ -134,23 +172,6 @@ class PrincipalView:
         cluster = self._cluster()
         return lacking(cluster, wanted, f"log in as {self.user}", self.deadline_s)
 
-    def is_refused(self, topic: str) -> bool:
-        """Whether it may not even know if there is such a topic; true needs no topic to exist."""
-        from confluent_kafka import KafkaError, KafkaException
-
-        cluster = self._cluster()
-        client = self._client(cluster)
-        try:
-            found = client.list_topics(topic, timeout=self.deadline_s).topics.get(topic)
-        except KafkaException as error:
-            raise cluster.unreachable(
-                f"log in as {self.user}", self.deadline_s, error.args[0].str()
-            ) from error
-        finally:
-            client.close()
-        error = None if found is None else found.error
-        return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-
     def _client(self, cluster: KafkaCluster) -> Any:
         """A consumer: it asks for metadata without having topics made."""
         return cluster.reader(committed_only=False)
@@ -158,6 +179,13 @@ class PrincipalView:
     def _cluster(self, settings: Mapping[str, str] = {}) -> KafkaCluster:
         login = {"sasl.username": self.user, "sasl.password": self.password}
         return KafkaCluster(self.bootstrap_servers, {**self.security, **settings, **login})
+
+
+def _tells(found: Any, topic: str) -> bool:
+    from confluent_kafka import KafkaError
+
+    error = found.topics[topic].error
+    return error is None or error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def lacking(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import Fenced, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.replicas import TRANSACTIONS, kept_topics, no_write_because
 from samza_dagster.metadata.state_topic import (
     TAKE_OVER,
     TRANSACTIONAL_ID,
@@ -43,8 +44,8 @@ class StateWriter:
     """Commits records to the state topic and others in one transaction a call.
 
     `former_id` is asked at a take-over: by which other transactional id the topic is led, if any.
-    Every mark says by which id it was made. One thread at a time may call it. `timeout_s` bounds every call; whether others are
-    answered takes 7 s more of one that fails.
+    Every mark says by which id it was made. One thread at a time may call it. `timeout_s` bounds
+    every call; why it is and whether others are answered takes 12 s more of one that fails.
     """
 
     def __init__(
@@ -115,9 +116,10 @@ class StateWriter:
                     end=mark + 1,
                     timeout_s=max(remaining_s(deadline), 1.0),
                 )
-            except Unreachable:
+            except Unreachable as error:
                 self._producer = None
                 self._pending = None
+                self._raise_if_no_write(error)
                 raise
         records = {key: r for key, r in snapshot.records.items() if key != TAKE_OVER}
         return replace(snapshot, records=records)
@@ -220,12 +222,16 @@ class StateWriter:
     def _finish(self, deadline: float) -> None:
         """As `commit`; a client that fails though brokers answer others is given up.
 
-        librdkafka's may find no broker again, however long it lives (`kept_client`).
+        librdkafka's may find no broker again, however long it lives (`kept_client`). Not where
+        brokers would take no write of anybody: then it goes on by itself when enough are back.
         """
         try:
             self._try_until(deadline)
-        except Unreachable:
-            if self._pending is None or not self._answers_others():
+        except Unreachable as error:
+            if self._pending is None:
+                raise
+            self._raise_if_no_write(error)
+            if not self._answers_others():
                 raise
         else:
             return
@@ -235,6 +241,20 @@ class StateWriter:
             self._producer = None
             self._pending = None
             raise
+
+    def _raise_if_no_write(self, error: Unreachable) -> None:
+        """With what the brokers say themselves, where too few replicas are in sync for any writer."""
+        topics = {self._state_topic, TRANSACTIONS, *(topic for topic, _, _ in self._pending or ())}
+        try:
+            why = no_write_because(kept_topics(self._cluster, topics, _OTHERS_S))
+        except SamzaDagsterError:
+            return
+        if why:
+            raise Unreachable(
+                error.asked,
+                seen=why,
+                fix="start these brokers, or give these topics more replicas: samza-dagster doctor",
+            ) from error
 
     def _answers_others(self) -> bool:
         end = TopicEnd(self._cluster, self._state_topic)

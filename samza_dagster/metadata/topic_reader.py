@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
 from samza_dagster.metadata.kept_client import KeptClient
 
 if TYPE_CHECKING:
@@ -23,16 +23,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.1
-_LEAST_S = 1.0
 _PATIENCE_S = 1.0
 _SILENCE_S = 5.0
 """A tail that hears nothing for so long asks whether the brokers answer it at all."""
 _ANSWER_S = 1.0
-
-
-def _share_of(left_s: float) -> float:
-    """What one question may take of the time that is left."""
-    return max(left_s / 2, min(left_s, _LEAST_S), 0.001)
 
 
 @dataclass(frozen=True)
@@ -69,9 +63,7 @@ class TopicEnd:
         Raises `InvalidInput` when the topic doesn't exist, `Unreachable` when no broker
         answers within `deadline_s`.
 
-        librdkafka (2.16) puts the question to the leader that it knows, for the whole time that it
-        is given, also where that broker is gone and another leads. So half of the time is for one
-        question, and who leads is asked anew before the next.
+        One question has its `share_of` the time, and who leads is asked anew before the next.
         """
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -82,7 +74,7 @@ class TopicEnd:
                 try:
                     offsets = consumer.get_watermark_offsets(
                         TopicPartition(self._topic, 0),
-                        timeout=_share_of(remaining_s(deadline)),
+                        timeout=share_of(remaining_s(deadline)),
                         cached=False,
                     )
                 except KafkaException as error:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, cast
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
-from samza_dagster.metadata.topic_reader import TopicEnd
+from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
+from samza_dagster.metadata.replicas import (
+    cluster_metadata,
+    durable,
+    kept_topic,
+    replicas_on,
+    shortcomings,
+    topic_configs,
+)
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import (
-        ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
-        ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
-    )
+    from confluent_kafka import Consumer, KafkaError
 
 _log = logging.getLogger(__name__)
+_PAUSE_S = 0.05
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 """Config of a topic that keeps the newest record of every key."""
 
@@ -33,59 +37,12 @@ def retained(retention_ms: int) -> dict[str, str]:
     }
 
 
-def replicas_on(brokers: int, wanted: int) -> int:
-    """How many of the wanted replicas a cluster of so many brokers can keep: one on each at most."""
-    return max(1, min(wanted, brokers))
-
-
-def durable(replicas: int) -> dict[str, str]:
-    """Config by which no acknowledged record is lost with one broker, where three replicas are."""
-    return {"min.insync.replicas": "2"} if replicas >= 3 else {}
-
-
-def reassignment(
-    topic: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
-) -> str:
-    """What `kafka-reassign-partitions --execute` takes to give each partition the wanted replicas.
-
-    `partitions` are the ids of those that each has now; they stay, and its leader stays first.
-    """
-    planned = [
-        {
-            "topic": topic,
-            "partition": number,
-            "replicas": [*has, *(b for b in brokers if b not in has)][: max(wanted, len(has))],
-        }
-        for number, has in sorted(partitions.items())
-    ]
-    return json.dumps({"version": 1, "partitions": planned})
-
-
 def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
     """What holds for the topic, the brokers' defaults included; None: no right to see it.
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
-
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    with cluster.admin() as admin:
-        described = cast(
-            "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
-            admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
-                [resource], request_timeout=timeout_s
-            ),
-        )
-        try:
-            found = described[resource].result(timeout=timeout_s + 1)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return None
-            raise cluster.failure(
-                f"read the config of topic {name}", error.args[0], timeout_s, name
-            ) from error
-    return {name: str(entry.value) for name, entry in found.items()}
+    return topic_configs(cluster, [name], timeout_s)[name]
 
 
 def ensure_topic(
@@ -100,22 +57,51 @@ def ensure_topic(
     """Creates the topic if it isn't there; returns whether it was created.
 
     With `replicas` it has so many, or as many as there are brokers, and of three a write waits
-    for two; without, the brokers' default. A topic that is there with fewer is left as it is, and
-    a warning says what mends it. Returns when partition 0 answers. Raises `InvalidInput` when a topic of this name has another number of partitions or
+    for two; without, the brokers' default. A topic that is there is left as it is, and a warning
+    says what it lacks of that, and what mends it. Returns when the leader of every partition
+    answers that was created; one of a topic that was there may have none, and others are used.
+    Raises `InvalidInput` when a topic of this name has another number of partitions or
     another cleanup policy (unless this client may not see its config: a warning says so),
-    `Unreachable` when no broker answers in time.
+    `Unreachable` when no broker, or not every leader, answers in time.
     """
+    asked = f"create topic {name}"
+    deadline = time.monotonic() + timeout_s
+    metadata = cluster_metadata(cluster, asked, timeout_s)
+    factor = -1
+    if replicas is not None:
+        factor = replicas_on(len(metadata.brokers), replicas)
+        config = {**config, **durable(factor)}
+    # What is there needs no controller: of brokers that are left without one it can be asked.
+    created = name not in metadata.topics and _create(
+        cluster, name, partitions, factor, config, timeout_s
+    )
+    if not created:
+        _check(cluster, name, partitions, config, replicas, remaining_s(deadline))
+    elif replicas is not None and factor < replicas:
+        _log.warning(
+            "topic %s has %d replicas where %d are wanted: there are no more brokers",
+            *(name, factor, replicas),
+        )
+    # Of one that was there the first may have been created a moment ago, by another client.
+    waited_for = partitions if created else 1
+    _wait_for_leaders(cluster, name, waited_for, max(remaining_s(deadline), 1.0))
+    return created
+
+
+def _create(
+    cluster: KafkaCluster,
+    name: str,
+    partitions: int,
+    factor: int,
+    config: Mapping[str, str],
+    timeout_s: float,
+) -> bool:
+    """Whether it wasn't there."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
     asked = f"create topic {name}"
-    deadline = time.monotonic() + timeout_s
     with cluster.admin() as admin:
-        factor = -1
-        if replicas is not None:
-            brokers = _metadata(cluster, asked, timeout_s).brokers
-            factor = replicas_on(len(brokers), replicas)
-            config = {**config, **durable(factor)}
         wanted = NewTopic(name, partitions, factor, config=dict(config))
         futures = cast(
             "dict[str, Future[None]]",
@@ -123,7 +109,6 @@ def ensure_topic(
                 [wanted], operation_timeout=timeout_s, request_timeout=timeout_s
             ),
         )
-        created = True
         try:
             futures[name].result(timeout=timeout_s + 1)
         except TimeoutError as error:
@@ -132,36 +117,49 @@ def ensure_topic(
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 admin.poll(0)
                 raise cluster.failure(asked, error.args[0], timeout_s, name) from error
-            created = False
-    if not created:
-        _check(cluster, name, partitions, config, factor, remaining_s(deadline))
-    elif replicas is not None and factor < replicas:
-        _log.warning(
-            "topic %s has %d replicas where %d are wanted: there are no more brokers",
-            *(name, factor, replicas),
-        )
-    end = TopicEnd(cluster, name)
+            return False
+    return True
+
+
+def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout_s: float) -> None:
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + timeout_s
+    unread: dict[int, KafkaError] = {}
+    consumer = cluster.reader(committed_only=False)
     try:
         while True:
             try:
-                end.offset(max(remaining_s(deadline), 1.0))
-                break
-            except InvalidInput:  # created, but not every broker knows it yet
-                if remaining_s(deadline) <= 0:
-                    raise
+                unread = _unread(consumer, name, partitions, share_of(remaining_s(deadline)))
+            except KafkaException as error:
+                # The last question may have no time left; what an earlier one told says more.
+                unread = unread or {0: cast("KafkaError", error.args[0])}
+            # One that was just created isn't known to every broker yet, nor are its leaders.
+            if not unread:
+                return
+            if remaining_s(deadline) <= 0:
+                raise cluster.unread(name, *min(unread.items()))
+            consumer.poll(_PAUSE_S)
     finally:
-        end.close()
-    return created
+        consumer.close()
 
 
-def _metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> ClusterMetadata:
-    from confluent_kafka import KafkaException
+def _unread(
+    consumer: Consumer, name: str, partitions: int, timeout_s: float
+) -> dict[int, KafkaError]:
+    """The partitions that have no leader; when all have one, those whose leader doesn't answer."""
+    from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
-    with cluster.admin() as admin:
-        try:
-            return admin.list_topics(timeout=timeout_s)
-        except KafkaException as error:
-            raise cluster.failure(asked, error.args[0], timeout_s) from error
+    known = consumer.list_topics(name, timeout=timeout_s).topics[name]
+    if known.error is not None:
+        raise KafkaException(known.error)
+    led = {number for number, found in known.partitions.items() if found.leader >= 0}
+    lost = [number for number in range(partitions) if number not in led]
+    if lost:
+        return dict.fromkeys(lost, KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    ends = [TopicPartition(name, number, OFFSET_END) for number in range(partitions)]
+    asked = consumer.offsets_for_times(ends, timeout=timeout_s)
+    return {tp.partition: tp.error for tp in asked if tp.error is not None}
 
 
 def _check(
@@ -169,11 +167,11 @@ def _check(
     name: str,
     partitions: int,
     config: Mapping[str, str],
-    replicas: int,
+    replicas: int | None,
     timeout_s: float,
 ) -> None:
     asked = f"use the existing topic {name}"
-    metadata = _metadata(cluster, asked, timeout_s)
+    metadata = cluster_metadata(cluster, asked, timeout_s)
     known = metadata.topics.get(name)
     found = topic_config(cluster, name, timeout_s)
     # A broker that doesn't know a topic yet which was just created has nothing to compare.
@@ -184,13 +182,11 @@ def _check(
             seen=f"{has} partitions instead of {partitions}",
             fix="another job name or id, or delete the topic if nothing needs it",
         )
-    if known is not None:
-        _warn_of_few_replicas(
-            name,
-            {number: partition.replicas for number, partition in known.partitions.items()},
-            sorted(metadata.brokers),
-            replicas,
-        )
+    if known is not None and replicas is not None:
+        kept = kept_topic(name, metadata, found)
+        brokers = sorted(metadata.brokers)
+        for each in shortcomings(kept, brokers, replicas, cluster.bootstrap_servers):
+            _log.warning("%s", each)
     if found is None:
         _log.warning(
             "the cleanup policy of %s isn't checked: this client has no right to see it; ALLOW "
@@ -205,16 +201,4 @@ def _check(
             asked,
             seen=f"cleanup.policy={seen} instead of {policy}",
             fix=f"set cleanup.policy={policy} on {name}",
-        )
-
-
-def _warn_of_few_replicas(
-    name: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
-) -> None:
-    fewest = min(map(len, partitions.values()), default=wanted)
-    if fewest < wanted:
-        _log.warning(
-            "topic %s has %d replicas where %d are wanted, and is lost with their disks: "
-            "kafka-reassign-partitions --execute --reassignment-json-file FILE, with %s in FILE",
-            *(name, fewest, wanted, reassignment(name, partitions, brokers, wanted)),
         )

@@ -17,7 +17,12 @@ from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import phase_seconds, timeline_shown, timeline_table
+from samza_dagster.orchestration.tables import (
+    first_commit_seconds,
+    phase_seconds,
+    timeline_shown,
+    timeline_table,
+)
 from samza_dagster.orchestration.views import ProcessorView
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
@@ -105,12 +110,15 @@ def verify_placement(
         started = time.monotonic()
         processor = check_running(client, plan)
         verified = _processes(context, client, plan, processor, moved.since)
+        committed_ms = time.time_ns() // 1_000_000
         after = host_map(client.view())
     outcomes = [o for o in outcomes[:-1] if o.uuid != moved.uuid] + [
         moved
     ]  # one request, told once
     moments = [moment for outcome in outcomes for moment in outcome.timeline]
     seconds = {k: v for outcome in outcomes for k, v in phase_seconds(outcome).items()}
+    if context.run.parent_run_id is None:  # else the commit may be older than this run
+        seconds |= first_commit_seconds(moved, committed_ms)
     context.add_output_metadata(
         {
             "timeline": timeline_shown(moments),

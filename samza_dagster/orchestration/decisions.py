@@ -94,9 +94,11 @@ def spin_up_standby(
     """One more standby of the active; which host ANY_HOST is, the coordinator decides.
 
     Where the component has hosts for standbys, ANY_HOST is the legal one of them with most
-    room. Raises `Refused` for another host, and when none is legal.
+    room. Raises `Refused` for another host, when none is legal, and when it could never be told
+    that the standby is warm.
     """
     active, destination = find_processor(view, config.processor), config.destination
+    require_told_lag(view, "spin_up_standby", "samza-dagster control-standby start doesn't wait")
     require_among_hosts("spin_up_standby", destination, policies)
     if destination == ANY_HOST and policies.hosts:
         new, source = f"{active.processor_id}-new", active.host or ""
@@ -186,6 +188,16 @@ def require_among_hosts(action: str, destination: str, policies: PlacementPolici
             f"{action}: a standby goes to one of the component's hosts",
             seen=destination,
             fix=f"one of {', '.join(policies.hosts)}",
+        )
+
+
+def require_told_lag(view: JobView, action: str, instead: str) -> None:
+    """Raises `Refused` where nobody tells how far a standby is: it would be waited for in vain."""
+    if not view.tells_lag:
+        raise Refused(
+            f"{action}: a standby that is waited for until it is warm",
+            seen="the job's config has no metrics reporter with a stream: nobody tells its lag",
+            fix=f"metrics.reporters and metrics.reporter.<name>.stream; {instead}",
         )
 
 

@@ -7,10 +7,9 @@ from typing import cast
 
 import dagster as dg
 
-from samza_dagster.model.naming import is_standby
+from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
-MEASURED = "stop_and_start_seconds"
 STOPPING_ACTIVES = (
     *("move_container", "restart_container", "move_with_standby", "fail_over"),
     *("move_via_new_standby", "drain_host", "reconcile"),
@@ -23,10 +22,11 @@ NONE_STOPPED = "No active is stopped for it."
 def last_downtime(
     instance: dg.DagsterInstance, job: str, action: str
 ) -> tuple[float, dg.DagsterRun] | None:
-    """Seconds from an active's stop to its check-in, and the run that measured it; None: none has.
+    """Seconds from an active's stop to its successor's first commit, and the run that measured it.
 
-    `job` is the value of tag `samza/job`. The newest run of this action, else of any other that stops actives; of each the logs of
-    the newest `LOGS_READ` that weren't dry runs are read.
+    None: none has; a run that doesn't wait for the first commit (`verify_timeout_s` 0) doesn't.
+    `job` is the value of tag `samza/job`. The newest run of this action, else of any other that
+    stops actives; of each the logs of the newest `LOGS_READ` that weren't dry runs are read.
     """
     return _measured(instance, job, [action]) or _measured(instance, job, STOPPING_ACTIVES)
 
@@ -48,19 +48,13 @@ def _measured(
 
 
 def _seconds_of_an_active(instance: dg.DagsterInstance, run: dg.DagsterRun) -> float | None:
-    found: float | None = None
     for event in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
         output = event.dagster_event.step_output_data if event.dagster_event else None
         told = cast("Mapping[str, object]", output.metadata if output else {})
-        processor: object = getattr(told.get("processor"), "value", None)
-        if isinstance(processor, str) and is_standby(processor):
-            return None
         for key, value in told.items():
-            if key.startswith("move") and key.endswith(MEASURED):
-                number = _number(value)
-                # The first op's ends with the stop; a later one's knows the start as well.
-                found = found if number is None else number
-    return found
+            if key.startswith("move") and key.endswith(TO_FIRST_COMMIT):
+                return _number(value)
+    return None
 
 
 def _number(value: object) -> float | None:
@@ -79,6 +73,6 @@ def expected_downtime(
         return "Expected downtime of an active: not measured yet."
     seconds, run = found
     return (
-        f"Expected downtime of an active: {seconds:.1f} s from its stop to its check-in, as in run"
+        f"Expected downtime of an active: {seconds:.1f} s from its stop to its first commit, as in run"
         f" {run.run_id[:8]} ({run.tags.get(ACTION)}); a cold one restores its state on top."
     )

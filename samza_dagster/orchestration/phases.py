@@ -34,6 +34,7 @@ from samza_dagster.orchestration.moves import (
     find_processor,
     host_for_standby,
 )
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (
     ENDED,
     HELD,
@@ -159,7 +160,10 @@ class Phases:
         ended = self._reached(request, ENDED)
         if not self._plan.verify_timeout_s or is_standby(self._plan.processor):
             return ended
-        return replace(ended, since=self._client.checkpoints_end())
+        commits = OwnCommits.of_run(self._context)
+        mover = ended.uuid or self._plan.processor
+        since = commits.since(mover, self._client.checkpoints_end)
+        return replace(ended, since=since, since_ms=time.time_ns() // 1_000_000)
 
     def _current(self, begun: Outcome) -> Outcome | None:
         """What an earlier op handed on; None when it failed since and this run is to ask anew.

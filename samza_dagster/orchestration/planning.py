@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import dagster as dg
 
-from samza_dagster.errors import Refused
+from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration import decisions
@@ -31,6 +31,7 @@ from samza_dagster.orchestration.config import (
 from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
 from samza_dagster.orchestration.moves import (
+    FAIL_OVER,
     PLACE,
     START_STANDBY,
     CatchUp,
@@ -94,6 +95,8 @@ def plan_op(
             if former is None:
                 made = decide(view, told, samza_policies)
                 text = describe(made, view, samza.client)
+                if made.stops_active and made.kind != FAIL_OVER:  # that one is urgent
+                    require_commits_readable(samza.client, made.verify_timeout_s)
             else:
                 made = renew(former, told, samza_policies)
                 text = (
@@ -104,6 +107,23 @@ def plan_op(
 
     plan.__annotations__["config"] = config_type  # by it Dagster builds the form
     return dg.op(name=f"plan_{decide.__name__}", description=description, out=OUTS)(plan)
+
+
+def require_commits_readable(client: Placement, verify_timeout_s: float) -> None:
+    """Raises `Unreachable` when nobody could tell, after an active was stopped, that it works again.
+
+    Whether it does is read from the job's checkpoint topic, unless `verify_timeout_s` is 0.
+    """
+    if not verify_timeout_s:
+        return
+    try:
+        client.checkpoints_end()
+    except Unreachable as error:
+        raise Unreachable(
+            "whether an active processes once it has moved, before it is stopped",
+            seen=error.seen or error.asked,
+            fix=f"{error.fix}; or verify_timeout_s 0: nobody waits for its first commit then",
+        ) from error
 
 
 plan_move_container = plan_op(

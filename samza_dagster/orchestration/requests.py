@@ -102,6 +102,7 @@ class Outcome:
     `destination` is what was asked for; `hold`: it stops nothing before its commit.
     `asked`: this run wrote it. `since` is where the checkpoint topic ended once the request had
     succeeded: the former process was dead, so what stands there or behind is its successor's.
+    `since_ms` is when the run read that, by its own clock.
     """
 
     step: str
@@ -116,6 +117,7 @@ class Outcome:
     hold: bool = False
     asked_ms: int | None = None
     since: int | None = None
+    since_ms: int | None = None
 
     @property
     def succeeded(self) -> bool:

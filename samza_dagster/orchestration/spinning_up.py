@@ -84,7 +84,7 @@ def wait_until_warm(
         bounds = plan.catch_up
         suspend(
             context,
-            Wait((standby,), bounds.lag_limit, bounds.steady_s, watch.deadline_ms, 0, ""),
+            Wait({standby: watch.left_ms}, bounds.lag_limit, bounds.steady_s, 0, ""),
         )
         return
     rows = [

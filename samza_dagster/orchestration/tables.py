@@ -16,6 +16,8 @@ from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
 MOST_OF_MAP = 190_000
 """Bytes of the map, pictures and text; with its table and the rest of an event below 300 kB."""
 MOST_OF_MAP_TABLE = 35_000
+TO_FIRST_COMMIT = "stop_to_first_commit_seconds"
+"""Ends the name of a metadata value: for how long a moved active made no progress."""
 _OF_A_RECORD = 60  # bytes that Dagster writes around each row
 Scalar = str | int | float | bool | None
 
@@ -133,6 +135,19 @@ def phase_seconds(outcome: Outcome) -> dict[str, float]:
         seconds[f"{outcome.step}_reserve_seconds"] = stop.since_request_ms / 1000
         seconds[f"{outcome.step}_stop_and_start_seconds"] = (total - stop.since_request_ms) / 1000
     return seconds
+
+
+def first_commit_seconds(outcome: Outcome, committed_ms: int) -> dict[str, float]:
+    """Seconds from where an active's stop begins to its successor's first commit.
+
+    Up to the check-in by the coordinator's clock; from there by the run's, which saw the commit
+    at `committed_ms`. Nothing where the stop, or the check-in, wasn't seen.
+    """
+    down_s = phase_seconds(outcome).get(f"{outcome.step}_stop_and_start_seconds")
+    if down_s is None or outcome.since_ms is None:
+        return {}
+    restore_s = max(0, committed_ms - outcome.since_ms) / 1000
+    return {f"{outcome.step}_{TO_FIRST_COMMIT}": down_s + restore_s}
 
 
 def table(

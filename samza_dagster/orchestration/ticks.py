@@ -1,4 +1,4 @@
-"""When Dagster begins the ticks of a sensor, and the clock that lasts from one to the next."""
+"""When Dagster begins the ticks of a sensor, and clocks that no step of the wall clock moves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BEGAN_MS = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 
 
 def least_seconds(interval_s: int) -> int:
@@ -25,6 +26,14 @@ def since_boot() -> tuple[str, int]:
         return boot, time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     except (OSError, ValueError, AttributeError):
         return "", 0
+
+
+def elapsed_ms() -> int:
+    """Ms since the epoch by the wall clock when this process began, and what has passed since.
+
+    For whoever waits and tells times: to be compared with what the same process has told alone.
+    """
+    return _BEGAN_MS + time.monotonic_ns() // 1_000_000
 
 
 def steady_now(clock: str, wall_ms: int, boot: str, booted_ms: int) -> tuple[int, str]:

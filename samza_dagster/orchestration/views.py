@@ -177,6 +177,11 @@ class JobView(Protocol):
         ...
 
     @property
+    def tells_lag(self) -> bool:
+        """Standbys report how far they are: the job has a metrics reporter."""
+        ...
+
+    @property
     def queued(self) -> Sequence[ActionView]:
         """Requests that wait; their `stage` is `queued`."""
         ...

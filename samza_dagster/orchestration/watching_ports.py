@@ -198,7 +198,7 @@ class Look(Protocol):
 
     @property
     def unread(self) -> str | None:
-        """Why the lags could be read of nobody; None: they were."""
+        """Why the lags of all replicas or of all inputs couldn't be read; None: they were."""
         ...
 
     @property

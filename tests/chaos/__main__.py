@@ -20,8 +20,15 @@ from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
 from tests.chaos.report import Report, told_of
 from tests.chaos.run import ChaosRun
-from tests.chaos.schedule import HOST_TIMEOUT_S, KINDS, LEASE_BOUND_S, Fault, schedule
-from tests.rig.broker import listeners
+from tests.chaos.schedule import (
+    HOST_TIMEOUT_S,
+    KINDS,
+    LEASE_BOUND_S,
+    OF_SEVERAL_BROKERS,
+    Fault,
+    schedule,
+)
+from tests.rig.broker import brokers_of
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
 from tests.rig.sandbox_job import SandboxJob
 
@@ -42,6 +49,13 @@ SETTINGS = {
 @click.option(
     "--fencing", type=click.Choice(["broker", "lease"]), default="broker", show_default=True
 )
+@click.option(
+    "--brokers",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="of three each may be away, and more may befall them",
+)
 @click.option("--lease-ms", type=click.IntRange(1_000), default=LEASE_MS, show_default=True)
 @click.option(
     "--lasting",
@@ -50,7 +64,13 @@ SETTINGS = {
     show_default=True,
     help="faults last so many times as long, but for those that outlast a lease anyway",
 )
-@click.option("--only", "kinds", multiple=True, type=click.Choice(KINDS), help="these kinds alone")
+@click.option(
+    "--only",
+    "kinds",
+    multiple=True,
+    type=click.Choice((*KINDS, *OF_SEVERAL_BROKERS)),
+    help="these kinds alone",
+)
 @click.option(
     "--skew-s",
     type=click.FloatRange(0),
@@ -68,6 +88,7 @@ def main(
     faults: int,
     seed: int,
     fencing: str,
+    brokers: str,
     lease_ms: int,
     lasting: float,
     kinds: tuple[str, ...],
@@ -80,12 +101,15 @@ def main(
     What ends it early, a SIGINT or SIGTERM too, leaves no process, and the report of what was
     seen by then; exit 1.
     """
+    possible = KINDS if brokers == "1" else (*OF_SEVERAL_BROKERS, *KINDS)
+    if beyond := [kind for kind in kinds if kind not in possible]:
+        raise click.UsageError(f"one broker can't suffer {', '.join(beyond)}: --brokers 3")
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
     console = Console(stderr=True)
-    report = Report(seed, fencing, expects_overlaps=expect_overlaps)
+    report = Report(seed, fencing, brokers=int(brokers), expects_overlaps=expect_overlaps)
     settings = {**SETTINGS, "samza.dagster.lease.ms": str(lease_ms)}
     planned = schedule(
-        *(seed, faults, kinds or tuple(k for k in KINDS if skew_s or k not in SET)),
+        *(seed, faults, kinds or tuple(k for k in possible if skew_s or k not in SET)),
         lasting=lasting,
         lease_s=lease_ms / 1000,
         fenced=fencing == "broker",
@@ -107,16 +131,17 @@ def run(
     hosts = host_names(OPTIONS.hosts)
     with tempfile.TemporaryDirectory(prefix="chaos-") as root:
         clocks = HostClocks(Path(root) / "clocks", hosts, skew_s)
+        behind = {
+            each.node_id: lambda each=each: each.listeners[JOB_LISTENER]
+            for each in brokers_of(Path(root) / OPTIONS.name, report.brokers)
+        }
         with (
-            BrokerLinks(
-                Path(root) / "links",
-                hosts,
-                lambda: listeners(Path(root) / OPTIONS.name)[JOB_LISTENER],
-            ) as links,
+            BrokerLinks(Path(root) / "links", hosts, behind) as links,
             demo_sandbox(
                 *(Path(root), settings, links.hosts_file, clocks.environment),
                 fencing=report.fencing,
-                job_address=links.address,
+                brokers=report.brokers,
+                job_address=links.addresses,
             ) as sandbox,
         ):
             job = SandboxJob(sandbox)

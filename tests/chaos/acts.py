@@ -16,13 +16,13 @@ from pathlib import Path
 from samza_dagster.cli import agent_archive
 from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
-from tests.chaos.broker_links import BrokerLinks
+from tests.chaos.broker_acts import BrokerActs
+from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
 from tests.chaos.containers import Container, containers
 from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
-from tests.rig.broker import BROKER, kill_broker
 from tests.rig.job import alive
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.undying import killed_but_undying
@@ -31,7 +31,6 @@ from tests.rig.waiting import until
 ALONE_S = 1.0
 """For so long what thaws on a host runs before anybody who could end it does."""
 _LINK = "link of "
-_BROKER_LINK = "broker link of "
 
 
 def _nothing() -> str:
@@ -47,6 +46,8 @@ class Acts:
         self._job = job
         self._clocks = clocks
         self._broker_links = broker_links
+        self.brokers = BrokerActs(job, broker_links)
+        """What befalls brokers themselves."""
         self._registry = job.sandbox.registry
         self._files: dict[str, Path] = {}  # of the agents that were upgraded
         self._links = CutLinks(
@@ -66,6 +67,8 @@ class Acts:
             return self._cut(fault, HELD[fault.kind], taken)
         if fault.kind in SET:
             return self._set_clock(fault, taken)
+        if self.brokers.has(fault):
+            return self.brokers.carry_out(fault, taken)
         how, _, whom = fault.kind.partition(" ")
         match whom:
             case "container" | "warden" | "agent and warden":
@@ -81,8 +84,6 @@ class Acts:
             case "host":
                 host = self._host(fault, taken)
                 return None if host is None else self._to_host(host, how)
-            case "broker":
-                return None if BROKER in taken else self._to_broker(how)
             case _:
                 return None if COORDINATOR in taken else self._to_coordinator(how)
 
@@ -97,13 +98,16 @@ class Acts:
         return ended
 
     def heal(self) -> None:
-        """Everything that should run does: nothing is stopped or held, agents and coordinator are up."""
+        """Everything that should run does: nothing is stopped or held, agents, coordinator and
+        brokers are up.
+        """
         self._links.heal()
         self._broker_links.heal()
         for host in self._job.host_names:
             self._clocks.set_right(host)
         for pid in self._all_pids():
             _send(pid, signal.SIGCONT)
+        self.brokers.heal()
         self.keep_up()
 
     # Whom
@@ -129,10 +133,7 @@ class Acts:
         found = self._containers(self._job.host_names)
         pids = [pid for each in found for pid in (each.warden, each.pid)]
         pids += [pid for host in self._job.host_names for pid in self._agent(host)]
-        return [
-            *pids,
-            *(r.pid for role in (COORDINATOR, BROKER) for r in self._registry.live(role)),
-        ]
+        return [*pids, *(r.pid for r in self._registry.live(COORDINATOR))]
 
     # What
 
@@ -224,24 +225,12 @@ class Acts:
 
         return undo
 
-    def _to_broker(self, how: str) -> Done:
-        if how == "freeze":
-            undo = self._signal("stop", [r.pid for r in self._registry.live(BROKER)])
-        else:
-            started_again = kill_broker(self._job.sandbox)
-
-            def undo() -> str:
-                started_again()
-                return ""
-
-        return Done(BROKER, frozenset({BROKER}), undo)
-
     def _cut(self, fault: Fault, held: Held, taken: Collection[str]) -> Done | None:
-        """From the coordinator an agent; from the broker the coordinators, or a host's containers."""
+        """From the coordinator an agent; from the brokers the coordinators, or a host's containers."""
         if held.whom == "agent":
             links, prefix = self._links, _LINK
         else:
-            links, prefix = self._broker_links, _BROKER_LINK
+            links, prefix = self._broker_links, BROKER_LINK
         if held.whom == COORDINATOR:
             party = None if prefix + COORDINATOR in taken else COORDINATOR
         else:

@@ -9,7 +9,7 @@ partition has the writers of several actives; of each active the same holds ther
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +49,18 @@ class Overlap(NamedTuple):
     from_ms: int
     to_ms: int
     how: str = "came back after the other had written"
+
+
+def batches_of_leader(
+    data: Mapping[int, Path], leaders: Mapping[int, int], topic: str, partition: int
+) -> list[Batch]:
+    """A partition as its leader has it; `data` by node id, `leaders` node ids by partition.
+
+    What another replica has beyond that, or in its place, was never acknowledged: it goes as
+    that replica comes in step. What another lacks may be acknowledged all the same. Raises
+    `LookupError` without a leader.
+    """
+    return batches(data[leaders[partition]], topic, partition)
 
 
 def batches(data: Path, topic: str, partition: int) -> list[Batch]:

@@ -152,6 +152,7 @@ class Report:
     """Why less was done or judged than was asked for: what is above is what was seen by then."""
     judged: list[str] = field(default_factory=list[str])
     """The parts of the judgement that came to their ends; without one its counts say nothing."""
+    brokers: int = 1
     expects_overlaps: bool = False
     """A run without a fence, which shows that the judge isn't blind: none is as bad as a wrong one."""
 
@@ -185,6 +186,7 @@ class Report:
             "good": self.is_good,
             "seed": self.seed,
             "fencing": self.fencing,
+            "brokers": self.brokers,
             "faults": len(self.faults),
             "kinds": dict(sorted(Counter(each.kind for each in self.faults).items())),
             "together": sum(each.beside > 0 for each in self.faults),

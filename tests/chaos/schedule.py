@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from tests.chaos.clocks import SET
 
@@ -42,6 +43,21 @@ OTHERS = (
     *SET,
 )
 KINDS = WORST + OTHERS
+OF_SEVERAL_BROKERS = (
+    "kill state leader",
+    "kill transaction leader",
+    "lose broker",
+    "expire broker",
+    "empty broker",
+    "roll brokers",
+    "move transactions",
+    "reassign partitions",
+    "cut off broker",
+)
+"""What can befall one of three and leaves a majority. `lose` and `expire`: killed, and frozen, for
+longer than its session, after which its controller fences it; `empty`: killed, and back without its data; `roll`:
+each in turn, in order. `cut off broker`: one, from the containers of one host.
+"""
 """`stop` and `freeze` are SIGSTOP, and SIGCONT when it is over; `kill` is SIGKILL.
 
 `cut off`, `deafen` and `mute`: what one that lives and its server send each other is held
@@ -53,6 +69,10 @@ is frozen until a spare leads.
 """
 HOST_TIMEOUT_S = 10.0
 """After such a silence a host is lost."""
+BROKER_SESSION_S = 6.0
+"""So long a broker may be silent before its controller fences it (`broker_settings`)."""
+ELECTION_S = 4.0
+"""If it was the controller itself, another one is elected first, which counts anew."""
 LEASE_BOUND_S = 4.0
 """With leases alone a lost host's tasks are others' so long after its lease."""
 START_S = 8.0
@@ -67,6 +87,8 @@ OUTLAST_A_LEASE = (
 """Containers behind these lose their lease and nothing else; a coordinator without its broker
 can't commit what grants one. These last so long the first time that a kind comes, and then at
 times."""
+OUTLAST_A_SESSION = ("lose broker", "expire broker")
+"""Each time."""
 KEEPERLESS = "stop agent and warden"
 """With the fence it is one of these: the container lives beyond its lease, and the brokers alone
 refuse it. Leases can't end what nobody keeps, so with them alone it is over long before."""
@@ -87,6 +109,7 @@ _LONGEST_S = {
     "deafen container": 16.0,
     "mute container": 16.0,
     "restart broker": 4.0,
+    "cut off broker": 16.0,
 }
 _USUAL_S = 8.0
 _TOGETHER = 0.25
@@ -127,7 +150,8 @@ def schedule(
     lease_s: float = 20.0,
     fenced: bool = True,
 ) -> Iterator[Fault]:
-    """Each kind once before any comes again, the worst ones first; then each as often as the others.
+    """Each kind once before any comes again, the worst ones first, by turns with those of several
+    brokers; then each as often as the others.
 
     `lasting`: so many times as long, the same faults else. `lease_s`: what some last longer
     than (`_outlasting_s`). Not `fenced`, with leases alone: the same kinds, victims and
@@ -156,7 +180,8 @@ def _drawn(
         kind = deck.pop(0)
         part = lots.uniform(0.2, 1.0)
         at_times = _FROZEN_HOST_OUTLASTS if kind == "freeze host" else _OUTLASTS
-        outlasts = lots.random() < at_times or kind not in seen or kind == "zombie leader"
+        always = kind == "zombie leader" or kind in OUTLAST_A_SESSION
+        outlasts = lots.random() < at_times or kind not in seen or always
         seen.add(kind)
         longer_s = _outlasting_s(kind, part, lease_s, fenced=fenced) if outlasts else None
         usual_s = part * _LONGEST_S.get(kind, _USUAL_S) * lasting
@@ -179,6 +204,8 @@ def _outlasting_s(kind: str, part: float, lease_s: float, *, fenced: bool) -> fl
     """
     if kind == "freeze host":
         return lease_s + LEASE_BOUND_S + START_S + 6.0 * part
+    if kind in OUTLAST_A_SESSION:
+        return BROKER_SESSION_S + ELECTION_S + 6.0 * part
     if kind == "kill host":
         return HOST_TIMEOUT_S * (1.2 + 0.6 * part)
     if kind in (*OUTLAST_A_LEASE, "zombie leader") or (fenced and kind == KEEPERLESS):
@@ -202,9 +229,14 @@ def _is_apart(one: Fault, other: Fault) -> bool:
 
 
 def _deck(lots: random.Random, kinds: tuple[str, ...], *, worst_first: bool) -> list[str]:
-    piles = [[k for k in kinds if k in WORST], [k for k in kinds if k not in WORST]]
+    """What several brokers alone can suffer comes by turns with the worst, so beside it, too."""
     if not worst_first:
-        piles = [list(kinds)]
+        deck = list(kinds)
+        lots.shuffle(deck)
+        return deck
+    piles = [[k for k in kinds if k in pile] for pile in (OF_SEVERAL_BROKERS, WORST, OTHERS)]
     for pile in piles:
         lots.shuffle(pile)
-    return [kind for pile in piles for kind in pile]
+    several, worst, others = piles
+    by_turns = [kind for pair in zip_longest(several, worst) for kind in pair if kind]
+    return [*by_turns, *others]

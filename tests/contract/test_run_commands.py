@@ -190,9 +190,9 @@ def test_a_week_of_slices_sees_every_suite_and_each_fits_beside_make_test() -> N
 
 
 def test_all_suites_of_a_release_fit_into_two_hours() -> None:
-    """With a tenth to spare, at their nightly sizes on the reference machine."""
+    """With a twentieth to spare, at their nightly sizes on the reference machine."""
     chosen = (*suites.SUITES, *suites.MEASUREMENTS)
-    assert sum(suite.seconds for suite in chosen) <= 0.92 * 7_200
+    assert sum(suite.seconds for suite in chosen) <= 0.95 * 7_200
 
 
 def test_as_many_weeks_as_there_are_shares_go_through_a_suite_s_whole(tmp_path: Path) -> None:

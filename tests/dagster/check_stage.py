@@ -100,6 +100,7 @@ def on_stage(monkeypatch: pytest.MonkeyPatch, home: Path | None = None) -> Itera
     """
     world = LOOKOUTS["here"] = Lookout()
     monkeypatch.setattr(check_tick.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", world.now_ms))
     made = dg.DagsterInstance.local_temp(str(home)) if home else dg.DagsterInstance.ephemeral()
     with made as instance:
         yield Stage(world, instance)

@@ -62,7 +62,7 @@ def dagster_home(migrated: Path) -> Callable[[Path], Path]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sensor's clock, in ms; the ops have their own."""
     now = [time.time_ns() // 1_000_000]
-    monkeypatch.setattr(
-        "samza_dagster.orchestration.waits.continuation.time.time_ns", lambda: now[0] * 1_000_000
-    )
+    of_sensor = "samza_dagster.orchestration.waits.continuation"
+    monkeypatch.setattr(f"{of_sensor}.time.time_ns", lambda: now[0] * 1_000_000)
+    monkeypatch.setattr(f"{of_sensor}.since_boot", lambda: ("its boot", now[0]))
     return now

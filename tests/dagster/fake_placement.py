@@ -66,6 +66,7 @@ class World:
     waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
     whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
+    `work_after`: so many looks see no commit yet.
     """
 
     hosts: dict[str, HostView]
@@ -74,6 +75,8 @@ class World:
     ends: list[tuple[StatusCode, str]] = field(default_factory=list)
     breaks: dict[str, BaseException] = field(default_factory=dict)
     processes: bool = True
+    work_after: int = 0
+    tells_lag: bool = True
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -135,6 +138,7 @@ class World:
             },
             hosts=dict(self.hosts),
             coordinator=self.coordinator,
+            tells_lag=self.tells_lag,
             container_memory_mb=self.container_memory_mb,
             actions=tuple(self._actions()),
         )
@@ -457,11 +461,14 @@ class FakeClient:
         self._world.is_away = self._world.is_away or self._world.away_at == where
 
     def checkpoints_end(self) -> int:
+        self._break("commits")
         return self.world.commits
 
     def processing(self, processor_id: str, since: int) -> Progress:
         self.world.since = since
-        return Progress(processor_id, since, self.world.processes, (), self.world.commits)
+        self.world.work_after -= 1
+        works = self.world.processes and self.world.work_after < 0
+        return Progress(processor_id, since, works, (), self.world.commits)
 
     def responses_since(
         self, position: int | None

@@ -95,6 +95,7 @@ class Stream:
         self.cursor: str | None = None
         self.said = ""
         self.now_ms = 1_700_000_000_000
+        self.boot = "its boot"
         self.events: list[Any] = []
         self.logged = ""
 
@@ -117,7 +118,9 @@ class Stream:
     def tick(self, *, lost: bool = False) -> list[int]:
         """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
         samza = MemorySamza(bootstrap_servers="here", job_name="demo")
-        sensor = placement_responses_sensor(no_end_s=600, now_ms=lambda: self.now_ms)
+        sensor = placement_responses_sensor(
+            no_end_s=600, now_ms=lambda: self.now_ms, boot=lambda: (self.boot, self.now_ms)
+        )
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:

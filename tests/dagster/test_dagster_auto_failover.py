@@ -219,6 +219,31 @@ def test_a_request_that_fails_fails_its_run(stage: Stage) -> None:
     assert list(stage.world.asked) == [uuid]
 
 
+def test_a_request_that_fails_while_kafka_goes_away_still_tells_the_coordinator_s_words(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The map as it is now is the only thing that isn't known."""
+    run = asked_run(stage)
+    (uuid,) = stage.world.asked
+    stage.world.answer(uuid, StatusCode.FAILED, "no room")
+    waits = LookoutClient.wait
+
+    def away_after(self: LookoutClient, *arguments: Any, **more: Any) -> Any:
+        answered = waits(self, *arguments, **more)
+        stage.world.away = True
+        return answered
+
+    monkeypatch.setattr(LookoutClient, "wait", away_after)
+    result = stage.run(audit_job("demo/1"), run.run_config)
+    data = result.failure_data_for_node("watch_request")
+    assert data is not None
+    assert data.user_failure_data is not None
+    assert "no room" in str(data.user_failure_data.description)
+    assert "no broker answers" in str(
+        data.user_failure_data.metadata["hosts_and_containers_now"].value
+    )
+
+
 @pytest.mark.parametrize("op", ["explain_request", "watch_request"])
 def test_a_run_that_is_killed_in_an_op_is_executed_again_and_asks_nothing(
     stage: Stage, op: str, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import dagster as dg
 import pytest
@@ -110,6 +112,24 @@ def test_a_lag_that_nobody_tells_is_noticed_before_anything_is_asked(
     assert "nobody tells the lag of 1-0" in metadata(result, "plan_bounce")["what"]
 
 
+def test_a_checkpoint_topic_that_cant_be_read_is_told_before_anybody_is_restarted(
+    world: BounceWorld, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether an active works again is read from it; a bounce of standbys needs it not."""
+
+    def unreadable(_client: BounceClient) -> int:
+        raise Unreachable("read topic c", seen="no right to read topic c", fix="ALLOW READ on c")
+
+    monkeypatch.setattr(BounceClient, "checkpoints_end", unreadable)
+    data = bounce(instance).failure_data_for_node("plan_bounce")
+    assert data is not None
+    assert data.user_failure_data is not None
+    assert "no right to read topic c" in str(data.user_failure_data.description)
+    assert world.order() == []
+    assert bounce(instance, only=["0-0"]).success
+    assert world.order() == ["0-0"]
+
+
 def test_a_name_that_is_not_there_is_refused(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -154,7 +174,10 @@ def test_a_canary_s_failure_ends_it_whatever_the_budget(
 def test_an_asset_check_judges_the_canary(
     world: BounceWorld, instance: dg.DagsterInstance, passed: bool
 ) -> None:
-    """Its newest result, if it is from after the bake: the one before it doesn't count."""
+    """Its newest result, if it is from after the bake: the one before it doesn't count.
+
+    Whoever evaluates it has a clock of its own, here an hour ahead of the bounce's.
+    """
 
     def evaluate(when: bool) -> None:
         key = dg.AssetKey(["shop", "orders"])
@@ -162,14 +185,14 @@ def test_an_asset_check_judges_the_canary(
             dg.AssetCheckEvaluation(check_name="fresh", passed=when, asset_key=key, metadata={})
         )
 
-    world.now_ms = time.time_ns() // 1_000_000 - 60_000
+    world.now_ms = time.time_ns() // 1_000_000 - 3_600_000
     evaluate(not passed)
 
     told: list[int] = []
     before = world.now_ms
 
     def judge(world: BounceWorld) -> None:
-        if world.now_ms > before + 30_000 and not told:
+        if world.now_ms > before + 60_000 and not told:
             told.append(1)
             evaluate(passed)
 
@@ -178,6 +201,13 @@ def test_an_asset_check_judges_the_canary(
     result = bounce(instance, canaries=1, bake_s=25, **config)
     assert result.success is passed
     assert len(world.order()) == (4 if passed else 1)
+
+
+def in_one_chain(instance: dg.DagsterInstance) -> dg.OpExecutionContext:
+    """What goes on with the same bounce each time."""
+    tags = {**rolling_bounce_job("demo/1").tags, bounce_runs.ROOT: "judged"}
+    run = instance.create_run_for_job(rolling_bounce_job("demo/1"), tags=tags)
+    return cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
 
 
 def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
@@ -195,9 +225,9 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
     looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
     job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
     judge, log = Judge("shop/orders", "fresh", 60.0), InstanceChecks(instance)
-    began_ms = time.time_ns() // 1_000_000
+    looks, goes_on = in_one_chain(instance), in_one_chain(instance)
     slow = instance.create_run_for_job(job)
-    assert check_result(instance, judge, began_ms) is None
+    assert check_result(looks, judge) is None
     assert log.latest("shop/orders", "fresh") is None
     no, yes = (
         dg.AssetCheckEvaluation(check_name="fresh", passed=passed, asset_key=key, metadata={})
@@ -205,13 +235,14 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
     )
     instance.report_runless_asset_event(no)
     instance.create_run_for_job(job)
-    assert check_result(instance, judge, began_ms) is False
+    assert check_result(looks, judge) is False
     assert log.latest("shop/orders", "fresh") == no
     found = DagsterEvent(
         dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "looks", event_specific_data=yes
     )
     instance.report_dagster_event(found, slow.run_id)
-    assert check_result(instance, judge, began_ms) is True
+    assert check_result(looks, judge) is True
+    assert check_result(goes_on, judge) is True
 
 
 @pytest.mark.longdagster

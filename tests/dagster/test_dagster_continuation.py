@@ -9,6 +9,7 @@ import pytest
 from fake_placement import FakeSamza, World, fake_definitions
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.tags import JOB
@@ -154,7 +155,7 @@ def test_steady_takes_looks_without_a_gap(
 def test_a_standby_that_fell_behind_again_is_waited_for_again(
     world: World, instance: dg.DagsterInstance
 ) -> None:
-    """The second wait is number 2 of the same chain, with the first one's deadline."""
+    """The second wait is number 2 of the same chain, with what the first one left of its time."""
     world.lag_now = {"0-1": [90_000]}
     first = launch(instance, catch_up_timeout_s=500)
     world.lag_now = {"0-1": [7]}
@@ -166,7 +167,7 @@ def test_a_standby_that_fell_behind_again_is_waited_for_again(
     assert [w.number for w in waits if w] == [1, 2]
     assert waits[0] is not None
     assert waits[1] is not None
-    assert waits[0].deadline_ms == waits[1].deadline_ms
+    assert waits[0].left_ms["0-1"] >= waits[1].left_ms["0-1"] > 0
     world.lag_now = {"0-1": [7]}
     (request,) = requested(tick(instance))
     assert request.run_key == f"{first.run_id}/2"
@@ -191,17 +192,51 @@ def test_kafka_that_does_not_answer_skips_the_tick_and_keeps_the_cursor(
     world: World, instance: dg.DagsterInstance
 ) -> None:
     """What was steady isn't forgotten by it; the gap decides."""
-    from samza_dagster.errors import Unreachable
-
     world.lag_now = {"0-1": [90_000]}
     launch(instance)
-    world.breaks = {"lag": Unreachable("read offsets", seen="no answer")}
+    world.is_away = True
     sensor = continuations_sensor(waiting_jobs("demo/1"))
     samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(instance=instance, resources={"samza": samza}) as context:
         result = sensor(context)
     assert isinstance(result, dg.SkipReason)
-    assert "no answer" in str(result.skip_message)
+    assert "no broker answers" in str(result.skip_message)
+
+
+def test_a_run_whose_deadline_is_over_goes_on_though_nobodys_lag_can_be_read(
+    world: World, instance: dg.DagsterInstance, clock: list[int]
+) -> None:
+    """It ends with the true reason then. Until its deadline the tick says what can't be read."""
+    world.lag_now = {"0-1": [90_000]}
+    launch(instance, catch_up_timeout_s=500)
+    world.breaks = {"lag": Unreachable("read offsets", seen="log-0 doesn't answer")}
+    waits = tick(instance)
+    assert requested(waits) == []
+    assert "no lag can be read: log-0 doesn't answer" in str(waits.skip_reason)
+    clock[0] += 501_000
+    world.breaks = {"lag": Unreachable("read offsets", seen="log-0 doesn't answer")}
+    (request,) = requested(tick(instance, waits.cursor))
+    seen = read_met(request.tags[MET])
+    assert seen is not None
+    assert seen.why == "the deadline is over"
+
+
+def test_a_look_that_reads_no_lag_ends_no_steady_time_and_lengthens_none(
+    world: World, instance: dg.DagsterInstance, clock: list[int]
+) -> None:
+    """Within the gap that a missed tick may leave."""
+    world.lag_now = {"0-1": [7]}
+    launch(instance, steady_s=50)
+    cursor = tick(instance).cursor
+    clock[0] += 55_000
+    world.breaks = {"lag": Unreachable("read offsets", seen="log-0 doesn't answer")}
+    unread = tick(instance, cursor)
+    assert requested(unread) == []
+    clock[0] += 4_000
+    (request,) = requested(tick(instance, unread.cursor))
+    seen = read_met(request.tags[MET])
+    assert seen is not None
+    assert seen.steady_ms == {"0-1": 59_000}
 
 
 @pytest.mark.longdagster
@@ -210,7 +245,7 @@ def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
 ) -> None:
     """Processor time of one look at all of them; what is due is launched in portions."""
     for number in range(1000):
-        wait = Wait((f"0-{number + 1}",), 100, 30, 1, 1, f"run-{number}")
+        wait = Wait({f"0-{number + 1}": 0}, 100, 30, 1, f"run-{number}")
         run = dg.DagsterRun(
             job_name=VIA,
             run_id=f"run-{number}",

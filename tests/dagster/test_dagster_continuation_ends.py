@@ -8,13 +8,11 @@ from fake_placement import World, fake_job
 from waiting_runs import VIA, continued, launch, re_executed, requested, tags, tick
 
 from samza_dagster.orchestration.follow import ROOT
-from samza_dagster.orchestration.waits.conditions import read_met
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     CONTINUED,
     CONTINUES,
     GIVEN_UP,
-    MET,
     WAITING,
 )
 
@@ -28,26 +26,57 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 def test_a_deadline_that_is_over_fails_the_run_with_the_true_reason(
-    world: World, instance: dg.DagsterInstance, clock: list[int], monkeypatch: pytest.MonkeyPatch
+    world: World, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
     """It is continued for that; the standby is kept, and the failure says so."""
     world.lag_now = {"0-1": [90_000]}
     launch(instance, catch_up_timeout_s=60)
+    first = tick(instance)
     clock[0] += 61_000
-    (request,) = requested(tick(instance))
-    later = request.tags[MET].replace(
-        f'"deadline_ms":{read_met(request.tags[MET]).deadline_ms}',
-        '"deadline_ms":1',  # type: ignore[union-attr]
-    )
-    result = continued(instance, request._replace(tags={**request.tags, MET: later}))
+    second = tick(instance, first.cursor)
+    (request,) = requested(second)
+    result = continued(instance, request)
     data = result.failure_data_for_node("wait_until_warm")
     assert data is not None
     assert data.user_failure_data is not None
     text = str(data.user_failure_data.description)
     assert "90000 records behind" in text
-    assert "the deadline is over" in text
+    assert "its time is over" in text
     assert "is kept" in text
-    assert "no run waits" in str(tick(instance).skip_reason)
+    assert "no run waits" in str(tick(instance, second.cursor).skip_reason)
+
+
+@pytest.mark.parametrize("ahead_s", [3_600, -3_600])
+def test_a_sensor_whose_clock_is_not_the_runs_gives_a_wait_its_time_and_no_more(
+    world: World, instance: dg.DagsterInstance, clock: list[int], ahead_s: int
+) -> None:
+    """A run that waits and the sensor that looks may be on two machines, of two clocks."""
+    world.lag_now = {"0-1": [90_000]}
+    launch(instance, catch_up_timeout_s=60)
+    clock[0] += ahead_s * 1000
+    ticked = tick(instance)
+    assert requested(ticked) == []
+    clock[0] += 58_000
+    ticked = tick(instance, ticked.cursor)
+    assert requested(ticked) == []
+    clock[0] += 2_000
+    assert len(requested(tick(instance, ticked.cursor))) == 1
+
+
+def test_what_a_sensor_with_a_clock_of_its_own_saw_steady_is_believed(
+    world: World, instance: dg.DagsterInstance, clock: list[int]
+) -> None:
+    """An hour behind the run's: the standby is steady for longer than the run would look."""
+    world.lag_now = {"0-1": [7]}
+    launch(instance, steady_s=100)
+    clock[0] -= 3_600_000
+    first = tick(instance)
+    clock[0] += 50_000
+    second = tick(instance, first.cursor)
+    clock[0] += 50_000
+    (request,) = requested(tick(instance, second.cursor))
+    assert continued(instance, request).success
+    assert world.at["0"] == "host-4"
 
 
 @pytest.mark.longdagster
@@ -57,11 +86,10 @@ def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
     """To wait on is what its failure proposes."""
     world.lag_now = {"0-1": [90_000]}
     first = launch(instance, catch_up_timeout_s=60)
+    ticked = tick(instance)
     clock[0] += 61_000
-    (request,) = requested(tick(instance))
-    old = str(read_met(request.tags[MET]).deadline_ms)  # type: ignore[union-attr]
-    tag = {**request.tags, MET: request.tags[MET].replace(old, "1")}
-    assert not continued(instance, request._replace(tags=tag)).success
+    (request,) = requested(tick(instance, ticked.cursor))
+    assert not continued(instance, request).success
     failed = instance.get_runs(dg.RunsFilter(tags={CONTINUES: "1"}))[0]
     world.lag_now = {"0-1": [7]}
     with re_executed(instance, failed.run_id) as result:

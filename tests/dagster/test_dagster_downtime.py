@@ -9,7 +9,9 @@ import pytest
 from fake_placement import World
 from test_dagster_jobs import run
 
-from samza_dagster.orchestration.downtime import MEASURED, last_downtime
+from samza_dagster.orchestration.acting import POLL_S
+from samza_dagster.orchestration.downtime import last_downtime
+from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 
 pytestmark = pytest.mark.dagster
 MOVE = {"processor": "1", "destination": "host-1"}
@@ -80,20 +82,30 @@ def test_dry_runs_do_not_make_it_forget(
     assert f"as in run {measured[:8]}" in expected(request, own_instance)
 
 
-def test_what_is_expected_is_what_the_op_told_that_saw_the_start(
+def test_what_is_expected_lasts_until_the_first_commit(
     world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
-    """The op before it ends with the stop, and told 0.0 s of it."""
+    """Checked in isn't at work: it restores first. Here the third look sees the commit."""
+    world.work_after = 2
     moved = done(request, own_instance, "move_container", **MOVE)
     told = {
-        event.step_key: value.value
+        event.step_key: {key: value.value for key, value in output.metadata.items()}
         for event in own_instance.all_logs(moved, of_type=dg.DagsterEventType.STEP_OUTPUT)
         if event.dagster_event is not None
-        for key, value in event.dagster_event.step_output_data.metadata.items()
-        if key.endswith(MEASURED)
+        for output in [event.dagster_event.step_output_data]
     }
-    assert told["stop"] < told["move"]
-    assert f"{told['move']:.1f} s from its stop" in expected(request, own_instance)
+    seconds = told["verify_placement"]["move_stop_to_first_commit_seconds"]
+    assert seconds >= told["move"]["move_stop_and_start_seconds"] + 2 * POLL_S
+    assert not any(key.endswith(TO_FIRST_COMMIT) for key in told["move"])
+    assert f"{seconds:.1f} s from its stop to its first commit" in expected(request, own_instance)
+
+
+def test_a_run_that_doesn_t_wait_for_the_first_commit_measures_none(
+    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """How long its active really made no progress nobody has seen."""
+    done(request, own_instance, "move_container", **MOVE, verify_timeout_s=0)
+    assert "not measured yet" in expected(request, own_instance)
 
 
 def test_the_same_action_comes_before_a_newer_one(

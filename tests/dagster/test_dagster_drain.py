@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import logging
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,7 +25,7 @@ from test_dagster_jobs import failure, output_metadata, run, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick
 
-from samza_dagster.client.views import HostView
+from samza_dagster.client.views import HostView, Progress
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import CatchUp
@@ -120,7 +119,7 @@ def test_it_says_what_it_cost_against_permanent_standbys(
     assert shown["just_in_time_standbys"] == 1
     assert "MiB·h in 1 standbys" in shown["standby_memory"]
     assert "300 MiB all the time" in shown["permanent_standbys_instead"]
-    assert shown["move_longest_stop_and_start_seconds"] > 0
+    assert shown["move_longest_stop_to_first_commit_seconds"] > 0
     assert {r.data["state"] for r in shown["outcomes"].records} == {"done"}
 
 
@@ -343,7 +342,6 @@ def test_no_room_is_told_with_the_coordinator_s_words(
 def test_a_drain_that_waits_for_a_standby_holds_no_run(world: World) -> None:
     """Everything else is done first; the continuing run only moves the last one."""
     with dg.DagsterInstance.ephemeral() as instance:
-        world.now_ms = time.time_ns() // 1_000_000  # deadlines count from what is answered
         world.lag_now["1-1"] = [50_000]
         first = fake_drain_waiting(instance)
         assert first.success
@@ -394,12 +392,33 @@ def test_an_active_that_does_not_process_stops_the_drain(
     assert "left waiting: 2, 1" in text
 
 
+def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_before(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Where commits ended at the move is kept: the input may have been idle ever since."""
+    world.processes = False
+    short = config(verify_timeout_s=1)
+    done, first = execute(instance, job=fake_drain, config=short)
+    assert not done
+    moved_at, world.commits, world.processes = world.commits, world.commits + 50, True
+    asked: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            FakeClient,
+            "processing",
+            lambda _, p, since: asked.append(since) or Progress(p, since, True, (), since),
+        )
+        assert from_failure(instance, first, fake_drain, short)
+    assert asked[0] == moved_at
+    assert set(asked[1:]) == {moved_at + 50}
+
+
 def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby(
     world: World,
 ) -> None:
-    """The nearly spent deadline of the one that was waited for before isn't its."""
+    """The nearly spent time of the one that was waited for before isn't its."""
     now_ms = 1_800_000_000_000
-    seen = Met({}, now_ms, now_ms + 1, "w", {"0-0": now_ms + 1})
+    seen = Met({}, {"0-0": 1}, "w")
     ran = SimpleNamespace(
         run_id="r", tags={MET: seen.to_text()}, parent_run_id=None, root_run_id=None
     )
@@ -414,7 +433,7 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
     known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)
     wait = carrier.carry([Unit("1", "", "", steps), Unit("0", "", "", known)], at_once=2)
     assert wait is not None
-    assert wait.deadlines == {"1-0": now_ms + 60_000, "0-0": now_ms + 1}
+    assert wait.left_ms == {"1-0": 60_000, "0-0": 1}
 
 
 def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(

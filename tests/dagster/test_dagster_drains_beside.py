@@ -111,7 +111,7 @@ def test_a_refusal_says_which_run_drains_the_host(
 
 
 def waits(run: dg.DagsterRun) -> dict[str, str]:
-    wait = Wait(("9-1",), 100, 0, 10**13, 1, run.run_id)
+    wait = Wait({"9-1": 10**9}, 100, 0, 1, run.run_id)
     return {WAITING: YES, WAITS_FOR: wait.to_text(), ROOT: run.run_id}
 
 

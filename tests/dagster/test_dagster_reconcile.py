@@ -21,7 +21,7 @@ from fake_placement import (
     fake_move_via,
     fake_reconcile,
 )
-from test_dagster_jobs import output_metadata
+from test_dagster_jobs import output_metadata, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
@@ -81,6 +81,22 @@ def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
     assert world.busiest == 2
     for together in world.together:
         assert len({p[0] for p in together}) == len(together)
+
+
+def test_reconcile_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Of each container: Kafka's absence doesn't take the place of the cancellation."""
+    world.slow, world.away_at = True, "wait"
+    world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
+    result = reconcile(instance, wanted={"0": "host-3", "1": "host-1"}, at_once=4)
+    assert was_cancelled(result, "carry_out_reconcile")
+    told = [e.user_message for e in instance.all_logs(result.run_id)]
+    told = [line for line in told if line.startswith("cancelled: ")]
+    assert len(told) == len(world.requests) > 1
+    for uuid in world.requests:
+        assert [f"request {uuid} goes on" in line for line in told].count(True) == 1
+    assert all("no broker answers" in line for line in told)
 
 
 def test_a_dry_run_shows_steps_and_reasons_and_asks_nothing(

@@ -389,6 +389,7 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     """With what to do; also when the tick that named it lost its cursor. Its end comes as ever."""
     under_samza(stream)
     stream.respond(5, StatusCode.IN_PROGRESS)
+    stream.tick()
     stream.now_ms += 600_000
     assert stream.tick() == []
     stream.now_ms += 1_000
@@ -407,6 +408,7 @@ def test_a_thousand_requests_without_an_end_are_each_named_once(stream: Stream) 
     under_samza(stream)
     for number in range(1000):
         stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.tick()
     stream.now_ms += 700_000
     named = [n for _ in range(6) for n in stream.tick()]
     assert sorted(named) == list(range(1000))
@@ -421,10 +423,28 @@ def test_a_request_with_a_time_out_of_its_own_is_named_after_that(stream: Stream
     for number, expiry_ms in ((1, 30_000), (2, None), (3, 3_600_000)):
         stream.respond(number, StatusCode.IN_PROGRESS, expiry_ms=expiry_ms)
     named: dict[int, list[int]] = {}
-    for after_s in (30, 40, 600, 602, 3_600, 3_610):
+    for after_s in (0, 30, 40, 600, 602, 3_600, 3_610):
         stream.now_ms = response(0, StatusCode.ACCEPTED).timestamp + after_s * 1_000
         named[after_s] = stream.tick()
-    assert named == {30: [], 40: [1], 600: [], 602: [2], 3_600: [], 3_610: [3]}
+    assert named == {0: [], 30: [], 40: [1], 600: [], 602: [2], 3_600: [], 3_610: [3]}
+
+
+@pytest.mark.parametrize("ahead_s", [-3_600, 3_600])
+def test_a_request_without_an_end_is_named_by_the_sensors_own_clock(
+    stream: Stream, ahead_s: int
+) -> None:
+    """Whoever wrote its status has a clock of its own: how long it is silent is what counts."""
+    under_samza(stream)
+    stream.respond(5, StatusCode.ACCEPTED, after_ms=ahead_s * 1_000)
+    assert stream.tick() == []
+    stream.now_ms += 400_000
+    stream.respond(5, StatusCode.IN_PROGRESS, after_ms=ahead_s * 1_000 + 400_000)
+    assert stream.tick() == []
+    stream.now_ms += 599_000
+    assert stream.tick() == []
+    stream.now_ms += 2_000
+    assert stream.tick() == [5]
+    assert "is in_progress, without news for 601 s" in str(stream.events[0].description)
 
 
 @pytest.mark.longdagster
@@ -436,6 +456,7 @@ def test_beyond_the_bound_requests_are_named_when_others_have_ended(
     under_samza(stream)
     for number in range(50):
         stream.respond(number, StatusCode.IN_PROGRESS)
+    stream.tick()
     stream.now_ms += 700_000
     assert [len(stream.tick()) for _ in range(3)] == [30, 0, 0]
     for number in range(30):

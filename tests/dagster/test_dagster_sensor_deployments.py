@@ -98,7 +98,7 @@ def test_one_that_was_named_while_its_deployment_went_on_is_not_named_again(
 ) -> None:
     """It has no end, whatever ended it."""
     stream.respond(5, StatusCode.IN_PROGRESS)
-    assert ticks(stream, 601) == {601: [5]}
+    assert ticks(stream, 5, 606) == {5: [], 606: [5]}
     deploy(stream, "run-2")
     assert ticks(stream, 620, 2_000, 4_000) == {620: [], 2_000: [], 4_000: []}
 
@@ -127,6 +127,16 @@ def test_a_lost_cursor_loses_none_that_is_lost(stream: Stream) -> None:
     deploy(stream, "run-2")
     stream.cursor = None
     assert ticks(stream, 30, 700) == {30: [], 700: [5]}
+
+
+def test_a_sensor_that_goes_on_by_another_machines_clock_names_none_early(stream: Stream) -> None:
+    """An hour ahead: how long a deployment is over begins anew to count."""
+    stream.respond(5, StatusCode.IN_PROGRESS)
+    ticks(stream, 5)
+    deploy(stream, "run-2")
+    ticks(stream, 30)
+    stream.boot = "another"
+    assert ticks(stream, 3_600, 4_190, 4_201) == {3_600: [], 4_190: [], 4_201: [5]}
 
 
 def test_none_is_named_while_its_answer_may_be_among_those_to_read(stream: Stream) -> None:

@@ -64,6 +64,8 @@ class BounceWorld:
     whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
     run now; `down_after_failure` is for how long one is that a restart failed to start.
 
+    From `idle_since_ms` on there is no input to commit.
+
     `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
     commit has the virtual time as its offset: all are written by one broker.
     """
@@ -102,6 +104,7 @@ class BounceWorld:
     opened: int = 0
     skew_ms: dict[str, int] = field(default_factory=dict)
     leader_skew_ms: int = 0
+    idle_since_ms: int = 10**15
 
     def clock(self) -> int:
         """The worker's clock."""
@@ -393,7 +396,7 @@ class BounceClient:
             done = (
                 processor_id not in world.slow
                 and processor_id not in world.down()
-                and world.now_ms >= max(started, since) + world.process_ms
+                and min(world.now_ms, world.idle_since_ms) >= max(started, since) + world.process_ms
             )
             stops = (r.stop_ms or 0 for r in world.requests.values() if r.processor == processor_id)
             # Up to its stop the former incarnation has committed too.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,34 +18,16 @@ from samza_dagster.sandbox.artifacts import artifacts_directory
 
 _PACKAGE = "libfaketime"
 _LIBRARY = "libfaketime.so.1"
-_SLEEP = "sleep.so"
-# That of version 0.9.10 refuses every wait until a time of a clock that it doesn't change.
-_SLEEP_SOURCE = """
-#define _GNU_SOURCE
-#include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left) {
-    return syscall(SYS_clock_nanosleep, clock, flags, until, left) ? errno : 0;
-}
-"""
+_PREPARED = "libfaketime-without-clock_nanosleep.so.1"
+_AN_HOUR_ON = "import time; began = time.time(); time.sleep(0.001); print(round(began))"
 
 
 def environment(file: str) -> dict[str, str]:
     """What a process needs to look at the clock that `file` sets (`set_ahead`).
 
-    Raises `MissingPrerequisite` where there is neither the package nor a C compiler.
+    Raises `MissingPrerequisite` where the package can't be had, or doesn't do what it is for.
     """
-    directory = _prepared()
-    return {
-        "LD_PRELOAD": f"{directory / _SLEEP}:{directory / _LIBRARY}",
-        "FAKETIME_TIMESTAMP_FILE": file,
-        "FAKETIME_CACHE_DURATION": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-        "NO_FAKE_STAT": "1",
-    }
+    return _environment(_prepared(), file)
 
 
 def set_ahead(file: Path, seconds: float) -> None:
@@ -54,29 +37,70 @@ def set_ahead(file: Path, seconds: float) -> None:
     beside.replace(file)
 
 
+def without(library: bytes, function: str) -> bytes:
+    """The shared library with this function under another name, so that the C library's own is called.
+
+    Its name is first in the table of symbols. One letter differs, for the table holds another
+    function's name as the end of this one's.
+    """
+    name = function.encode()
+    return library.replace(b"\0" + name + b"\0", b"\0-" + name[1:] + b"\0", 1)
+
+
+def _environment(library: Path, file: str) -> dict[str, str]:
+    return {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": file,
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+        "NO_FAKE_STAT": "1",
+    }
+
+
 def _prepared() -> Path:
-    target = artifacts_directory().resolve() / "faketime"
-    if (target / _LIBRARY).is_file() and (target / _SLEEP).is_file():
+    target = artifacts_directory().resolve() / "faketime" / _PREPARED
+    if target.is_file():
         return target
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target) as work:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
         if not _run(work, "apt-get", "download", _PACKAGE):
             _run(work, "apt-get", "update", "-q")
             _run(work, "apt-get", "download", _PACKAGE)
         for package in Path(work).glob("*.deb"):
             _run(work, "dpkg", "-x", str(package), "unpacked")
-        (Path(work) / "sleep.c").write_text(_SLEEP_SOURCE)
-        _run(work, "cc", "-shared", "-fPIC", "-O1", "-o", _SLEEP, "sleep.c")
-        found = [*Path(work).glob(f"unpacked/**/{_LIBRARY}"), *Path(work).glob(_SLEEP)]
-        if {file.name for file in found} != {_LIBRARY, _SLEEP}:
+        made = Path(work) / _PREPARED
+        for library in Path(work).glob(f"unpacked/**/{_LIBRARY}"):
+            # That of version 0.9.10 refuses every wait until a time of a clock that it doesn't change.
+            made.write_bytes(without(library.read_bytes(), "clock_nanosleep"))
+        seen = _why_not(made)
+        if seen:
             raise MissingPrerequisite(
                 "clocks of their own for the processes of a host",
-                seen=f"of {_LIBRARY} and {_SLEEP} only {[file.name for file in found]}",
-                fix=f"apt-get, dpkg and cc, and the package {_PACKAGE} in reach",
+                seen=seen,
+                fix=f"apt-get and dpkg, with Debian's package {_PACKAGE} in reach; or --skew-s 0",
             )
-        for file in found:
-            file.replace(target / file.name)
+        made.replace(target)
     return target
+
+
+def _why_not(library: Path) -> str:
+    """Why no process could use it: of one an hour ahead, that sleeps; empty when it can."""
+    if not library.is_file():
+        return f"apt-get download {_PACKAGE} and dpkg -x gave no {_LIBRARY}"
+    clock = library.with_suffix(".clock")
+    set_ahead(clock, 3_600)
+    began = subprocess.run(
+        [sys.executable, "-I", "-c", _AN_HOUR_ON],
+        env={**os.environ, **_environment(library, str(clock))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    now_s = clock.stat().st_mtime
+    if began.returncode == 0 and 3_590 < int(began.stdout) - now_s < 3_660:
+        return ""
+    return f"a process an hour ahead said {(began.stdout or began.stderr).strip()[-200:]!r}"
 
 
 def _run(directory: str, *command: str) -> bool:

@@ -13,8 +13,13 @@ from tests.rig.waiting import until
 
 def free_host(job: KillableJob, processors: Processors, group: str = "0") -> str:
     """A host without a member of the group."""
+    return free_hosts(job, processors, group)[0]
+
+
+def free_hosts(job: KillableJob, processors: Processors, group: str = "0") -> list[str]:
+    """All such hosts."""
     taken = {p["host"] for name, p in processors.items() if name.split("-")[0] == group}
-    return next(host for host in job.host_names if host not in taken)
+    return [host for host in job.host_names if host not in taken]
 
 
 def _ask(job: KillableJob, how: str, *arguments: str, **more: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +65,16 @@ class TwoBrokers:
                     for partition in topic.partitions.values()
                 ),
             )
+
+    @contextmanager
+    def second_frozen(self) -> Generator[None]:
+        """It is alive and answers nobody; the controller needs some seconds to take its partitions."""
+        assert self._second is not None
+        os.kill(self._second.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._second.pid, signal.SIGCONT)
 
     def start_second(self) -> None:
         """Returns when it is one of the brokers."""

@@ -26,6 +26,8 @@ class Link:
         self.held: set[str] = set(proxy.held)
         self.kept = {WORDS: b"", REPLIES: b""}
         self.ended = False
+        self.port: int = server.getsockname()[1]
+        """Where the server sees it come from."""
         self._ends = (client, server)
         self._pumps = 2
         for way, source, target in ((WORDS, client, server), (REPLIES, server, client)):

@@ -27,14 +27,14 @@ class Verdict:
 class CanaryWatch:
     """Judges once; `passed` is its word from then on.
 
-    `check_passed` says what the plan's asset check found since a moment (ms).
+    `check_passed` says what the plan's asset check found since that was asked first.
     """
 
     def __init__(
         self,
         client: Placement,
         plan: BouncePlan,
-        check_passed: Callable[[int], bool | None],
+        check_passed: Callable[[], bool | None],
     ) -> None:
         self.passed: bool | None = None
         self._client = client
@@ -53,8 +53,7 @@ class CanaryWatch:
         self._looked_ms = now_ms
         units = self._plan.units[: self._plan.limits.canaries]
         canary = [rows[p] for unit in units for p in unit.processors if rows[p].back_ms is not None]
-        since = max((row.back_ms or 0 for row in canary), default=0)
-        verdict = self._ask_check(since) if self._plan.judge else self._look(view, canary)
+        verdict = self._ask_check() if self._plan.judge else self._look(view, canary)
         if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
             verdict = Verdict(False, f"{verdict.why} within {self._patience_s():g} s of the bake")
         self.passed = verdict.passed
@@ -64,12 +63,12 @@ class CanaryWatch:
         judge, patience = self._plan.judge, self._plan.patience
         return judge.timeout_s if judge else max(patience.verify_s, patience.lag_s, 1.0)
 
-    def _ask_check(self, since_ms: int) -> Verdict:
+    def _ask_check(self) -> Verdict:
         judge = self._plan.judge
         assert judge is not None
         name = f"check {judge.check} of {judge.asset}"
-        # A result from before the bake's end says nothing of the bake.
-        said = self._check_passed(since_ms + self._plan.limits.bake_ms)
+        # A result that was there before the bake's end says nothing of the bake.
+        said = self._check_passed()
         if said is None:
             return Verdict(None, f"no result of {name} since the bake")
         return Verdict(said, f"{name} {'passed' if said else 'failed'}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
@@ -28,7 +28,9 @@ from samza_dagster.orchestration.bounce.row import End, Result
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
+from samza_dagster.orchestration.planning import require_commits_readable
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -135,6 +137,7 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             samza.holds,
             known=known_back(instance, root),
             failed=failed_before(instance, run),
+            commits=OwnCommits.of_run(context, lambda: bounce_runs.chain(instance, root)),
         )
         try:
             result = rolling.run()
@@ -231,7 +234,10 @@ def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Outpu
 
 
 def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
-    """What is to be known before; raises `Refused` when one of the first would be refused now."""
+    """What is to be known before; raises `Refused` when one of the first would be refused now.
+
+    And `Unreachable` as `require_commits_readable`.
+    """
     notices: dict[str, None] = {}
     there = client.view().processors
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
@@ -243,6 +249,8 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
             )
         notices.update(dict.fromkeys(ruled.notices))
+    if any(not is_standby(processor) for processor in plan.processors):
+        require_commits_readable(client, plan.patience.verify_s)
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
     untold = {r.processor_id for r in lags if r.lag is None and not r.reason}

@@ -29,9 +29,12 @@ from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, Progress
 from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.views import JobView, ReplicaLag
+from samza_dagster.readiness import Heard, heard
 
 POLL_S = 0.25
 LOOK_MS = 1_000
@@ -45,7 +48,7 @@ class Bounce:
     """One run's part of a bounce.
 
     `known` are those that an earlier run of the chain saw back, `failed` those whose
-    failure this run isn't to try again.
+    failure this run isn't to try again, `commits` where those of whom it restarts begin.
     """
 
     def __init__(
@@ -58,8 +61,9 @@ class Bounce:
         *,
         known: Mapping[str, Bounced] | None = None,
         failed: Mapping[str, Bounced] | None = None,
+        commits: OwnCommits | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._client = client
         self._plan = plan
@@ -68,14 +72,20 @@ class Bounce:
         self._holds = holds
         self._known = known or {}
         self._failed = failed or {}
+        self._commits = commits or OwnCommits()
         self._sleep = sleep
         self._now_ms = now_ms
+        self._began_ms = now_ms()
         self._rows: dict[str, Bounced] = {}
         self._asked: dict[str, Asked] = {}
         self._restarts: dict[str, Restart] = {}
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._placed: dict[str, tuple[str, int]] = {}
+        self._answered: dict[str, tuple[str, int]] = {}
+        self._answers: dict[str, Heard] = {}
+        self._first_read_ms: int | None = None
+        self._ahead_ms: int | None = None
         self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
@@ -205,17 +215,23 @@ class Bounce:
 
     def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
         placed: dict[str, list[int]] = {}
-        for processor, at in self._placed.values():
+        for processor, at in (self._placed | self._answered).values():
             placed.setdefault(processor, []).append(at)
         return Position(
             stands={p: self._rows[p].stand for p in self._plan.processors},
-            back_at_ms={p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None},
+            back_at_ms=self._back_at_ms(),
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
             down={**self._down.among(view, self._rows, now), **since.unsettled},
             placed_at_ms=placed if self._plan.counts_stops else {},
             halt="it is paused" if order == PAUSE else "",
         )
+
+    def _back_at_ms(self) -> dict[str, int]:
+        """By this run's clock: who was back before counts as back since it began to watch."""
+        told = {p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None}
+        before = {p: known.back_ms for p, known in self._known.items()}
+        return {p: self._began_ms if before.get(p) == at else at for p, at in told.items()}
 
     def _made(self, p: str, row: Bounced) -> Restart:
         return Restart(
@@ -226,6 +242,7 @@ class Bounce:
             self._holds,
             former=self._plan.executions.get(p),
             coordinator=self._plan.coordinator,
+            commits=self._commits,
         )
 
     def _restart(self, p: str, row: Bounced) -> Bounced:
@@ -254,6 +271,7 @@ class Bounce:
                     continue
                 self._read_lags(now)
             if restart.step(view, self._lags, now):
+                self._answered_at(max(restart.row.stop_ms or 0, restart.row.in_ms or 0), now)
                 self._changed(p, restart)
                 changed = changed or restart.row.stand is not row.stand
         if changed:  # a place is free: what is decided now goes by the job as it is now
@@ -275,10 +293,27 @@ class Bounce:
     def _read_history(self, now: int) -> None:
         if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
             return
-        for response in self._client.history():
-            late = now - response.timestamp < 2 * PACE_MS  # the two last of a row, at most
-            if late and not _PLACED_NOTHING.match(response.response_message):
-                self._placed[response.uuid] = response.processor_id, response.timestamp
+        answers = self._client.history()
+        for response in answers:
+            self._answered_at(response.timestamp, now)
+        first = self._first_read_ms = self._first_read_ms or now
+        self._answers = heard(self._answers, {r.uuid: r.timestamp for r in answers}, now)
+        self._answered.clear()
+        for r in answers:
+            read_ms = self._answers[r.uuid].at_ms
+            # What was there at the first reading is as old as the newest answer says, at least.
+            at = r.timestamp - (self._ahead_ms or 0) if read_ms == first else read_ms
+            late = now - at < 2 * PACE_MS  # the two last of a row, at most
+            if late and not _PLACED_NOTHING.match(r.response_message):
+                self._answered[r.uuid] = r.processor_id, at
+
+    def _answered_at(self, at_ms: int, now: int) -> None:
+        """An answer is older than its reader: by so much at least the coordinator's clock is ahead.
+
+        A quiet coordinator's last answers so count as of now until it answers again.
+        """
+        ahead_ms = at_ms - now
+        self._ahead_ms = ahead_ms if self._ahead_ms is None else max(ahead_ms, self._ahead_ms)
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):

@@ -34,8 +34,10 @@ class Ledger(Protocol):
         """`pause`, `abort`, or nothing."""
         ...
 
-    def check_passed(self, since_ms: int) -> bool | None:
-        """What the plan's asset check says since then; None while it says nothing."""
+    def check_passed(self) -> bool | None:
+        """What the plan's asset check has found since this was asked first, when the canary's bake was
+        over; None while it has found nothing.
+        """
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import DRAWN_AT_MOST, bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.checks.evaluations import newest_evaluation
+from samza_dagster.orchestration.checks.evaluations import newest_evaluations
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.pictures import picture
@@ -24,6 +25,8 @@ from samza_dagster.orchestration.plan_record import PLAN_RECORD, unpacked
 BOUNCES = "bounce_history"
 KEY = dg.AssetKey(BOUNCES)
 ROW = "row"
+THERE = "samza/judged-after"
+"""Run tag: results of the judging check that were there when its bake was over."""
 CONTROL_S = 1.0
 _MEASURED = 200
 
@@ -97,20 +100,27 @@ class RunLedger:
             self._order = bounce_runs.order(self._context.instance, self._context.run.run_id)
         return self._order
 
-    def check_passed(self, since_ms: int) -> bool | None:
-        """The result of the plan's asset check when it is newer than `since_ms`."""
-        return check_result(self._context.instance, self._plan.judge, since_ms)
+    def check_passed(self) -> bool | None:
+        """What the plan's asset check has found since this was asked first in this bounce."""
+        return None if self._plan.judge is None else check_result(self._context, self._plan.judge)
 
 
-def check_result(instance: dg.DagsterInstance, judge: Judge | None, since_ms: int) -> bool | None:
-    """Whether the check's newest result passed; None when there is none since `since_ms`."""
-    if judge is None:
-        return None
+def check_result(context: dg.OpExecutionContext, judge: Judge) -> bool | None:
+    """Whether the newest result passed of those that weren't there when a run of the chain asked first.
+
+    None while there is no such result. The tag of that run has which were there.
+    """
+    instance, run = context.instance, context.run
     key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
-    found = newest_evaluation(instance, key)
-    if found is None or found[1] * 1000 < since_ms:
+    found = newest_evaluations(instance, key)
+    chain = bounce_runs.chain(instance, bounce_runs.root_of(run))
+    before = next((r.tags[THERE] for r in reversed(chain) if THERE in r.tags), None)
+    if before is None:
+        instance.add_run_tags(run.run_id, {THERE: json.dumps(sorted(found))})
         return None
-    return found[0].passed
+    new = [one for number, one in found.items() if number not in json.loads(before)]
+    newest = max(new, key=lambda one: one[1], default=None)
+    return None if newest is None else newest[0].passed
 
 
 def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[Bounced]:

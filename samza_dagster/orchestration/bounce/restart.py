@@ -17,6 +17,7 @@ from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import (
     MOST_ATTEMPTS,
@@ -84,6 +85,7 @@ class Restart:
         *,
         former: str | None,
         coordinator: str,
+        commits: OwnCommits | None = None,
     ) -> None:
         self.row = row
         self._client = client
@@ -93,6 +95,7 @@ class Restart:
         self._former = former
         self._hold = coordinator == OURS
         self._committed = not self._hold
+        self._commits = commits or OwnCommits()
         self._since: int | None = None
         self._reports: set[tuple[str, int | None]] | None = None
         self._began_ms = 0
@@ -127,7 +130,7 @@ class Restart:
             return
         if asked.by_state and self._restarted():
             self.row = replace(
-                self.row, in_ms=now_ms, why="it was restarted; the answer is no longer on record"
+                self.row, in_ms=0, why="it was restarted; the answer is no longer on record"
             )
             return
         if self._hold:
@@ -151,7 +154,7 @@ class Restart:
         self.row = replace(
             self.row,
             stand=Stand.IN_FLIGHT,
-            in_ms=self.row.in_ms or now_ms,
+            in_ms=self.row.in_ms or 0,
             why="it is another process than the one that was back",
         )
 
@@ -292,8 +295,10 @@ class Restart:
         if is_standby(self.row.processor) or not self._patience.verify_s:
             return ""
         if self._since is None:
-            # Its former process is dead: what is committed from now on is its own.
-            self._since = self._client.checkpoints_end()
+            # Its former process is dead: what is committed from now on is its own. Of one that
+            # is another process by now no earlier run has told.
+            end = self._client.checkpoints_end
+            self._since = end() if self._again else self._commits.since(self.row.uuid, end)
         progress = self._client.processing(self.row.processor, self._since)
         self.row = replace(self.row, committed=progress.end)
         if progress.processing:

@@ -33,6 +33,9 @@ class Patience:
 class Bounced:
     """One processor's bounce as it is shown and recorded. Times in ms since the epoch.
 
+    `stop_ms`, `in_ms` and `failed_ms` are by the coordinator's clock, 0 where its answer isn't on
+    record any more; `back_ms` is by the clock of the run.
+
     `down_s` is from its stop until it checked in, by the coordinator's clock; None when
     the stop wasn't told. `seconds` is from its request until its place was free. `failed_ms`
     is of a request that failed after it had stopped it: nobody has seen it start. `committed` is

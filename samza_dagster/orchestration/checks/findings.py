@@ -66,7 +66,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """All checks of one sensor: their findings by subject, and what was told of each."""
+    """All checks of one sensor: their findings by subject, and what was told of each.
+
+    `clock` is what its times are by (`steady_now`).
+    """
 
     job: str
     looked_ms: int = 0
@@ -75,6 +78,7 @@ class Board:
     )
     told: Mapping[str, Told] = field(default_factory=dict[str, Told])
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    clock: str = ""
 
     def to_text(self) -> str:
         """As the cursor keeps it."""
@@ -98,9 +102,31 @@ class Board:
                 },
                 told={check: Told(**t) for check, t in data["told"].items()},
                 extra=dict(data["extra"]),
+                clock=str(data.get("clock", "")),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
+
+    def by_clock(self, clock: str, now_ms: int) -> Board:
+        """The same by this clock, whose time it is now; by another one as if it had looked just now."""
+        if clock == self.clock or not self.looked_ms:
+            return replace(self, clock=clock)
+        later_ms = now_ms - self.looked_ms
+
+        def dated(standing: Standing) -> Standing:
+            since_ms = standing.since_ms
+            return replace(standing, since_ms=since_ms + later_ms if since_ms else 0)
+
+        return replace(
+            self,
+            looked_ms=now_ms,
+            checks={
+                check: {subject: dated(one) for subject, one in found.items()}
+                for check, found in self.checks.items()
+            },
+            told={c: replace(t, at_ms=t.at_ms + later_ms) for c, t in self.told.items()},
+            clock=clock,
+        )
 
     def seeded(self, check: str, subjects: Sequence[str], told: Told) -> Board:
         """With what was last told of a check: after a lost cursor it still stands, until it is gone."""

@@ -30,6 +30,7 @@ from samza_dagster.orchestration.checks.lag_objectives import (
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient, open_watch
 from samza_dagster.readiness import HostClock, clocks, newest_reports
 
@@ -46,10 +47,10 @@ class CheckTick:
     findings: Callable[[Board], tuple[Findings, Mapping[str, object]]]
 
     def run(
-        self, cursor: str | None, job: str, log: CheckLog, now_ms: int
+        self, cursor: str | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
     ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
-        """The board to keep and the evaluations to tell."""
-        board = seeded(Board.read(cursor, job), job, self.checks, log)
+        """The board to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
+        board = seeded(Board.read(cursor, job), job, self.checks, log).by_clock(clock, now_ms)
         found, extra = self.findings(board)
         board, results = looked(board, found, self.patience, now_ms)
         board = replace(board, extra=extra)
@@ -154,14 +155,16 @@ def evaluated(
     make: Callable[[WatchedClient, int], CheckTick],
 ) -> dg.SensorResult | dg.SkipReason:
     """One tick of either sensor: what it tells and remembers."""
-    now_ms = time.time_ns() // 1_000_000
+    kept = Board.read(context.cursor, samza.job)
+    before = kept.clock if kept is not None else ""
+    now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
     try:
         client = open_watch(samza)
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     try:
         board, events = make(client, now_ms).run(
-            context.cursor, samza.job, InstanceChecks(context.instance), now_ms
+            context.cursor, samza.job, InstanceChecks(context.instance), now_ms, clock
         )
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")

@@ -24,6 +24,7 @@ from samza_dagster.orchestration.units.ops import (
     carry_out_units,
     outcome_metadata,
     refusals,
+    require_commits,
     told_plan,
 )
 from samza_dagster.orchestration.units.plan import UnitsPlan
@@ -78,6 +79,7 @@ def plan_drain_host(
             view = client.view()
             rules = DrainRules(
                 allowed=tuple(config.destinations or samza_policies.hosts),
+                named=(*config.destinations, *config.exclude),
                 standby_hosts=tuple(samza_policies.hosts),
                 excluded=tuple(config.exclude),
                 cold=config.cold,
@@ -95,6 +97,7 @@ def plan_drain_host(
                 before=host_map(view),
                 if_it_fails=config.if_it_fails,
             )
+            require_commits(client, limits.verify_timeout_s, plan.units)
             against = refusals(client, plan.units)
             if against:
                 raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")

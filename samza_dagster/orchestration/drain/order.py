@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import Refused
+from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
+from samza_dagster.orchestration.decisions import require_told_lag
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,
     LOST,
@@ -33,6 +34,7 @@ _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
 class DrainRules:
     """What a drain may do. `allowed`, unless empty, are the only hosts to go to.
 
+    `named` are the hosts that somebody wrote into the drain's config, each has to be one.
     `standby_hosts`, unless empty, are the only ones of them for standbys.
     `cold`: an active without a warm standby is moved as it is, and restores there;
     else a standby is spun up for it first.
@@ -40,6 +42,7 @@ class DrainRules:
     """
 
     allowed: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     standby_hosts: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     cold: bool = False
@@ -74,6 +77,8 @@ class Sight:
 def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> list[Unit]:
     """What is done for each container on the host, in the order in which it begins.
 
+    Also raises `Refused` for a name among the hosts to go to, or not to go to, that is no host.
+
     Standbys leave first, then actives whose standby is warm, then those without state,
     then those for which a standby is spun up. Raises `Refused` for a host that is
     unknown or lost, and when a container would have no legal host: with what is missing.
@@ -81,6 +86,7 @@ def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> li
     from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
 
     _require_alive(view, host)
+    _require_known(view, host, rules)
     leaving = [p for _, p in sorted(view.processors.items()) if p.host == host]
     unready = [p for p in leaving if p.state not in (RUNNING, LAST_SEEN_STATE)]
     if unready:
@@ -129,7 +135,7 @@ def _how(
         for p in standbys
         if p.host not in (None, host)
         and p.state in (RUNNING, LAST_SEEN_STATE)
-        and view.hosts[str(p.host)].state != LOST
+        and not _is_gone(view, str(p.host))
         and sight.is_warm(p.processor_id)
         and _is_allowed(str(p.host), rules)
         and placing.violation(pid, str(p.host), in_place_of=p.processor_id) is None
@@ -141,7 +147,8 @@ def _how(
     if not sight.is_stateful(pid):
         return _How(MOVE, "it has no state to restore")
     behind = ", ".join(
-        f"{p.processor_id} {_lag(sight, p.processor_id)}{_drained(p.host, rules)}" for p in standbys
+        f"{p.processor_id} {_lag(sight, p.processor_id)}{_no_use(view, p.host, rules)}"
+        for p in standbys
     )
     seen = f"its standbys: {behind}" if behind else "it has no standby"
     if warm:
@@ -154,6 +161,7 @@ def _how(
             seen=f"{seen}; Samza's AM has no standby on request",
             fix="wait until a standby is warm, or cold: true, which moves it and restores there",
         )
+    require_told_lag(view, f"drain_host {host}", "or cold: true, which moves it and restores there")
     most = view.max_standbys
     if most is not None and len(standbys) >= most:
         raise Refused(
@@ -180,9 +188,19 @@ def _lag(sight: Sight, processor_id: str) -> str:
     return "lag unknown" if lag is None else f"{lag:,} records behind"
 
 
-def _drained(host: str | None, rules: DrainRules) -> str:
-    """Why a warm standby is no use."""
-    run = rules.drained.get(host or "")
+def _is_gone(view: JobView, host: str) -> bool:
+    """Lost, or no longer among the hosts of the job."""
+    known = view.hosts.get(host)
+    return known is None or known.state == LOST
+
+
+def _no_use(view: JobView, host: str | None, rules: DrainRules) -> str:
+    """Why a standby is no use, though it is warm."""
+    if host is None:
+        return ""
+    if _is_gone(view, host):
+        return f" on {host}, which is gone"
+    run = rules.drained.get(host)
     return f" on {host}, which run {run} drains" if run else ""
 
 
@@ -355,6 +373,17 @@ def _being_drained(rules: DrainRules) -> str:
 def _is_allowed(name: str, rules: DrainRules) -> bool:
     is_barred = name in rules.excluded or name in rules.drained
     return (not rules.allowed or name in rules.allowed) and not is_barred
+
+
+def _require_known(view: JobView, host: str, rules: DrainRules) -> None:
+    """A name that is mistyped would be no destination, or bar none."""
+    unknown = sorted({*rules.named} - view.hosts.keys())
+    if unknown:
+        raise Refused(
+            f"drain_host {host}: destinations and exclude name hosts of the job",
+            seen=f"{', '.join(unknown)}; there are {some_of(sorted(view.hosts))}",
+            fix="names of these",
+        )
 
 
 def _require_alive(view: JobView, host: str) -> None:

@@ -112,7 +112,8 @@ class Acted:
     """A request that was asked: it blocks its group until it is acknowledged.
 
     `ack` is the group's last acknowledgement at the time, empty: there was none. Any other one
-    is about this request, whatever the clock of whoever wrote it says.
+    is about this request, whatever the clock of whoever wrote it says. `cap_ms` is when it was by a
+    clock that the sensor has had since, as far as that can be told; 0: by the same one.
     """
 
     uuid: str
@@ -120,6 +121,12 @@ class Acted:
     processor: str
     at_ms: int
     ack: str = ""
+    cap_ms: int = 0
+
+    @property
+    def counts_ms(self) -> int:
+        """When it was, for the cap of the hour."""
+        return self.cap_ms or self.at_ms
 
     def is_acknowledged(self, acks: Mapping[str, str]) -> bool:
         """By the last acknowledgement of each group."""
@@ -223,9 +230,14 @@ class Memory:
             self.clock,
         )
 
-    def by_another_clock(self) -> Memory:
-        """The same where the clock is another one from now on: what lasts begins to last anew."""
-        return replace(self, trends={}, heard={}, leader=None)
+    def by_another_clock(self, now_ms: int) -> Memory:
+        """The same where the clock is another one from now on: what lasts begins to last anew.
+
+        What was asked before the last look is as long ago as it was then.
+        """
+        later_ms = now_ms - self.looked_ms
+        acted = tuple(replace(a, cap_ms=a.counts_ms + later_ms) for a in self.acted)
+        return replace(self, trends={}, heard={}, leader=None, acted=acted)
 
 
 def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:

@@ -182,7 +182,11 @@ def still_blocking(memory: Memory, acknowledged: Mapping[str, str], now_ms: int)
 
     What was asked by a later clock, that was set back since, counts for two hours at most.
     """
-    acted = (replace(a, at_ms=min(a.at_ms, now_ms + HOUR_MS)) for a in memory.acted)
+    latest_ms = now_ms + HOUR_MS
+    acted = (
+        replace(a, at_ms=min(a.at_ms, latest_ms), cap_ms=min(a.cap_ms, latest_ms))
+        for a in memory.acted
+    )
     return replace(
         memory,
         acted=tuple(
@@ -280,7 +284,7 @@ def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[Con
 
 def _is_lately(acted: Acted, now_ms: int) -> bool:
     """Also by a clock that was set back: it may have been a moment ago."""
-    return now_ms - acted.at_ms < HOUR_MS
+    return now_ms - acted.counts_ms < HOUR_MS
 
 
 def _advice(rules: Rules) -> Verdict:

@@ -127,7 +127,7 @@ def sight_of(
     words: Mapping[str, int] | None = None,
     unread: str | None = None,
 ) -> Sight:
-    """One look, from what a client read; `unread`: why it read no lag of anybody."""
+    """One look, from what a client read; `unread`: why it read no lag of replicas, or of inputs."""
     sums = _replica_sums(lags)
     backlog: dict[str, tuple[int | None, int]] = {}
     for lag in inputs:

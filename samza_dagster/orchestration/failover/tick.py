@@ -94,7 +94,7 @@ class Tick:
         kept = before.clock if before is not None else ""
         self.now_ms, clock = steady_now(kept, self.now(), *self.since_boot())
         if before is not None and before.clock != clock:
-            before = before.by_another_clock()
+            before = before.by_another_clock(self.now_ms)
         log: Log | None = None
         if before is None or before.acted or before.suspects:
             log = self._read(0 if before is None else before.read_to)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.watching_ports import ActionView, JobView
@@ -13,7 +13,9 @@ from samza_dagster.orchestration.watching_ports import ActionView, JobView
 class Asked:
     """An action as it was seen last, and of which deployment. Times in ms since the epoch.
 
-    `over_ms` is when that deployment was first seen to be over; 0: it goes on.
+    `since_ms` is by the clock of whoever wrote it: it is shown, and tells whether there was news.
+    By the observer's clock are `seen_ms`, when it was first seen like that, and `over_ms`, when that
+    deployment was first seen to be over; 0: not yet.
     """
 
     uuid: str
@@ -25,11 +27,13 @@ class Asked:
     since_ms: int
     expiry_ms: int | None
     over_ms: int = 0
+    seen_ms: int = 0
 
-    @property
-    def reserved_host(self) -> str | None:
-        """Not remembered: nobody holds a place for it any more once its deployment is over."""
-        return None
+
+def seen_at(one: Asked, before: Asked | None, now_ms: int) -> Asked:
+    """As it is seen now: since it was `before`, unless there is news of it."""
+    is_news = before is None or not before.seen_ms or before.since_ms != one.since_ms
+    return replace(one, seen_ms=now_ms if before is None or is_news else before.seen_ms)
 
 
 def asked_of(response: PlacementResponse) -> Asked:

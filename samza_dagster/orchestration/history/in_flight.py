@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from samza_dagster.model import PlacementResponse
-from samza_dagster.orchestration.history.asked import Asked, asked_in, asked_of
+from samza_dagster.orchestration.history.asked import Asked, asked_in, asked_of, seen_at
 from samza_dagster.orchestration.history.packing import Status, joined, packed, split, unpacked
-from samza_dagster.orchestration.watching_ports import ActionView, JobView
+from samza_dagster.orchestration.watching_ports import JobView
 
 MOST_REQUESTS = 3_000
 MOST_STATUSES = 12
@@ -40,7 +40,7 @@ class InFlight:
 
     `named` has the `mark` of each request that was named as being without an end, `forgotten`
     that of each whose statuses found no room. `asked` are requests that were in flight or waited
-    when they were seen last. `blind`: from when to when a request may have
+    when they were seen last, and since when by the observer's `clock`. `blind`: from when to when a request may have
     begun of which even that was given up; what is first read of it then may be no beginning.
     """
 
@@ -51,6 +51,7 @@ class InFlight:
     forgotten: tuple[str, ...] = ()
     blind: tuple[int, int] = (0, 0)
     asked: Mapping[str, Asked] = field(default_factory=dict[str, Asked])
+    clock: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """For the cursor."""
@@ -59,6 +60,7 @@ class InFlight:
             "named": joined(sorted(self.named)),
             "forgotten": joined(self.forgotten),
             "blind": list(self.blind),
+            "clock": self.clock,
         }
 
     @classmethod
@@ -80,6 +82,7 @@ class InFlight:
                 tuple(split(data["forgotten"], _MARK_BYTES)),
                 (int(begin_ms), int(end_ms)),
                 asked,
+                str(data["clock"]),
             )
         except (LookupError, TypeError, ValueError, AttributeError, zlib.error):
             return cls()
@@ -89,7 +92,7 @@ class InFlight:
         statuses, asked = dict(self.statuses), dict(self.asked)
         for response in responses:
             if not response.status_code.is_terminal:
-                asked[response.uuid] = asked_of(response)
+                asked[response.uuid] = seen_at(asked_of(response), asked.get(response.uuid), 0)
             status: Status = (
                 response.status_code.value,
                 response.response_message[:MOST_MESSAGE],
@@ -180,9 +183,16 @@ class InFlight:
         there |= {mark(uuid) for uuid in self.asked}
         return replace(self, named=self.named & there)
 
+    def by_clock(self, clock: str) -> InFlight:
+        """The same by this clock: where it is another one, what lasts begins to last anew."""
+        if clock == self.clock:
+            return self
+        asked = {uuid: replace(one, seen_ms=0, over_ms=0) for uuid, one in self.asked.items()}
+        return replace(self, asked=asked, clock=clock)
+
     def followed_in(self, view: JobView, now_ms: int) -> InFlight:
         """With what the job is at now; requests of a deployment that is over are marked so."""
-        now = {one.uuid: one for one in asked_in(view)}
+        now = {one.uuid: seen_at(one, self.asked.get(one.uuid), now_ms) for one in asked_in(view)}
         before = {
             uuid: replace(one, over_ms=(one.over_ms or now_ms) if is_over else 0)
             for uuid, one in self.asked.items()
@@ -205,15 +215,18 @@ def mark(uuid: str) -> str:
     return hashlib.blake2b(uuid.encode(), digest_size=_MARK_BYTES).hexdigest()
 
 
-def without_end(
-    view: JobView, known: InFlight, *, now_ms: int, after_ms: int
-) -> Sequence[ActionView]:
-    """Requests that should have ended by now and weren't named yet; see `patience_ms`."""
+def without_end(view: JobView, known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[Asked]:
+    """Requests that should have ended by now and weren't named yet; see `patience_ms`.
+
+    What counts is since when the observer has seen them without news.
+    """
+    there = (known.asked.get(action.uuid) for action in (*view.actions, *view.queued))
     return [
-        action
-        for action in (*view.actions, *view.queued)
-        if now_ms - action.since_ms > patience_ms(action, after_ms)
-        and not known.is_named(action.uuid)
+        one
+        for one in there
+        if one is not None
+        and now_ms - one.seen_ms > patience_ms(one, after_ms)
+        and not known.is_named(one.uuid)
     ]
 
 
@@ -229,7 +242,7 @@ def without_answer(known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[A
     ]
 
 
-def patience_ms(action: ActionView, after_ms: int) -> int:
+def patience_ms(action: Asked, after_ms: int) -> int:
     """How long a request may take to end.
 
     Its own time-out, where it tells one and that is what it waits for; `after_ms` where it

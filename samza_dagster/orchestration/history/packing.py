@@ -55,6 +55,7 @@ def _row(one: Asked, told: tuple[Status, ...], words: dict[str, int]) -> tuple[i
         one.since_ms - (told[-1][2] if told else 0),
         -1 if one.expiry_ms is None else one.expiry_ms,
         one.over_ms,
+        one.seen_ms,
     )
 
 
@@ -87,8 +88,9 @@ def unpacked(text: str) -> tuple[dict[str, tuple[Status, ...]], dict[str, Asked]
             since_ms=since_ms + (found[uuid][-1][2] if uuid in found else 0),
             expiry_ms=None if expiry_ms < 0 else expiry_ms,
             over_ms=over_ms,
+            seen_ms=seen_ms,
         )
-        for uuid, (*told, since_ms, expiry_ms, over_ms) in zip(
+        for uuid, (*told, since_ms, expiry_ms, over_ms, seen_ms) in zip(
             known, zip(*of_asked, strict=True), strict=True
         )
     }

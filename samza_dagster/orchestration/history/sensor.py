@@ -31,8 +31,8 @@ from samza_dagster.orchestration.history.in_flight import (
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.ticks import least_seconds
-from samza_dagster.orchestration.watching_ports import ActionView, open_watch
+from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.watching_ports import open_watch
 
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
@@ -44,13 +44,14 @@ def placement_responses_sensor(
     running: bool = True,
     no_end_s: int = 600,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    boot: Callable[[], tuple[str, int]] = since_boot,
 ) -> dg.SensorDefinition:
     """`placement_responses`: every outcome of a placement request as an event of `placement_history`.
 
     The first start ever is from now; after a lost cursor it goes on from the newest outcome that
     was recorded. A tick that is repeated records nothing twice: what the last events hold is
-    passed over. A request that has no end after its own time-out, or `no_end_s` where that doesn't
-    tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
+    passed over. A request that the sensor has seen without news for its own time-out, or `no_end_s`
+    where that doesn't tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
@@ -125,7 +126,8 @@ def placement_responses_sensor(
             if response.uuid not in known
         ]
         flight = flight.ended(r.uuid for r in read if r.status_code.is_terminal)
-        at_ms = now_ms()
+        at_ms, clock = steady_now(flight.clock, now_ms(), *boot())
+        flight = flight.by_clock(clock)
         if view is not None:
             flight = flight.followed_in(view, at_ms).named_among(view)
             lost = without_answer(flight, now_ms=at_ms, after_ms=no_end_s * 1000)
@@ -152,16 +154,16 @@ def _made_anew(topic: str, end: int, position: int) -> str:
 
 
 def no_end_event(
-    job: str, action: ActionView, at_ms: int, key: dg.AssetKey = KEY
+    job: str, action: Asked, at_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
     """A request that should have ended by now."""
-    seconds = (at_ms - action.since_ms) / 1000
-    how = f"is {action.stage} after {seconds:,.0f} s"
+    seconds = (at_ms - (action.over_ms or action.seen_ms)) / 1000
+    how = f"is {action.stage}, without news for {seconds:,.0f} s"
     what_to_do = (
         f"samza-dagster status {action.uuid}; while nothing is stopped:"
         f" samza-dagster cancel {action.uuid}"
     )
-    if isinstance(action, Asked):
+    if action.over_ms:
         how = f"was {action.stage}: its deployment {action.deployment_id} ended before an answer"
         what_to_do = (
             f"nobody goes on with it; samza-dagster status {action.processor_id} tells where that"
@@ -191,10 +193,10 @@ def no_end_event(
 def newly_named(
     instance: dg.DagsterInstance,
     flight: InFlight,
-    late: Sequence[ActionView],
+    late: Sequence[Asked],
     lost: Sequence[Asked],
     key: dg.AssetKey,
-) -> tuple[InFlight, Sequence[ActionView]]:
+) -> tuple[InFlight, Sequence[Asked]]:
     """What is to be named in this tick, and what is known of requests then.
 
     `late` are in flight, `lost` were so when their deployment ended: named once, they are forgotten.
@@ -203,7 +205,7 @@ def newly_named(
         flight = flight.ended(recorded_requests(instance, key))
     lost = [one for one in lost if one.uuid in flight.asked]
     late = [*late, *(one for one in lost if not flight.is_named(one.uuid))]
-    fresh: Sequence[ActionView] = ()
+    fresh: Sequence[Asked] = ()
     if late and flight.room_to_name(MOST_IN_A_TICK):
         before = named_requests(instance, key)
         flight = flight.with_named(a.uuid for a in late if a.uuid in before)

@@ -27,6 +27,7 @@ from samza_dagster.orchestration.units.ops import (
     failed_before,
     outcome_metadata,
     refusals,
+    require_commits,
     told_plan,
 )
 from samza_dagster.orchestration.units.order import Unit
@@ -115,6 +116,7 @@ def plan_reconcile(
                 before=host_map(view),
                 apart=True,
             )
+            require_commits(client, limits.verify_timeout_s, plan.units)
             plan = in_turn(plan, client, failed_before(context))
             for told in plan.refused:
                 context.log.warning(f"refused, the other groups go on: {told}")

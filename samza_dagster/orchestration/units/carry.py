@@ -12,10 +12,12 @@ from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaD
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
 from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
 from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
 from samza_dagster.orchestration.units.progress import (
@@ -26,7 +28,14 @@ from samza_dagster.orchestration.units.progress import (
     named,
     subject,
 )
-from samza_dagster.orchestration.waits.conditions import Met, Wait, lags_by_processor, look, told
+from samza_dagster.orchestration.waits.conditions import (
+    Met,
+    Wait,
+    lags_by_processor,
+    look,
+    reasons_unknown,
+    told,
+)
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
 from samza_dagster.placement import texts
@@ -55,7 +64,7 @@ class Carrier:
         apart: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client
@@ -65,9 +74,11 @@ class Carrier:
         self._apart = apart
         self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
         self._seen: Met | None = seen_before(context)
+        self._commits = OwnCommits.of_run(context)
         self._beats = Heartbeats(context.log.info, now_ms)
         self._lags: Mapping[str, int | None] = {}
         self._lags_at_ms: int | None = None
+        self._reasons: Mapping[str, str] = {}
         self._told: set[tuple[str, str, int]] = set()
         self.progress: list[Progress] = []
 
@@ -90,7 +101,7 @@ class Carrier:
                 if moved:
                     quiet_since = self._monotonic()
                     continue
-                waits = [one.wait for one in running if one.wait is not None]
+                waits = [one.rest for one in running if one.rest is not None]
                 if len(waits) == len(running):
                     failed = any(one.state is State.FAILED for one in self.progress)
                     if failed and not self._apart:
@@ -174,7 +185,7 @@ class Carrier:
         elif step.kind is Kind.STOP_STANDBY:
             one.standby_until_ms = response.timestamp
         elif step.processor == one.unit.processor:
-            one.moved_at_ms, one.since = response.timestamp, None
+            one.moved_at_ms, one.moved_by = response.timestamp, uuid
             if one.stopped_at_ms is not None:
                 one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
         one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
@@ -230,22 +241,22 @@ class Carrier:
             one.at, one.wait = one.at + 1, None
             return True
         if one.wait is None:
-            deadline = self._catch_up_deadline(one, standby, now_ms)
+            left_ms = {standby: self._catch_up_ms(standby)}
             steady_s = limits.steady_s if step.processor == NEW else 0.0
-            one.wait = Wait((standby,), limits.lag_limit, steady_s, deadline, 0, "")
+            one.wait = Wait(left_ms, limits.lag_limit, steady_s, 0, "")
         lags = self._look(now_ms)
         one.watched = look(one.wait, one.watched, lags, now_ms, IN_RUN_GAP_MS)
         since = one.watched.since_ms.get(standby)
         steady = since is not None and now_ms - since >= one.wait.steady_s * 1000
-        if steady or (since is not None and self._was_steady(standby, now_ms)):
-            self._row(one, step, "warm", told(one.wait, one.watched, lags))
+        if steady or (since is not None and self._was_steady(standby)):
+            self._row(one, step, "warm", told(one.wait, one.watched, lags, self._reasons))
             one.at, one.wait, one.watched = one.at + 1, None, None
             return True
-        line = told(one.wait, one.watched, lags)
+        line = told(one.wait, one.watched, lags, self._reasons)
         if standby not in self._client.view().processors:
             self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
             return True
-        if now_ms >= one.wait.deadline_ms:
+        if not one.watched.left_ms(one.wait)[standby]:
             self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {line}")
             return True
         state = "steady" if since is not None else "behind"
@@ -258,11 +269,12 @@ class Carrier:
             one.at += 1
             return True
         one.deadline = one.deadline or self._monotonic() + limit_s
-        if one.since is None:
-            # Its former process is dead: what is committed from now on is its own.
-            one.since = self._client.checkpoints_end()
-        if self._client.processing(step.processor, one.since).processing:
+        mover = one.moved_by or step.processor  # its answer is cleaned up
+        since = self._commits.since(mover, self._client.checkpoints_end)
+        if self._client.processing(step.processor, since).processing:
             self._row(one, step, "processes", "an input offset grew in a commit since its start")
+            if one.down_s is not None:
+                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
             one.at, one.deadline = one.at + 1, 0.0
             return True
         if self._monotonic() >= one.deadline:
@@ -285,21 +297,19 @@ class Carrier:
 
         self._beats.of(one.unit.processor)(step.name, line)
 
-    def _catch_up_deadline(self, one: Progress, standby: str, now_ms: int) -> int:
-        bound = round(self._limits.catch_up.timeout_s * 1000)
-        if self._context.run.parent_run_id is not None:
-            return now_ms + bound  # a re-execution is there to wait on
-        if one.standby_since_ms is not None:
-            return one.standby_since_ms + bound
-        before = self._seen.deadline_of(standby) if self._seen is not None else None
-        return now_ms + bound if before is None else before
+    def _catch_up_ms(self, standby: str) -> int:
+        """How long it may still take; a re-execution is there to wait on, and has all of it anew."""
+        left = self._seen.left_ms.get(standby) if self._seen is not None else None
+        return round(self._limits.catch_up.timeout_s * 1000) if left is None else left
 
-    def _was_steady(self, standby: str, now_ms: int) -> bool:
-        return self._seen is not None and self._seen.was_steady(standby, now_ms)
+    def _was_steady(self, standby: str) -> bool:
+        return self._seen is not None and standby in self._seen.steady_ms
 
     def _look(self, now_ms: int) -> Mapping[str, int | None]:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
-            self._lags, self._lags_at_ms = lags_by_processor(self._client.lag()), now_ms
+            replicas = self._client.lag()
+            self._lags, self._lags_at_ms = lags_by_processor(replicas), now_ms
+            self._reasons = reasons_unknown(replicas)
         return self._lags
 
     def _fail(self, one: Progress, why: str) -> None:

@@ -15,8 +15,9 @@ from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import map_after_failure, map_metadata
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
-from samza_dagster.orchestration.planning import PLAN, PREVIEW
+from samza_dagster.orchestration.planning import PLAN, PREVIEW, require_commits_readable
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
 from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
@@ -87,6 +88,12 @@ def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]
     return found
 
 
+def require_commits(client: Placement, verify_timeout_s: float, units: Iterable[Unit]) -> None:
+    """As `require_commits_readable`, where any of the units stops an active."""
+    if any(unit.stops_active for unit in units):
+        require_commits_readable(client, verify_timeout_s)
+
+
 def carry_out_units(
     context: dg.OpExecutionContext, client: Placement, plan: UnitsPlan
 ) -> list[Progress] | None:
@@ -149,7 +156,7 @@ def outcome_metadata(
 ) -> dict[str, Any]:
     """What was done, for how long actives were down, and what standbys for it cost."""
     view = client.view()
-    downs = [o.down_s for o in progress if o.down_s is not None and o.unit.stops_active]
+    downs = [one.first_commit_s for one in progress if one.first_commit_s is not None]
     via = {one.unit.processor for one in progress if one.standby is not None}
     ends = [
         replica.end_offset or 0
@@ -164,7 +171,7 @@ def outcome_metadata(
         **standby_cost(progress, view, sum(ends)),
     }
     if downs:
-        metadata["move_longest_stop_and_start_seconds"] = max(downs)
+        metadata[f"move_longest_{TO_FIRST_COMMIT}"] = max(downs)
     return metadata
 
 

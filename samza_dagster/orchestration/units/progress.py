@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.requests import Moment
@@ -42,7 +42,9 @@ class Progress:
     `attempt` is the one that has started its standby: what is asked of that one is asked of
     no other. `uuid` is the request that it waits for, `said` its newest status. `moments` are the
     statuses that were read, `spans` the steps that ended, the one under way began at `began_ms`.
-    `since` is where the checkpoint topic ended once its container had moved.
+    `moved_by` is the request that has moved its container. `down_s` is from the container's stop
+    to its check-in, `first_commit_s` to its first commit. Times of standby and move are those of
+    answers: they are shown, and compared with one another alone.
     """
 
     unit: Unit
@@ -58,10 +60,11 @@ class Progress:
     wait: Wait | None = None
     watched: Watched | None = None
     moved_at_ms: int | None = None
-    since: int | None = None
+    moved_by: str = ""
     step_done_ms: int = 0
     stopped_at_ms: int | None = None
     down_s: float | None = None
+    first_commit_s: float | None = None
     why_failed: str = ""
     began_ms: int | None = None
     moments: list[Moment] = field(default_factory=list[Moment])
@@ -74,6 +77,13 @@ class Progress:
     def step(self) -> Step | None:
         """What it is at; None past its last one."""
         return self.unit.steps[self.at] if self.at < len(self.unit.steps) else None
+
+    @property
+    def rest(self) -> Wait | None:
+        """What is left of its wait after the last look."""
+        if self.wait is None or self.watched is None:
+            return self.wait
+        return replace(self.wait, left_ms=self.watched.left_ms(self.wait))
 
 
 def subject(one: Progress, step: Step) -> str:
@@ -92,20 +102,15 @@ def any_of(waits: Sequence[Wait]) -> Wait:
     It fits into a run tag, and so does what a sensor sees of it: those that are due last are
     left out if need be. The run that goes on looks at them again.
     """
-    first = waits[0]
-    waits = _as_many_as_fit(waits)
-    who = tuple(sorted({name for wait in waits for name in wait.who}))
-    deadlines = {name: wait.deadline_ms for wait in waits for name in wait.who}
-    steady_s = max(wait.steady_s for wait in waits)
-    return Wait(who, first.limit, steady_s, min(deadlines.values()), 0, "", deadlines=deadlines)
-
-
-def _as_many_as_fit(waits: Sequence[Wait]) -> list[Wait]:
-    kept, size = list[Wait](), 0
-    for wait in sorted(waits, key=lambda wait: wait.deadline_ms):
+    left_ms, size = dict[str, int](), 0
+    for name, ms in sorted(
+        ((name, ms) for wait in waits for name, ms in wait.left_ms.items()),
+        key=lambda item: (item[1], item[0]),
+    ):
         # In what was seen of it each name stands twice, with a time of up to 13 digits.
-        size += sum(2 * len(name) + 35 for name in wait.who)
-        if kept and size > MOST_NAME_BYTES:
+        size += 2 * len(name) + 35
+        if left_ms and size > MOST_NAME_BYTES:
             break
-        kept.append(wait)
-    return kept
+        left_ms[name] = ms
+    steady_s = max(wait.steady_s for wait in waits)
+    return Wait(dict(sorted(left_ms.items())), waits[0].limit, steady_s, 0, "")

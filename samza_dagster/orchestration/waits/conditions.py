@@ -3,40 +3,45 @@
 A replica is steady while its lag is known and small at every look; as a lag counts as
 small from 0 up to the limit, one that stays small is also flat. So of all looks only the
 time since when they were good has to be kept.
+
+Whoever waits and whoever looks may be on two machines: what passes between them are lengths of
+time, never times of day.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 from samza_dagster.orchestration.views import ReplicaLag
 
 STEADY_LAG = "steady-lag"
-VERSION = 1
-SEEN_IS_GOOD_FOR_MS = 600_000
+VERSION = 2
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait of a chain of runs: for any of the standbys `who` to be steady.
+    """One wait of a chain of runs: for any of some standbys to be steady.
 
-    `limit` in records; `deadline_ms` since the epoch; `number` counts the waits of the
-    chain from 1; `run` is the run that ended with it. `deadlines` has those of single
-    standbys where they differ; `deadline_ms` is the first of them.
+    `left_ms` has how long each of them may still take, counted from the first look at it. `limit`
+    in records; `number` counts the waits of the chain from 1; `run` is the run that ended with it.
     """
 
-    who: tuple[str, ...]
+    left_ms: Mapping[str, int]
     limit: int
     steady_s: float
-    deadline_ms: int
     number: int
     run: str
     what: str = STEADY_LAG
-    deadlines: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def who(self) -> tuple[str, ...]:
+        """The standbys, in order."""
+        return tuple(self.left_ms)
 
     def to_text(self) -> str:
         """As a run tag holds it."""
@@ -45,27 +50,15 @@ class Wait:
 
 @dataclass(frozen=True)
 class Met:
-    """What a sensor saw before it continued a run: who was steady for how many ms, and when.
+    """What a sensor saw before it continued a run: who was steady, for how many ms.
 
-    None of them: the deadline was over, or `why` names what else happened.
+    None of them: the time of one was over, or `why` names what else happened. `left_ms` has how
+    long each may take yet.
     """
 
     steady_ms: Mapping[str, int]
-    at_ms: int
-    deadline_ms: int
+    left_ms: Mapping[str, int]
     why: str
-    deadlines: Mapping[str, int] = field(default_factory=dict[str, int])
-
-    def deadline_of(self, replica: str) -> int | None:
-        """Until when the wait was to last for this one; None when it wasn't waited for.
-
-        A tag of an older release has one deadline for all.
-        """
-        return self.deadlines.get(replica) if self.deadlines else self.deadline_ms
-
-    def was_steady(self, replica: str, now_ms: int) -> bool:
-        """It was, and so lately that it counts."""
-        return replica in self.steady_ms and now_ms - self.at_ms <= SEEN_IS_GOOD_FOR_MS
 
     def to_text(self) -> str:
         """As a run tag holds it."""
@@ -74,10 +67,22 @@ class Met:
 
 @dataclass(frozen=True)
 class Watched:
-    """Since when (ms) each replica of a wait has been steady, as of the look at `at_ms`."""
+    """Since when (ms) each replica of a wait has been steady, as of the look at `at_ms`.
+
+    `waited_ms` adds up the times between the looks; all by the clock of whoever looks.
+    """
 
     since_ms: Mapping[str, int]
     at_ms: int
+    waited_ms: int = 0
+
+    def by_another_clock(self, now_ms: int) -> Watched:
+        """The same for one whose clock is another: how long the last look is ago isn't known."""
+        return Watched({}, now_ms, self.waited_ms)
+
+    def left_ms(self, wait: Wait) -> dict[str, int]:
+        """How long each replica may take yet."""
+        return {one: max(0, ms - self.waited_ms) for one, ms in wait.left_ms.items()}
 
 
 def read_wait(text: str | None) -> Wait | None:
@@ -87,13 +92,11 @@ def read_wait(text: str | None) -> Wait | None:
         if data is None or data["what"] != STEADY_LAG:
             return None
         return Wait(
-            who=tuple(str(one) for one in data["who"]),
+            left_ms=_lengths(data["left_ms"]),
             limit=int(data["limit"]),
             steady_s=float(data["steady_s"]),
-            deadline_ms=int(data["deadline_ms"]),
             number=int(data["number"]),
             run=str(data["run"]),
-            deadlines=_deadlines(data),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
@@ -105,14 +108,7 @@ def read_met(text: str | None) -> Met | None:
     try:
         if data is None:
             return None
-        steady = {str(k): int(v) for k, v in data["steady_ms"].items()}
-        return Met(
-            steady_ms=steady,
-            at_ms=int(data["at_ms"]),
-            deadline_ms=int(data["deadline_ms"]),
-            why=str(data["why"]),
-            deadlines=_deadlines(data),
-        )
+        return Met(_lengths(data["steady_ms"]), _lengths(data["left_ms"]), str(data["why"]))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -127,6 +123,11 @@ def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:
     return found
 
 
+def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
+    """Why the lag of a processor isn't known, of those of which something can't be read."""
+    return {one.processor_id: one.reason for one in replicas if one.lag is None and one.reason}
+
+
 def look(
     wait: Wait,
     former: Watched | None,
@@ -134,14 +135,18 @@ def look(
     now_ms: int,
     gap_ms: int,
 ) -> Watched:
-    """What is known after one more look; one that comes more than `gap_ms` late begins anew."""
-    fresh = former is not None and 0 <= now_ms - former.at_ms <= gap_ms
+    """What is known after one more look; after one that comes more than `gap_ms` late, or by a
+    clock that went back, the steady times begin anew.
+    """
+    passed_ms = 0 if former is None else now_ms - former.at_ms
+    waited_ms = max(0, passed_ms) + (0 if former is None else former.waited_ms)
+    fresh = 0 <= passed_ms <= gap_ms
     since: dict[str, int] = {}
     for one in wait.who:
         lag = lags.get(one)
         if lag is not None and lag <= wait.limit:
             since[one] = former.since_ms.get(one, now_ms) if fresh and former else now_ms
-    return Watched(since, now_ms)
+    return Watched(since, now_ms, waited_ms)
 
 
 def met(
@@ -149,35 +154,46 @@ def met(
 ) -> Met | None:
     """Why the run is to be continued now; None while it is to wait on.
 
-    A run is continued too when its deadline is over or a standby is gone: it then ends
+    A run is continued too when its time is over or a standby is gone: it then ends
     with the true reason. `wanted_now` is a reason from outside.
     """
-    now_ms = watched.at_ms
-    held = {one: now_ms - since for one, since in watched.since_ms.items()}
+    held = {one: watched.at_ms - since for one, since in watched.since_ms.items()}
+    left_ms = watched.left_ms(wait)
     steady = {one: ms for one, ms in held.items() if ms >= wait.steady_s * 1000}
     gone = sorted(set(wait.who) - set(processors))
     if steady:
         why = f"{_some_of(sorted(steady))} at most {wait.limit:,} records behind for {wait.steady_s:g} s"
     elif gone:
         why = f"{_some_of(gone)} isn't in the job any more"
-    elif now_ms >= wait.deadline_ms:
-        why = "the deadline is over"
+    elif min(left_ms.values(), default=0) == 0:
+        why = "its time is over"
     elif wanted_now:
         why = wanted_now
     else:
         return None
-    return Met(steady, now_ms, wait.deadline_ms, why, wait.deadlines)
+    return Met(steady, left_ms, why)
 
 
-def told(wait: Wait, watched: Watched, lags: Mapping[str, int | None]) -> str:
+def behind(lag: int | None, reason: str = "") -> str:
+    """How far a replica is behind, for a person; `reason`: why that isn't known."""
+    if lag is not None:
+        return f"{lag:,} records behind"
+    return f"lag unknown ({reason})" if reason else "lag unknown"
+
+
+def told(
+    wait: Wait,
+    watched: Watched,
+    lags: Mapping[str, int | None],
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """One line on a wait, for a person."""
     parts: list[str] = []
     for one in wait.who:
-        lag, since = lags.get(one), watched.since_ms.get(one)
-        behind = "lag unknown" if lag is None else f"{lag:,} records behind"
+        since = watched.since_ms.get(one)
         steady = "" if since is None else f", steady for {(watched.at_ms - since) / 1000:.0f} s"
-        parts.append(f"{one} {behind}{steady}")
-    left = max(0, wait.deadline_ms - watched.at_ms) / 1000
+        parts.append(f"{one} {behind(lags.get(one), reasons.get(one, ''))}{steady}")
+    left = min(watched.left_ms(wait).values(), default=0) / 1000
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"
     )
@@ -189,8 +205,8 @@ def _some_of(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def _deadlines(data: Mapping[str, Any]) -> dict[str, int]:
-    return {str(one): int(at_ms) for one, at_ms in data.get("deadlines", {}).items()}
+def _lengths(data: Mapping[str, Any]) -> dict[str, int]:
+    return {str(one): int(ms) for one, ms in data.items()}
 
 
 def _read(text: str | None) -> dict[str, Any] | None:

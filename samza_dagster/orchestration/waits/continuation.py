@@ -16,11 +16,13 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION, job_tag
-from samza_dagster.orchestration.ticks import least_seconds
+from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Wait,
@@ -30,6 +32,7 @@ from samza_dagster.orchestration.waits.conditions import (
     met,
     read_met,
     read_wait,
+    reasons_unknown,
     told,
 )
 from samza_dagster.orchestration.waits.waiting import (
@@ -99,34 +102,51 @@ def seen_before(context: dg.OpExecutionContext) -> Met | None:
 
 @dataclass(frozen=True)
 class Cursor:
-    """By root: since when the replicas of its wait have been steady; `asked`: to be launched."""
+    """By root: since when the replicas of its wait have been steady; `asked`: to be launched.
+
+    `clock` is what the times are by (`steady_now`).
+    """
 
     job: str
     watched: Mapping[str, Watched]
     asked: frozenset[str] = frozenset()
+    clock: str = ""
 
     def to_text(self) -> str:
         """As Dagster keeps it: bounded by the number of waits that are looked at."""
-        kept = {root: [one.at_ms, dict(one.since_ms)] for root, one in self.watched.items()}
-        text = {"version": 1, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
-        return json.dumps(text, separators=(",", ":"))
+        kept = {
+            root: [one.at_ms, one.waited_ms, dict(one.since_ms)]
+            for root, one in self.watched.items()
+        }
+        text = {"version": 2, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
+        return json.dumps({**text, "clock": self.clock}, separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str | None, job: str) -> "Cursor":
         """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
         try:
             data = cast("dict[str, Any]", json.loads(text) if text else {})
-            if data.get("version") != 1 or data.get("job") != job:
+            if data.get("version") != 2 or data.get("job") != job:
                 return cls(job, {})
             kept = cast("dict[str, Any]", data["watched"])
             watched = {
-                str(root): Watched({str(k): int(v) for k, v in since.items()}, int(at_ms))
-                for root, (at_ms, since) in kept.items()
+                str(root): Watched(
+                    {str(k): int(v) for k, v in since.items()}, int(at_ms), int(waited_ms)
+                )
+                for root, (at_ms, waited_ms, since) in kept.items()
             }
             asked = frozenset(str(root) for root in data["asked"])
+            clock = str(data["clock"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(job, {})
-        return cls(job, watched, asked)
+        return cls(job, watched, asked, clock)
+
+    def by_clock(self, clock: str, now_ms: int) -> "Cursor":
+        """The same by this clock, whose time it is now."""
+        if clock == self.clock:
+            return self
+        watched = {root: one.by_another_clock(now_ms) for root, one in self.watched.items()}
+        return Cursor(self.job, watched, self.asked, clock)
 
 
 def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
@@ -164,8 +184,8 @@ def continuations_sensor(
     """`continuations`: launches the run that goes on when what a run waits for has come true.
 
     `jobs` are those whose runs wait. A tick that is repeated launches nothing twice: the
-    run key is of the chain and its wait. After a missed tick, or with a new cursor, a
-    steady time begins anew, which costs time alone.
+    run key is of the chain and its wait. After a missed tick, on another machine, or with a new
+    cursor, a steady time begins anew, which costs time alone.
     """
 
     def continuations(
@@ -184,27 +204,32 @@ def continuations_sensor(
         try:
             client = samza.open_client()
             try:
-                lags = lags_by_processor(client.lag())
                 processors = set(client.view().processors)
+                replicas, unread = _lags_read(client)
             finally:
                 client.close()
         except SamzaDagsterError as error:
-            return dg.SkipReason(f"{len(waits)} runs wait; their lags can't be read: {error}")
+            return dg.SkipReason(f"{len(waits)} runs wait; the job can't be read: {error}")
+        lags, reasons = lags_by_processor(replicas), reasons_unknown(replicas)
         under_way = re_executed_now(context.instance, job)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms, clock = steady_now(former.clock, time.time_ns() // 1_000_000, *since_boot())
+        former = former.by_clock(clock, now_ms)
         gap_ms = max(GAP_MS, 3_000 * interval_s)
         kept: dict[str, Watched] = {}
         requests: list[dg.RunRequest] = []
         asked: set[str] = set()
         lines: list[str] = []
         for one in waits:
-            watched = look(one.wait, former.watched.get(one.root), lags, now_ms, gap_ms)
-            kept[one.root] = watched
+            before = former.watched.get(one.root)
+            watched = look(one.wait, before, lags, now_ms, gap_ms)
+            # A look that saw nobody's lag ends no steady time, nor does it lengthen one.
+            kept[one.root] = before if unread and before is not None else watched
             why = met(one.wait, watched, processors)
             if one.run.run_id in under_way:
                 lines.append(f"{one.run.job_name} {one.root[:8]}: being re-executed")
             elif why is None:
-                lines.append(f"{one.run.job_name} {one.root[:8]}: {told(one.wait, watched, lags)}")
+                line = told(one.wait, watched, lags, reasons)
+                lines.append(f"{one.run.job_name} {one.root[:8]}: {line}")
             elif len(requests) < MOST_LAUNCHED:
                 if one.root not in former.asked and _noted_as_continued(context.instance, one):
                     del kept[one.root]
@@ -212,10 +237,11 @@ def continuations_sensor(
                 context.log.info(f"continuing {one.run.job_name} {one.root}: {why.why}")
                 requests.append(continuing_run(one, why))
                 asked.add(one.root)
-        cursor = Cursor(job, kept, frozenset(asked)).to_text()
+        cursor = Cursor(job, kept, frozenset(asked), clock).to_text()
         if requests:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
         more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""
+        more += f"; no lag can be read: {unread}" if unread else ""
         text = f"waiting: {'; '.join(lines[:TOLD])}{more}" if lines else "no run waits any more"
         return dg.SensorResult(skip_reason=text, cursor=cursor)
 
@@ -229,6 +255,14 @@ def continuations_sensor(
         else dg.DefaultSensorStatus.STOPPED,
         description="Continues runs that wait for a standby's lag, without holding a worker.",
     )
+
+
+def _lags_read(client: Placement) -> tuple[Sequence[ReplicaLag], str]:
+    """The lags; or why none can be read: a deadline is over all the same, and a standby gone."""
+    try:
+        return client.lag(), ""
+    except Unreachable as error:
+        return (), error.seen or error.asked
 
 
 class LaunchingSensor(dg.SensorDefinition):

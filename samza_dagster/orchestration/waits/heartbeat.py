@@ -8,7 +8,7 @@ from collections.abc import Callable
 from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.waits.conditions import lags_by_processor
+from samza_dagster.orchestration.waits.conditions import behind, lags_by_processor, reasons_unknown
 
 EVERY_S = 30.0
 EVERY_MS = 30_000
@@ -65,10 +65,10 @@ def seen_now(client: Placement, processor_id: str, request: str = "") -> str:
             return ", ".join(parts)
         where = f" on {found.host}" if found.host else ""
         parts.append(f"{processor_id} is {found.state}{where}")
-        lags = lags_by_processor(client.lag())
+        replicas = client.lag()
+        lags, reasons = lags_by_processor(replicas), reasons_unknown(replicas)
         if processor_id in lags:
-            records = lags[processor_id]
-            parts.append("lag unknown" if records is None else f"{records:,} records behind")
+            parts.append(behind(lags[processor_id], reasons.get(processor_id, "")))
         return ", ".join(parts)
     except SamzaDagsterError as error:
         return f"{processor_id} can't be looked at: {error.seen or error.asked}"

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.waits.conditions import Met, lags_by_processor
+from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.waits.conditions import (
+    Met,
+    behind,
+    lags_by_processor,
+    reasons_unknown,
+)
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.readiness import Bounds, LagAt, Steadiness, steadiness
 
@@ -24,25 +30,30 @@ class WarmUp:
     standby: str
     bounds: CatchUp
     sleep: Callable[[float], None] = time.sleep
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    now_ms: Callable[[], int] = elapsed_ms
     log: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.samples: list[LagAt] = []
-        self.deadline_ms = self.now_ms() + round(self.bounds.timeout_s * 1000)
+        self._deadline_ms = self.now_ms() + round(self.bounds.timeout_s * 1000)
+
+    @property
+    def left_ms(self) -> int:
+        """How long it may take yet."""
+        return max(0, self._deadline_ms - self.now_ms())
 
     def run(self, in_run_s: float | None = None, seen: Met | None = None) -> Steadiness | None:
         """The verdict that says steady; None when `in_run_s` is over first.
 
         `seen` is what was seen of it between two runs: a standby that was steady then, and
-        isn't behind now, is warm, and the deadline is that wait's. Raises `ActionFailed`
+        isn't behind now, is warm, and it has the time that this wait left. Raises `ActionFailed`
         when it takes too long, and for a standby that is gone.
         """
         limit = self.bounds.lag_limit
         bounds = Bounds(limit, limit, round(self.bounds.steady_s * 1000))
         began = self.now_ms()
-        if seen is not None:
-            self.deadline_ms = seen.deadline_ms
+        if seen is not None and self.standby in seen.left_ms:
+            self._deadline_ms = began + seen.left_ms[self.standby]
         beat = Heartbeat(self.log, self.now_ms)
         while True:
             if self.standby not in self.client.view().processors:
@@ -52,15 +63,16 @@ class WarmUp:
                     fix="launch a new run: it starts another one",
                 )
             now_ms = self.now_ms()
-            records = lags_by_processor(self.client.lag()).get(self.standby)
+            replicas = self.client.lag()
+            records = lags_by_processor(replicas).get(self.standby)
             self.samples.append(LagAt(now_ms, records))
             verdict = steadiness(self.samples, now_ms, bounds)
-            if not verdict.steady and seen is not None and self._was_steady(seen, records, now_ms):
+            if not verdict.steady and seen is not None and self._was_steady(seen, records):
                 held = seen.steady_ms[self.standby]
                 return Steadiness(True, held, f"seen between two runs: {seen.why}")
             if verdict.steady:
                 return verdict
-            if now_ms >= self.deadline_ms:
+            if now_ms >= self._deadline_ms:
                 why = verdict.why_not
                 raise ActionFailed(
                     f"standby {self.standby} is warm within {self.bounds.timeout_s:g} s",
@@ -69,14 +81,14 @@ class WarmUp:
                 )
             if in_run_s is not None and now_ms - began >= in_run_s * 1000:
                 return None
-            left = (self.deadline_ms - now_ms) / 1000
-            behind = "lag unknown" if records is None else f"{records:,} records behind"
+            left = (self._deadline_ms - now_ms) / 1000
+            reason = reasons_unknown(replicas).get(self.standby, "")
             beat(
                 "steady" if verdict.steady_for_ms else "not steady",
-                f"standby {self.standby}: {behind}; {verdict.why_not}; {left:.0f} s left",
+                f"standby {self.standby}: {behind(records, reason)}; {verdict.why_not}; {left:.0f} s left",
             )
             self.sleep(SAMPLE_S)
 
-    def _was_steady(self, seen: Met, records: int | None, now_ms: int) -> bool:
+    def _was_steady(self, seen: Met, records: int | None) -> bool:
         small = records is not None and records <= self.bounds.lag_limit
-        return small and seen.was_steady(self.standby, now_ms)
+        return small and self.standby in seen.steady_ms

@@ -81,6 +81,12 @@ def report(job: Any, partition: int, applied: int, at_ms: int, execution_id: str
     return json.dumps({"header": header, "metrics": group}).encode()
 
 
+def test_a_topic_that_was_there_is_used_without_a_leader_of_each_partition(
+    brokers: TwoBrokers,
+) -> None:
+    assert not ensure_topic(brokers.cluster, "log-coordinated", partitions=4, timeout_s=20)
+
+
 def test_lag_shows_the_replicas_that_are_fine_and_exits_4(job: Any) -> None:
     """Six of eight; the others' rows say what can't be read, and what their standby has applied."""
     code, document = job.cli("lag")

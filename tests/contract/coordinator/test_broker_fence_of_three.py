@@ -224,3 +224,17 @@ def test_a_broker_that_is_fenced_and_does_not_know_it_holds_nothing_up_and_commi
     wait_for_all_in_sync(brokers, owners.topic)
     owners.each_broker_leads()
     owners.still_alone()
+
+
+@pytest.mark.longcontract
+def test_a_container_is_let_in_once_every_broker_knows_its_login(
+    brokers: Brokers, owners: Owners, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or after a second, with a word of the one that doesn't: its first connection would fail there."""
+    broker = owners.leader(1)
+    with lagging(brokers, broker):
+        owners.fence.admit("late-000003")
+    assert f"late-000003 may not be let in yet at {broker.sasl_servers}" in caplog.text
+    caplog.clear()
+    owners.fence.admit("next-000004")
+    assert "may not be let in" not in caplog.text

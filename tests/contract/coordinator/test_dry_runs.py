@@ -84,7 +84,7 @@ def leave_waiting(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
     """A run that has ended with a wait."""
     config = {"ops": {"plan_spin_up_standby": {"config": {**ACTIVE, "dry_run": True}}}}
     ended = made.execute_in_process(run_config=config, instance=instance)
-    wait = Wait(("0-1",), 0, 0.0, 0, 1, ended.run_id)
+    wait = Wait({"0-1": 0}, 0, 0.0, 1, ended.run_id)
     tags = {ROOT: ended.run_id, WAITS_FOR: wait.to_text(), WAITING: YES}
     instance.add_run_tags(ended.run_id, tags)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
@@ -15,6 +18,7 @@ from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.brokers import Brokers
 from tests.rig.broker_cluster import (
+    TRANSACTIONS,
     elect_preferred,
     frozen,
     leader_of,
@@ -30,7 +34,6 @@ from tests.rig.reassignment import reassign
 from tests.rig.waiting import until
 
 pytestmark = [pytest.mark.contract, pytest.mark.longcontract]
-TRANSACTIONS = "__transaction_state"
 WITHIN_S = 60.0
 """A request that a fault of one broker meets is answered by then: a session, and what it does itself."""
 
@@ -256,3 +259,68 @@ def test_partitions_are_reassigned_under_those_who_read_and_write_them(
         reassign(brokers.bootstrap_servers, topic, {0: [leader, *rest]})
         elect_preferred(brokers, topic)
         moves.ends(uuid)
+
+
+def test_two_of_three_brokers_are_stopped_and_the_leader_waits_for_one_of_them(
+    brokers: Brokers, job: Job, moves: Moves
+) -> None:
+    """No write is taken by the one that is left. The leader says why and what it lacks, tries again every
+    few seconds, and goes on by itself; nobody's lease was over by then.
+    """
+    state, _ = own_topics(job)
+    assert job.coordinator is not None
+    used_s = processor_time_s(job.coordinator.pid)
+    stopped = stop_two(brokers, job)
+    began = time.monotonic()
+    moves.container_dies()
+    line = f"{state}-0: 1 replicas in sync where a write waits for 2, without broker 2, 3"
+    try:
+        until("it says why", lambda: line in job.coordinator_log.read_text(), seconds=60)
+        until("it says so again", lambda: job.coordinator_log.read_text().count(line) > 1)
+        told = job.coordinator_log.read_text().count(line)
+        assert told <= 1 + (time.monotonic() - began) / 5
+        assert processor_time_s(job.coordinator.pid) - used_s < (time.monotonic() - began) / 2
+    finally:
+        stopped[0].start()
+    try:
+        moves.container_is_back()
+    finally:
+        back(brokers, stopped[1], job)
+    moves.one()
+
+
+def test_who_starts_while_two_of_three_brokers_are_stopped_says_why_and_leads_when_one_is_back(
+    brokers: Brokers, job: Job
+) -> None:
+    """The job's topics are there, so nothing is asked of the controller, which the one that is left has not."""
+    before = job.start().processors()
+    stopped = stop_two(brokers, job)
+    assert job.coordinator is not None
+    kill(job.coordinator.pid)
+    job.start_coordinator()
+    try:
+        line = rf"{TRANSACTIONS}-\d.*: 1 replicas in sync where a write waits for 2"
+        until("it says why", lambda: re.search(line, job.coordinator_log.read_text()), seconds=90)
+    finally:
+        stopped[0].start()
+    try:
+        after = job.wait_until_running(seconds=WITHIN_S)
+        assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
+    finally:
+        back(brokers, stopped[1], job)
+
+
+def stop_two(brokers: Brokers, job: Job) -> list[Broker]:
+    """All but the first, which leads all that a commit needs."""
+    last, *stopped = brokers.nodes
+    for topic in (*own_topics(job), job.connection.audit_topic, TRANSACTIONS):
+        led_by(brokers, topic, last)
+    for broker in stopped:
+        broker.close()
+    return stopped
+
+
+def processor_time_s(pid: int) -> float:
+    """What a process has used of it so far."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system

@@ -121,7 +121,7 @@ def test_a_leader_gives_up_a_commit_that_only_a_lost_client_fails(
 
 
 def test_logins_are_told_again(brokers: BrokerList, theirs: KafkaCluster, topic: str) -> None:
-    """An admin client hears of no broker with the topics that it asks for."""
+    """At once, by a new client: an admin client hears of no broker with the topics that it asks for."""
     from confluent_kafka import KafkaException
 
     authorizer = Authorizer(theirs, deadline_s=2)
@@ -129,8 +129,6 @@ def test_logins_are_told_again(brokers: BrokerList, theirs: KafkaCluster, topic:
         authorizer.logins()
         with authorizer._kept.use() as admin, brokers.empty(), suppress(KafkaException):
             assert not admin.list_topics(topic, timeout=10).brokers
-        with pytest.raises(Unreachable):
-            authorizer.logins()
         authorizer.logins()
     finally:
         authorizer.close()

@@ -1,4 +1,4 @@
-"""The broker's links: each party has its own, and one that is cut holds what goes that way."""
+"""Links to the brokers: each party has its own to each, and one that is cut holds what goes that way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.broker_links import COORDINATOR, BrokerLinks
+from tests.rig.broker_cluster import unread_at
 from tests.rig.proxy import REPLIES, WORDS, Address
+from tests.rig.waiting import until
 from tests.unit.chaos.test_chaos_links import is_silent
 
 pytestmark = pytest.mark.unit
@@ -17,28 +19,34 @@ pytestmark = pytest.mark.unit
 HOSTS = ("host-1", "host-2")
 
 
+NODES = (1, 2, 3)
+
+
 class Ends:
-    """A broker that listens, and links to it."""
+    """Brokers that listen, and links to them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(10)
-        self.links = BrokerLinks(directory, HOSTS, self.listener.getsockname)
+        self.listeners = {node_id: socket.create_server(("127.0.0.1", 0)) for node_id in NODES}
+        for listener in self.listeners.values():
+            listener.settimeout(10)
+        self.links = BrokerLinks(
+            directory, HOSTS, {n: each.getsockname for n, each in self.listeners.items()}
+        )
 
-    def resolved(self, party: str) -> Address:
+    def resolved(self, party: str, node_id: int = 1) -> Address:
         """As the party's own resolver reads what the broker tells everybody."""
-        name, port = self.links.address.split(":")
+        name, port = self.links.addresses.split(",")[node_id - 1].split(":")
         if party == COORDINATOR:
             return socket.gethostbyname(name), int(port)
         lines = Path(self.links.hosts_file.replace("{host}", party)).read_text().splitlines()
         (address,) = [line.split()[0] for line in lines if name in line.split()[1:]]
         return address, int(port)
 
-    def connect(self, party: str) -> tuple[socket.socket, socket.socket]:
+    def connect(self, party: str, node_id: int = 1) -> tuple[socket.socket, socket.socket]:
         """The client's end, the broker's end."""
-        client = socket.create_connection(self.resolved(party), timeout=10)
-        broker, _ = self.listener.accept()
+        client = socket.create_connection(self.resolved(party, node_id), timeout=10)
+        broker, _ = self.listeners[node_id].accept()
         broker.settimeout(10)
         return client, broker
 
@@ -49,7 +57,8 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
     found = Ends(tmp_path / "links")
     with found.links:
         yield found
-    found.listener.close()
+    for listener in found.listeners.values():
+        listener.close()
 
 
 @pytest.mark.parametrize("ways", [(WORDS, REPLIES), (REPLIES,), (WORDS,)])
@@ -83,6 +92,48 @@ def test_the_others_links_flow_while_one_is_cut(ends: Ends) -> None:
         with client, broker:
             client.sendall(b"words")
             assert broker.recv(100) == b"words"
+
+
+def test_a_party_that_is_cut_off_hears_of_no_broker(ends: Ends) -> None:
+    """Of all three, as of one."""
+    ends.links.cut("host-1", (WORDS, REPLIES))
+    for node_id in NODES:
+        client, broker = ends.connect("host-1", node_id)
+        with client, broker:
+            client.sendall(b"words")
+            assert is_silent(broker)
+
+
+def test_one_broker_is_cut_off_from_one_host_and_reached_by_all_others(ends: Ends) -> None:
+    """By the coordinator and another host; the host reaches the other brokers."""
+    ends.links.cut("host-1", (WORDS, REPLIES), 2)
+    held, *flowing = [("host-1", 2), ("host-1", 1), ("host-1", 3), ("host-2", 2), (COORDINATOR, 2)]
+    for party, node_id in flowing:
+        client, broker = ends.connect(party, node_id)
+        with client, broker:
+            client.sendall(b"words")
+            assert broker.recv(100) == b"words"
+    client, broker = ends.connect(*held)
+    with client, broker:
+        client.sendall(b"words")
+        assert is_silent(broker)
+        ends.links.mend("host-1")
+        assert broker.recv(100) == b"words"
+
+
+def test_a_broker_knows_a_partys_connections_by_their_ports(ends: Ends) -> None:
+    """What it hasn't read of one party is told from what others sent."""
+    client, broker = ends.connect(COORDINATOR, 2)
+    other, of_other = ends.connect("host-1", 2)
+    with client, broker, other, of_other:
+        assert ends.links.ports(COORDINATOR, 2) == {broker.getpeername()[1]}
+        assert not ends.links.ports(COORDINATOR, 1)
+        port = ends.listeners[2].getsockname()[1]
+        other.sendall(b"a word")
+        until("it waits", lambda: unread_at(port) == len(b"a word"))
+        assert unread_at(port, ends.links.ports(COORDINATOR, 2)) == 0
+        client.sendall(b"words")
+        until("it waits", lambda: unread_at(port, ends.links.ports(COORDINATOR, 2)) == 5)
 
 
 def test_the_end_of_a_connection_is_held_as_its_bytes_are(ends: Ends) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.errors import MissingPrerequisite
 from tests.chaos.clocks import HostClocks
+from tests.rig import faketime
 
 pytestmark = pytest.mark.unit
 
@@ -26,6 +28,23 @@ def test_hosts_are_ahead_and_behind_by_turns_and_are_so_again_after_a_fault(tmp_
     assert _ahead(tmp_path) == {**wrong, "b": "-200.0s\n"}
     clocks.set_right("b")
     assert _ahead(tmp_path) == wrong
+
+
+def test_a_library_lacks_a_function_by_another_name_of_it_and_no_other() -> None:
+    """Names share their ends in the table of symbols; what the library itself looks up stays."""
+    table, texts = b"\0clock_nanosleep\0sleep\0", b"...\0clock_nanosleep\0"
+    made = faketime.without(table + texts, "clock_nanosleep")
+    assert made == b"\0-lock_nanosleep\0sleep\0" + texts
+
+
+def test_without_what_fetches_the_library_a_run_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No compiler is among it."""
+    monkeypatch.setattr(faketime, "artifacts_directory", lambda: tmp_path)
+    monkeypatch.setattr(faketime.shutil, "which", lambda _: None)
+    with pytest.raises(MissingPrerequisite, match="fix: apt-get and dpkg, with Debian's package"):
+        HostClocks(tmp_path / "clocks", ["a"], 100.0).environment("a")
 
 
 def test_without_a_skew_nothing_stands_before_the_clock(tmp_path: Path) -> None:

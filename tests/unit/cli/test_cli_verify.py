@@ -47,6 +47,7 @@ def test_a_history_in_order_is_exit_0(commands: Any, file: Path) -> None:
         "head": head,
         "state_head": None,
         "kept_since_ms": None,
+        "unread": None,
         "starts": {"0": 2, "0-0": 1},
         "predecessors": {"first": 2, "lease": 1},
         "violation": None,

@@ -76,6 +76,30 @@ def test_a_standbys_lag_is_what_it_has_still_to_read(lagging: Any) -> None:
     assert len(lags) == 8
 
 
+def test_the_lag_of_containers_that_report_nothing_new_is_unknown_after_a_while(
+    lagging: Any,
+) -> None:
+    """A metrics partition without a live reporter keeps its last reports; times in them tell nothing."""
+    now = [1_000.0]
+    client = lagging.client(monotonic=lambda: now[0])
+    patience_s = 3 * 5
+    first = {lag.task_name: lag for lag in client.lag()}
+    now[0] += patience_s
+    assert {lag.task_name: lag for lag in client.lag()} == first
+    known = first["Standby-Partition 0-0"]
+    header = {"host": known.host, "execution_id": known.execution_id}
+    fresh = standby_report(lagging, 65_850, at_ms=known.observed_at_ms - 3_600_000, **header)
+    lagging.topics.records["metrics"].append(fresh)
+    now[0] += 1
+    later = {lag.task_name: lag for lag in client.lag()}
+    silent = later["Standby-Partition 1-0"]
+    assert (silent.lag, silent.basis, silent.applied_offset) == (None, "none", None)
+    assert silent.reason == f"{silent.processor_id} has reported nothing new for 16 s"
+    assert silent.observed_at_ms == first["Standby-Partition 1-0"].observed_at_ms
+    heard = later["Standby-Partition 0-0"]
+    assert (heard.lag, heard.reason) == (65_900 - 1 - 65_850, None)
+
+
 def test_an_active_that_works_has_all_that_it_wrote(lagging: Any) -> None:
     """By its own snapshot, whose `process-calls` and `commit-calls` begin at 0 with it."""
     active = lag_of(lagging, "Partition 0")

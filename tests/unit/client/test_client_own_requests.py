@@ -315,7 +315,8 @@ def test_gc_removes_from_both_topics_what_is_finished(job: Any) -> None:
         client.reserve("0", "host-2", uuid=UUID)
         answer(job, StatusCode.FAILED, "no")
         assert [r.uuid for r in client.unneeded(older_than_s=3600)] == [MOVE]
-        job.now_ms += 3_700_000
+        beat = leader_view({"beat_ms": job.now_ms + 3_700_000})
+        job.coordinator.state = replace(job.coordinator.state, leader=beat)
         found = client.unneeded(older_than_s=3600)
         assert {(r.uuid, r.where) for r in found} == {
             (MOVE, Where.COORDINATOR_STREAM),
@@ -324,3 +325,18 @@ def test_gc_removes_from_both_topics_what_is_finished(job: Any) -> None:
         assert client.remove(found) == 2
         assert client.unneeded(older_than_s=3600) == ()
         assert client.response(UUID) is client.response(MOVE) is None
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_gc_of_a_machine_whose_clock_is_days_ahead_takes_no_answer_early(
+    job: Any, ours: bool
+) -> None:
+    """The age of an answer is by the clock of whoever answers: its newest one is of now."""
+    if ours:
+        job.led_by_ours(leader=leader_view({"beat_ms": job.now_ms}))
+    job.respond(MOVE, StatusCode.SUCCEEDED, "done", timestamp=job.now_ms - 7_200_000)
+    job.respond(UUID, StatusCode.FAILED, "no", timestamp=job.now_ms)
+    job.now_ms += 5 * 86_400_000
+    with job.client() as client:
+        assert [r.uuid for r in client.unneeded(older_than_s=3_600)] == [MOVE]
+        assert {r.uuid for r in client.unneeded(older_than_s=0)} == {MOVE, UUID}

@@ -56,3 +56,13 @@ def test_old_answers_go_and_what_waits_or_is_young_stays() -> None:
     records, stream_records = cleaner.removals(state, 10_000)
     assert records == [(f"response/{OLD}", None)]
     assert [(r.key, r.value) for r in stream_records] == [(f"{OLD}.{RESPONSE}", None)]
+
+
+def test_a_leader_whose_clock_is_ahead_of_the_former_ones_takes_no_answer_early() -> None:
+    """What the former leader answered last is no older for it; then the leader's own clock counts."""
+    cleaner = FinishedMessages(MemoryMetadataStore(), Reader(), older_than_ms=5_000)  # pyright: ignore[reportArgumentType]
+    state = JobState("j", deployment_id="run-1")
+    hour_ahead = 9_000 + 3_600_000
+    old, young = ((f"response/{uuid}", None) for uuid in (OLD, YOUNG))
+    told = [cleaner.removals(state, hour_ahead + ms)[0] for ms in (0, 4_999, 5_000)]
+    assert told == [[old], [old], [old, young]]

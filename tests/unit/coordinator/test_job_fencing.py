@@ -18,6 +18,7 @@ from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.principal_view import PrincipalView
 from samza_dagster.placement.state import Fencing, JobState, Limits
 from tests.unit.coordinator.test_principals import state
 
@@ -133,6 +134,7 @@ def test_who_was_launched_without_a_login_gets_none_when_its_start_is_said_again
     brokers = Brokers()
     fence = fence_at(brokers)
     monkeypatch.setattr(BrokerFence, "at", lambda *_: fence)
+    monkeypatch.setattr(PrincipalView, "who_lacks_its_login", lambda _: ())
     stored = state("j-1-0-000001", "j-1-1-000002", fencing=Fencing.LEASE)
     brokers.users = {PRINCIPALS.user("j-1-1-000002")}
     term = JobFencing({}, PRINCIPALS).at_take_over(CLUSTER, stored, lambda _: None)

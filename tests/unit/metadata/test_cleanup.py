@@ -52,8 +52,7 @@ def select(**given_: object) -> tuple[Removal, ...]:
         "own_responses": {},
         "deployment_id": "run-2",
         "in_flight": (),
-        "now_ms": NOW,
-        "older_than_ms": DAY,
+        "is_old": lambda answer: NOW - answer.timestamp >= DAY,
         **given_,
     }
     return finished_or_foreign(**everything)  # pyright: ignore[reportArgumentType]
@@ -69,7 +68,7 @@ def test_finished_answers_go_when_they_are_old() -> None:
         responses=[
             response(A),
             response(B, StatusCode.BAD_REQUEST, at=NOW - DAY - 1),
-            response(C, StatusCode.FAILED, at=NOW - DAY),
+            response(C, StatusCode.FAILED, at=NOW - DAY + 1),
             response(D, StatusCode.IN_PROGRESS),
         ],
     )

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError  # noqa: TID253 - what the client raises
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -35,13 +36,20 @@ class Client:
         order = [*self.told][start:] + [*self.told][:start]
         self._letters = cycle(order)
 
-    def list_topics(self, timeout: float) -> Any:
-        """Metadata as confluent_kafka has it."""
+    def list_topics(self, topic: str | None, timeout: float) -> Any:
+        """Metadata as confluent_kafka has it: of all topics those that it shows, of one its error."""
         letter = next(self._letters)
         names, serves = self.told[letter]
+        if topic is not None:
+            code = (
+                KafkaError.UNKNOWN_TOPIC_OR_PART
+                if serves
+                else KafkaError.TOPIC_AUTHORIZATION_FAILED
+            )
+            topics = {topic: SimpleNamespace(error=KafkaError(code))}
         return SimpleNamespace(
             brokers={n: SimpleNamespace(host=each, port=9092) for n, each in enumerate(names)},
-            topics={"t": None} if serves else {},
+            topics=topics if topic is not None else {"t": None} if serves else {},
             orig_broker_name=f"sasl_plaintext://{letter}:9092/1",
         )
 
@@ -105,3 +113,27 @@ def test_what_a_broker_says_that_is_cut_off_from_its_controller_holds_nothing_up
 
 def test_nobody_is_shut_out_by_a_broker_that_shows_topics_alone() -> None:
     assert serving({"a": ("a", True)}) == "a"
+
+
+def view_of(told: Mapping[str, Told]) -> View:
+    return View("bootstrap", "user", "password", deadline_s=0.05, told=told)
+
+
+def test_a_login_is_known_when_every_broker_that_is_named_lets_it_in() -> None:
+    """It needs no topic that it may see: its rights may be of topics that aren't there yet."""
+    told = {"a": ("ab", False), "b": ("abc", True)}
+    assert view_of(told).who_lacks_its_login() == ("c:9092",)
+    assert view_of({**told, "c": ("abc", False)}).who_lacks_its_login() == ()
+
+
+def test_one_broker_of_three_that_is_open_for_everybody_is_found() -> None:
+    """It is a setting of each: one that is asked at random hides it two times in three."""
+    closed = dict.fromkeys("abc", ("abc", False))
+    assert view_of(closed).who_tells_of("t") == ()
+    for each in "abc":
+        assert view_of({**closed, each: ("abc", True)}).who_tells_of("t") == (f"{each}:9092",)
+
+
+def test_a_broker_that_is_silent_may_be_open() -> None:
+    with pytest.raises(Unreachable, match="no answer of c:9092"):
+        view_of({"a": ("abc", False), "b": ("abc", False)}).who_tells_of("t")

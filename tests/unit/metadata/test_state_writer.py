@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata import state_writer
+from samza_dagster.metadata.replicas import TRANSACTIONS, Kept, KeptTopic, Partition
 from samza_dagster.metadata.state_writer import StateWriter
 
 pytestmark = pytest.mark.unit
@@ -51,6 +53,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> type[Ends]:
     class Own(Ends):
         pass
 
+    monkeypatch.setattr(state_writer, "kept_topics", lambda *_: Kept((1, 2, 3), {}))
     monkeypatch.setattr(state_writer, "TopicEnd", Own)
     return Own
 
@@ -93,3 +96,41 @@ def test_a_commit_to_a_topic_that_isnt_there_leaves_nothing_pending(
         writer.commit(BATCH)
     assert not writer.pending
     assert (producer.sent, producer.commits) == ([], 0)
+
+
+def test_while_too_few_replicas_are_in_sync_the_commit_says_so_and_its_client_is_kept(
+    writer: StateWriter, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers answer others, but take no write of them either: a new client would do no better."""
+
+    def times_out(timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
+
+    writer._timeout_s = 0.01
+    one_of_three = Partition((1, 2, 3), (1,))
+    kept = Kept((1,), {"state": KeptTopic("state", {0: one_of_three}, 2)})
+    with monkeypatch.context() as patch:
+        patch.setattr(state_writer, "kept_topics", lambda *_: kept)
+        patch.setattr(producer, "commit_transaction", times_out)
+        with pytest.raises(Unreachable, match="state-0: 1 replicas in sync"):
+            writer.commit(BATCH)
+    assert writer.pending
+    assert writer.leads
+    writer.finish_pending()
+    assert (producer.sent, producer.commits) == ([("stream", b"k", b"v")], 1)
+
+
+def test_who_can_not_take_over_while_too_few_replicas_are_in_sync_says_so(
+    writer: StateWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's own topic of transactions takes no write then, so nobody begins to lead."""
+
+    def fence(*_: object) -> None:
+        raise Unreachable("lead by the transactional id t", seen="timed out")
+
+    monkeypatch.setattr(writer, "_fence", fence)
+    kept = Kept((1,), {TRANSACTIONS: KeptTopic(TRANSACTIONS, {7: Partition((1, 2, 3), (1,))}, 2)})
+    monkeypatch.setattr(state_writer, "kept_topics", lambda *_: kept)
+    with pytest.raises(Unreachable, match=f"{TRANSACTIONS}-7: 1 replicas in sync"):
+        writer.take_over()
+    assert not writer.leads

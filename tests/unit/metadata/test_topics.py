@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
-from hypothesis import given
-from hypothesis import strategies as st
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.topics import COMPACTED, _check, durable, reassignment, replicas_on
+from samza_dagster.metadata.topics import COMPACTED, _check
 
 pytestmark = pytest.mark.unit
 
@@ -34,7 +31,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None: ...
 
     def list_topics(self, timeout: float) -> Any:
-        parts = {n: SimpleNamespace(replicas=[1]) for n in range(self.partitions or 0)}
+        parts = {n: SimpleNamespace(replicas=[1], isrs=[1]) for n in range(self.partitions or 0)}
         known = {} if self.partitions is None else {"t": SimpleNamespace(partitions=parts)}
         return SimpleNamespace(topics=known, brokers={1: None, 2: None, 3: None})
 
@@ -48,7 +45,7 @@ class Cluster:
 
 
 def check(cluster: Any) -> None:
-    _check(cluster, "t", 1, COMPACTED, -1, 1.0)
+    _check(cluster, "t", 1, COMPACTED, None, 1.0)
 
 
 def test_a_topic_whose_config_may_not_be_seen_is_used(caplog: pytest.LogCaptureFixture) -> None:
@@ -64,20 +61,3 @@ def test_a_topic_that_this_broker_doesnt_know_yet_is_no_error() -> None:
     check(Cluster(partitions=None))
     with pytest.raises(InvalidInput, match=r"cleanup\.policy=delete"):
         check(Cluster(partitions=None, config="delete"))
-
-
-@given(st.integers(0, 9), st.integers(1, 9))
-def test_a_topic_has_no_more_replicas_than_there_are_brokers(brokers: int, wanted: int) -> None:
-    """One at least; a write waits for two where any one of three may be lost."""
-    factor = replicas_on(brokers, wanted)
-    assert factor == max(1, min(brokers, wanted))
-    assert durable(factor) == ({"min.insync.replicas": "2"} if factor > 2 else {})
-
-
-def test_a_reassignment_keeps_leaders_and_every_replica_that_is_there() -> None:
-    told = json.loads(reassignment("t", {1: [3], 0: [2, 1, 4]}, [1, 2, 3], 2))
-    assert told["version"] == 1
-    assert [(p["partition"], p["replicas"]) for p in told["partitions"]] == [
-        (0, [2, 1, 4]),
-        (1, [3, 1]),
-    ]

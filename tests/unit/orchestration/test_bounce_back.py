@@ -18,8 +18,10 @@ from samza_dagster.client.views import (
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
 from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.restart import Restart
+from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.ports import Placement
+from samza_dagster.orchestration.requests import Asked
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.unit
@@ -34,6 +36,10 @@ class Answers:
 
     told: list[PlacementResponse] = field(default_factory=list)
     read: int = 0
+    seen: JobView | None = None
+
+    def view(self) -> JobView | None:
+        return self.seen
 
     def history(self, *_: Any, **__: Any) -> list[PlacementResponse]:
         self.read += 1
@@ -183,6 +189,22 @@ def test_an_answer_tells_whether_somebody_has_asked(
     looks = watch(Answers([told]), again, again)
     assert bool(looks[0].renewed) is is_asked_for
     assert bool(looks[1].died) is not is_asked_for
+
+
+def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> None:
+    """The clock of the run, here days ahead, is none that answers are dated by."""
+    answers = Answers([answer("0-0", texts.started("h9"), at_ms=5_000)])
+    answers.seen = job("0-0", execution="0-0#1")
+    restart = Restart(
+        cast("Placement", answers),
+        *("root", rows()["0-0"], Patience(0, 0, 0, 0, 0), {}),
+        former="0-0#0",
+        coordinator="samza_dagster",
+    )
+    restart.begin(Asked(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
+    known = {"0-0": replace(restart.row, stand=Stand.BACK, execution="0-0#1")}
+    made, again = BackWatch(cast("Placement", answers)), job("0-0", execution="0-0#2")
+    assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}
 
 
 def test_one_answer_excuses_one_restart() -> None:

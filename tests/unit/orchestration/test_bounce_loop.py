@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import pytest
@@ -19,6 +19,7 @@ from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.plan import BouncePlan, make_plan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
+from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, Killed, earlier_restart
@@ -37,7 +38,8 @@ class Book:
     told: list[str] = field(default_factory=list)
     order: str = ""
     check: bool | None = None
-    asked_check_since: list[int] = field(default_factory=list)
+    asked_check: int = 0
+    tags: list[str | None] = field(default_factory=list)
 
     def log(self, text: str) -> None:
         self.lines.append(text)
@@ -51,9 +53,9 @@ class Book:
     def control(self) -> str:
         return self.order
 
-    def check_passed(self, since_ms: int) -> bool | None:
-        self.asked_check_since.append(since_ms)
-        return self.check
+    def check_passed(self) -> bool | None:
+        self.asked_check += 1
+        return self.check if self.asked_check > 1 else None
 
     def back(self) -> dict[str, Bounced]:
         return {r.processor: r for r in self.rows if r.stand is Stand.BACK}
@@ -78,6 +80,7 @@ def run(world: BounceWorld, book: Book, plan: BouncePlan, *, root: str = "root")
         book,
         holds,
         known=book.back(),
+        commits=OwnCommits(lambda: book.tags, book.tags.append),
         sleep=world.sleep,
         now_ms=world.clock,
     )
@@ -368,7 +371,30 @@ def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, en
     assert len(world.order()) == (4 if check else 1)
     back = book.back()["0-0"].back_ms
     assert back is not None
-    assert set(book.asked_check_since) == {back + 30_000}
+    assert book.asked_check > 1
+    others = [r.asked_ms for r in world.requests.values() if r.processor != "0-0"]
+    assert all(at >= back + 30_000 for at in others)
+
+
+@pytest.mark.parametrize("ahead_ms", [-86_400_000, 0, 86_400_000])
+def test_a_canary_is_baked_by_the_clock_of_the_run_that_watches_it(ahead_ms: int) -> None:
+    """Killed while it watched, on a machine with another clock: the bake is neither cut nor drawn out."""
+    world, book = BounceWorld(), Book()
+    plan = plan_of(world, canaries=1, bake_s=100)
+
+    def kill(world: BounceWorld) -> None:
+        if book.back():
+            world.kill_at = world.calls + 1
+
+    world.on_sleep = kill
+    with pytest.raises(Killed):
+        run(world, book, plan)
+    world.on_sleep = world.kill_at = None
+    book.rows = [replace(row, back_ms=(row.back_ms or 0) + ahead_ms) for row in book.rows]
+    began_ms = world.now_ms
+    assert run(world, book, plan).end is End.DONE
+    asked = sorted(r.asked_ms for r in world.requests.values())[1]
+    assert began_ms + 100_000 <= asked <= began_ms + 115_000
 
 
 def test_after_the_budget_is_spent_what_is_in_flight_is_finished() -> None:
@@ -506,9 +532,43 @@ def test_a_processor_placed_twice_of_late_is_asked_when_its_row_is_over() -> Non
     assert asked is not None
     assert asked >= BEGIN_MS - 10_000 + 300_000
     waits = [line for line in book.lines if "placed 2 times of late" in line]
-    assert all("it waits until 2023-11-14 22:19:10 UTC" in line for line in waits)
+    assert "it waits until 2023-11-14 22:19:10 UTC" in waits[-1]
     assert any("3/4, about 5 min left" in line for line in waits)
     assert not any("about 16 s left" in line for line in waits)
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+def test_placements_of_late_are_those_whatever_the_coordinators_clock_says(ahead_ms: int) -> None:
+    """Dated by one an hour behind they would seem old, by one ahead to come."""
+    world, book = BounceWorld(coordinator="samza", leader_skew_ms=ahead_ms), Book()
+    times = (BEGIN_MS + ahead_ms - 200_000, BEGIN_MS + ahead_ms - 10_000)
+    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    result = run(world, book, plan_of(world))
+    assert result.end is End.DONE
+    assert world.order()[-1] in ("0-0", "0")
+    asked = world.requests[next(r.uuid for r in result.rows if r.processor == "0-0")].asked_ms
+    assert BEGIN_MS + 290_000 <= asked <= BEGIN_MS + 400_000
+
+
+def test_placements_that_come_meanwhile_are_of_now_though_the_coordinators_clock_is_set_back() -> (
+    None
+):
+    """Somebody places 0 twice once the bounce has begun; by the clock of the answers, an hour ago."""
+    world, book = BounceWorld(coordinator="samza"), Book()
+    begin_ms = world.now_ms
+
+    def place(world: BounceWorld) -> None:
+        if world.now_ms >= begin_ms + 2_000 and not world.leader_skew_ms:
+            world.leader_skew_ms = -3_600_000
+            times = (world.now_ms - 3_602_000, world.now_ms - 3_601_000)
+            world.earlier = [earlier_restart("0", at, n) for n, at in enumerate(times)]
+
+    world.on_sleep = place
+    world.start_ms = 20_000
+    result = run(world, book, plan_of(world, timeout_s=600))
+    assert result.end is End.DONE
+    asked = next(r.asked_ms for r in world.requests.values() if r.processor == "0")
+    assert asked >= begin_ms + 2_000 + 300_000
 
 
 def test_a_bounce_on_our_coordinator_waits_for_no_placement_of_before() -> None:
@@ -551,6 +611,23 @@ def test_a_pause_finishes_what_is_in_flight_and_a_later_run_does_the_rest() -> N
     world.on_sleep, book.order = None, ""
     assert run(world, book, plan).end is End.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+@BOTH
+def test_what_was_committed_while_no_run_looked_counts_in_the_one_that_goes_on(
+    coordinator: CoordinatorKind,
+) -> None:
+    """Killed while it waited for commits, of an input that has been idle ever since."""
+    world, book = BounceWorld(coordinator=coordinator), Book()
+    plan = plan_of(world, only=["0"], lag_timeout_s=0)
+    world.kill_on = ("processing", 1)
+    with pytest.raises(Killed):
+        run(world, book, plan)
+    world.kill_on = None
+    world.now_ms += 600_000
+    world.idle_since_ms = world.now_ms - 590_000
+    assert run(world, book, plan).end is End.DONE
+    assert world.restarts() == {"0": 1}
 
 
 def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:

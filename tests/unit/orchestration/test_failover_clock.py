@@ -97,6 +97,23 @@ def test_the_cap_of_the_hour_holds_though_the_clock_is_set_back(back_ms: int) ->
     assert fleet.look() == ["ask 4"]
 
 
+@pytest.mark.parametrize("ahead_ms", [-DAY_MS, DAY_MS])
+def test_the_cap_of_the_hour_holds_on_a_machine_with_another_clock(ahead_ms: int) -> None:
+    """What was asked before the sensor moved is as long ago as it was at its last look there."""
+    fleet = Fleet(cap=1)
+    fleet.words = {"h0": 20_000}
+    assert fleet.look() == ["ask 0"]
+    fleet.now += ahead_ms
+    fleet.memory = fleet.memory.by_another_clock(fleet.now)
+    fleet.words = {"h4": 20_000}
+    assert fleet.look() == ["cap 4"]
+    fleet.words = {}
+    fleet.look()
+    fleet.now += HOUR_MS
+    fleet.words = {"h4": 20_000}
+    assert fleet.look() == ["ask 4"]
+
+
 def test_what_was_asked_by_a_later_clock_is_remembered_as_a_block() -> None:
     """Only the cap is bound to the hour."""
     acted = Acted("u", "0", "0", BEGIN + 3 * DAY_MS)

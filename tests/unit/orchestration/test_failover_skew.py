@@ -126,3 +126,20 @@ def test_the_memory_of_a_former_release_is_read() -> None:
     for field in ("heard", "clock"):
         text = text.replace(f'"{field}":', f'"former_{field}":')
     assert Memory.read(text, "demo/1") == kept
+
+
+class LeaderDead(Skewed):
+    """Its leader's last sign of life was before the first look."""
+
+    def sight(self, since_ms: int) -> Sight:
+        return replace(super().sight(since_ms), leader=super().sight(0).leader)
+
+
+@pytest.mark.parametrize("skew_ms", [-86_400_000, 0, 86_400_000])
+def test_a_leader_that_was_dead_before_a_fresh_cursor_counts_as_alive_for_three_beats(
+    skew_ms: int,
+) -> None:
+    """How old its last sign of life is only its own host's clock tells, here a day ahead or behind."""
+    watched = LeaderDead({"h0": skew_ms})
+    assert watched.watch(30_000) == []
+    assert [line.split()[1] for line in watched.watch(60_000)] == ["coordinator-gone"]

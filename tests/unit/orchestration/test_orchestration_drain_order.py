@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -136,6 +138,29 @@ def test_how_an_active_leaves(lags: dict[str, int | None], cold: bool, what: str
     view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 0, "h2": 900})
     (unit,) = drain_units(view, "h0", Sight(lags, 100), DrainRules(cold=cold))
     assert unit.what == what
+
+
+def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
+    """The host left the job, its containers are still named: another standby is spun up."""
+    view = job({"0": "h0", "0-0": "left"}, {"h0": 0, "h1": 600})
+    (unit,) = drain_units(view, "h0", Sight({"0": 0, "0-0": 5}, 100), DrainRules())
+    assert unit.what == "via-new-standby"
+    assert (
+        unit.why
+        == "its standbys: 0-0 5 records behind on left, which is gone: one is spun up for the move"
+    )
+    view = job({"0": "h0", "0-0": "left"}, {"h0": 0})
+    with pytest.raises(Refused, match="h0 is being drained"):
+        drain_units(view, "h0", Sight({"0": 0, "0-0": 5}, 100), DrainRules())
+
+
+def test_no_standby_is_spun_up_whose_lag_nobody_will_tell() -> None:
+    """Without a metrics reporter; cold, it moves as it is."""
+    view = replace(job({"0": "h0"}, {"h0": 0, "h1": 600}), tells_lag=False)
+    with pytest.raises(Refused, match="cold: true"):
+        drain_units(view, "h0", Sight({"0": None}, 100), DrainRules())
+    (unit,) = drain_units(view, "h0", Sight({"0": None}, 100), DrainRules(cold=True))
+    assert unit.what == "move"
 
 
 def test_as_many_standbys_as_are_allowed_leave_no_room_for_one_more() -> None:

@@ -23,7 +23,7 @@ from samza_dagster.orchestration.waits.conditions import (
 from samza_dagster.readiness import Bounds, LagAt, steadiness
 
 pytestmark = pytest.mark.unit
-WAIT = Wait(("0-1",), limit=100, steady_s=30, deadline_ms=1_000_000, number=1, run="r")
+WAIT = Wait({"0-1": 1_000_000}, limit=100, steady_s=30, number=1, run="r")
 
 
 def watched(lags: list[tuple[int, int | None]], gap_ms: int = 15_000) -> Watched | None:
@@ -58,7 +58,7 @@ def test_looks_kept_as_one_time_say_what_all_samples_say(
 
 def test_one_of_several_is_enough() -> None:
     """Whoever waits for several goes on with the first."""
-    wait = Wait(("0-1", "1-1"), 100, 0, 1_000, 1, "r")
+    wait = Wait({"0-1": 1_000, "1-1": 1_000}, 100, 0, 1, "r")
     seen = look(wait, None, {"0-1": 5_000, "1-1": 3}, 10, 15_000)
     why = met(wait, seen, ["0-1", "1-1"])
     assert why is not None
@@ -66,14 +66,19 @@ def test_one_of_several_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_ms", "processors", "why"),
-    [(999_999, ["0-1"], None), (1_000_000, ["0-1"], "deadline"), (5, ["0"], "isn't in the job")],
+    ("waited_ms", "processors", "why"),
+    [
+        (999_999, ["0-1"], None),
+        (1_000_000, ["0-1"], "time is over"),
+        (5, ["0"], "isn't in the job"),
+    ],
 )
 def test_what_can_come_true_no_more_is_continued_to_fail(
-    at_ms: int, processors: list[str], why: str | None
+    waited_ms: int, processors: list[str], why: str | None
 ) -> None:
-    """A deadline that is over, a standby that is gone: the run says so itself."""
-    found = met(WAIT, look(WAIT, None, {"0-1": 9_000}, at_ms, 15_000), processors)
+    """A time that is over, a standby that is gone: the run says so itself."""
+    first = look(WAIT, None, {"0-1": 9_000}, 7, 15_000)
+    found = met(WAIT, look(WAIT, first, {"0-1": 9_000}, 7 + waited_ms, 15_000), processors)
     assert (found is None) is (why is None)
     assert found is None or (why or "") in found.why
 
@@ -89,49 +94,56 @@ def test_a_clock_that_went_back_begins_anew() -> None:
     """A sample from the future proves nothing."""
     seen = watched([(50_000, 1), (10_000, 1)])
     assert seen is not None
-    assert seen.since_ms == {"0-1": 10_000}
+    assert (seen.since_ms, seen.waited_ms) == ({"0-1": 10_000}, 0)
+
+
+def test_a_look_by_another_machines_clock_begins_the_steady_time_anew_and_counts_no_wait() -> None:
+    """How long ago the last look was isn't known; what was waited before stays waited."""
+    seen = watched([(50_000, 1), (60_000, 1)])
+    assert seen is not None
+    moved = look(WAIT, seen.by_another_clock(900_000), {"0-1": 1}, 900_000, 15_000)
+    assert (moved.since_ms, moved.waited_ms) == ({"0-1": 900_000}, 10_000)
+    assert look(WAIT, moved, {"0-1": 1}, 910_000, 15_000).waited_ms == 20_000
 
 
 def test_tags_are_read_back_and_others_passed_over() -> None:
     """A tag somebody else wrote is no wait."""
     assert read_wait(WAIT.to_text()) == WAIT
-    why = Met({"0-1": 30_000}, 7, 9, "steady")
+    why = Met({"0-1": 30_000}, {"0-1": 9}, "steady")
     assert read_met(why.to_text()) == why
-    for text in (None, "", "[]", "{}", '{"version":1}', "no json", '{"version":2,"what":"x"}'):
+    for text in (None, "", "[]", "{}", '{"version":2}', "no json", '{"version":2,"what":"x"}'):
         assert read_wait(text) is None
         assert read_met(text) is None
 
 
-def test_each_standby_of_a_wait_keeps_its_own_deadline() -> None:
-    """Through both tags; one of an older release has one for all, one that wasn't there has none."""
-    single = (Wait((p,), 100, 30, at_ms, 0, "") for p, at_ms in (("0-0", 900), ("1-0", 5_000)))
+def test_each_standby_of_a_wait_keeps_its_own_time() -> None:
+    """Through both tags; one that wasn't there has none."""
+    single = (Wait({p: left_ms}, 100, 30, 0, "") for p, left_ms in (("0-0", 900), ("1-0", 5_000)))
     wait = read_wait(replace(any_of(tuple(single)), run="r").to_text())
     assert wait is not None
-    assert wait.deadline_ms == 900
-    why = met(wait, look(wait, None, {}, 900, 15_000), ["0-0", "1-0"])
+    assert wait.left_ms == {"0-0": 900, "1-0": 5_000}
+    seen = look(wait, look(wait, None, {}, 7, 15_000), {}, 907, 15_000)
+    why = met(wait, seen, ["0-0", "1-0"])
     assert why is not None
-    seen = read_met(why.to_text())
-    assert seen is not None
-    assert [seen.deadline_of(p) for p in ("0-0", "1-0", "2-0")] == [900, 5_000, None]
-    older = read_met('{"version":1,"steady_ms":{},"at_ms":7,"deadline_ms":9,"why":"w"}')
-    assert older is not None
-    assert older.deadline_of("2-0") == 9
+    found = read_met(why.to_text())
+    assert found is not None
+    assert found.left_ms == {"0-0": 0, "1-0": 4_100}
 
 
 def test_a_wait_is_told_in_one_line() -> None:
     """How far, how long, what is wanted, how long it may still take."""
     seen = look(WAIT, None, {"0-1": 42}, 10_000, 15_000)
     text = told(WAIT, seen, {"0-1": 42})
-    assert text == "0-1 42 records behind, steady for 0 s; wanted ≤ 100 for 30 s within 990 s"
+    assert text == "0-1 42 records behind, steady for 0 s; wanted ≤ 100 for 30 s within 1000 s"
 
 
 @pytest.mark.parametrize("longest", [5, 128])
 def test_a_wait_for_many_standbys_at_once_fits_into_a_run_tag(longest: int) -> None:
     """Those left out are due last; they are looked at by each run that goes on."""
     names = [f"{number:03}-0".rjust(longest, "n") for number in range(64)]
-    waits = [replace(WAIT, who=(name,), deadline_ms=10**12 - n) for n, name in enumerate(names)]
+    waits = [replace(WAIT, left_ms={name: 10**12 - n}) for n, name in enumerate(names)]
     wait = replace(any_of(waits), number=999, run="r" * 36)
-    assert wait.deadline_ms == 10**12 - 63
+    assert min(wait.left_ms.values()) == 10**12 - 63
     assert set(wait.who) == set(names[-len(wait.who) :])
     assert len(wait.who) >= 5
     at_ms = 10**12 - 64

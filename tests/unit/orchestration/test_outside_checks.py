@@ -150,6 +150,23 @@ def test_a_finding_counts_once_it_has_stood() -> None:
     assert [s.subject for s in result.standing] == ["x"]
 
 
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+def test_a_sensor_on_another_machine_counts_patience_by_the_clock_that_it_has_there(
+    ahead_ms: int,
+) -> None:
+    """As if it had looked just now: how long ago that was, no clock tells."""
+    begin = 5_000_000
+    board, _ = looked(Board("demo/1", clock="one"), BAD, SLOW, begin)
+    board, (result,) = looked(board, BAD, SLOW, begin + 6_000)
+    assert is_due(board, result, begin + 6_000, 60_000)
+    board = replace(board, told={"c": Told(result.fingerprint, begin + 6_000)})
+    now = begin + 6_000 + ahead_ms
+    board, (result,) = looked(board.by_clock("other", now), BAD, SLOW, now + 3_000)
+    assert (result.passed, is_due(board, result, now + 3_000, 60_000)) == (True, False)
+    board, (result,) = looked(board.by_clock("other", now + 4_000), BAD, SLOW, now + 4_000)
+    assert [s.subject for s in result.standing] == ["x"]
+
+
 def test_it_is_over_once_it_was_gone_often_enough_and_that_is_told_once() -> None:
     """One good look among bad ones is none."""
     board = Board("demo/1")

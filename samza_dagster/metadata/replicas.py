@@ -1,0 +1,252 @@
+"""How well the brokers keep topics: replicas that are wanted, in sync and waited for, and what mends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from samza_dagster.metadata.kafka_client import KafkaCluster
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import (
+        ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
+        ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
+    )
+
+TRANSACTIONS = "__transaction_state"
+"""Kafka's own topic, without which no transaction is committed."""
+MIN_IN_SYNC = "min.insync.replicas"
+ENOUGH = "the job's topics have as many replicas as are wanted"
+IN_SYNC = "all replicas of the job's topics are in sync"
+WAITED_FOR = "a write to a topic of three replicas waits for two of them"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Node ids of the brokers that have a replica, and of those that are in sync."""
+
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KeptTopic:
+    """A topic as brokers tell of it; `min_in_sync` None: this client may not see its config."""
+
+    name: str
+    partitions: Mapping[int, Partition]
+    min_in_sync: int | None = None
+
+    @property
+    def fewest(self) -> int:
+        """Replicas of the partition that has the fewest."""
+        return min((len(p.replicas) for p in self.partitions.values()), default=0)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Some topics of a cluster, by name, and the node ids of the brokers that it names."""
+
+    brokers: tuple[int, ...]
+    topics: Mapping[str, KeptTopic]
+
+
+@dataclass(frozen=True)
+class Shortcoming:
+    """A condition (`ENOUGH`, `IN_SYNC`, `WAITED_FOR`) that a topic doesn't meet, and what mends it."""
+
+    condition: str
+    topic: str
+    seen: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.seen}: {self.fix}"
+
+
+def replicas_on(brokers: int, wanted: int) -> int:
+    """How many of the wanted replicas a cluster of so many brokers can keep: one on each at most."""
+    return max(1, min(wanted, brokers))
+
+
+def durable(replicas: int) -> dict[str, str]:
+    """Config by which no acknowledged record is lost with one broker, where three replicas are."""
+    return {MIN_IN_SYNC: "2"} if replicas >= 3 else {}
+
+
+def shortcomings(
+    topic: KeptTopic, brokers: Sequence[int], wanted: int, servers: str
+) -> Iterator[Shortcoming]:
+    """What a topic lacks of `wanted` replicas, as many as there are brokers at most. Pure."""
+    if not topic.partitions:
+        return
+    name = topic.name
+    wanted = replicas_on(len(brokers), wanted)
+    if topic.fewest < wanted:
+        yield Shortcoming(
+            ENOUGH,
+            name,
+            f"topic {name} has {topic.fewest} replicas where {wanted} are wanted, and is lost "
+            "with their disks",
+            _reassign(topic, brokers, wanted, servers),
+        )
+    lacking = {n: p for n, p in topic.partitions.items() if set(p.replicas) - set(p.in_sync)}
+    if lacking:
+        yield _out_of_sync(topic, lacking, brokers, servers)
+    # Not before two are in sync: until then it would stop every write.
+    elif topic.fewest >= 3 and topic.min_in_sync == 1:
+        yield Shortcoming(
+            WAITED_FOR,
+            name,
+            f"topic {name} has {topic.fewest} replicas and {MIN_IN_SYNC}=1: what one broker alone "
+            "acknowledged is lost with its disk",
+            f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics "
+            f"--entity-name {name} --add-config {MIN_IN_SYNC}=2",
+        )
+
+
+def _out_of_sync(
+    topic: KeptTopic, lacking: Mapping[int, Partition], brokers: Sequence[int], servers: str
+) -> Shortcoming:
+    missed = {each for p in lacking.values() for each in set(p.replicas) - set(p.in_sync)}
+    # A partition is led again by one that was in sync, not by any that is there.
+    away = sorted((missed | {each for p in lacking.values() for each in p.in_sync}) - set(brokers))
+    seen = (
+        f"topic {topic.name}: {len(lacking)} of {len(topic.partitions)} partitions lack replicas "
+        f"in sync, on {_named(sorted(missed))}"
+    )
+    if not away:
+        fix = f"wait until {_named(sorted(missed))} has what the others have, or see its log"
+        return Shortcoming(IN_SYNC, topic.name, seen, fix)
+    fix = f"start {_named(away)}"
+    left = {
+        n: Partition(tuple(b for b in p.replicas if b in brokers), p.in_sync)
+        for n, p in topic.partitions.items()
+    }
+    is_alive = all(set(p.in_sync) & set(brokers) for p in left.values())
+    if is_alive and len(brokers) >= topic.fewest:
+        command = _reassign(KeptTopic(topic.name, left), brokers, topic.fewest, servers)
+        fix += f", or where it is lost for good: {command}"
+    return Shortcoming(IN_SYNC, topic.name, f"{seen} ({_named(away)} is away)", fix)
+
+
+def no_write_because(kept: Kept) -> str:
+    """Which of the topics take no write now that waits for its replicas, and what is needed.
+
+    Empty when all do, as far as it is known. Pure.
+    """
+    found: list[str] = []
+    for topic in kept.topics.values():
+        least = topic.min_in_sync or 1
+        there = {n: set(p.in_sync) & set(kept.brokers) for n, p in topic.partitions.items()}
+        short = sorted((len(those), n) for n, those in there.items() if len(those) < least)
+        if short:
+            count, number = short[0]
+            missing = sorted({*topic.partitions[number].replicas} - there[number])
+            lacking = f"without {_named(missing)}" if missing else "and it has no more of them"
+            more = f" and {len(short) - 1} partitions more" if len(short) > 1 else ""
+            found.append(
+                f"{topic.name}-{number}{more}: {count} replicas in sync where a write waits for "
+                f"{least}, {lacking}"
+            )
+    return "; ".join(found)
+
+
+def _named(brokers: Sequence[int]) -> str:
+    return f"broker {', '.join(map(str, brokers))}"
+
+
+def _reassign(topic: KeptTopic, brokers: Sequence[int], wanted: int, servers: str) -> str:
+    has = {number: partition.replicas for number, partition in topic.partitions.items()}
+    plan = reassignment(topic.name, has, brokers, wanted)
+    return (
+        f"echo '{plan}' > replicas.json && kafka-reassign-partitions.sh "
+        f"--bootstrap-server {servers} --reassignment-json-file replicas.json --execute"
+    )
+
+
+def reassignment(
+    topic: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
+) -> str:
+    """What `kafka-reassign-partitions.sh --execute` takes to give each partition the wanted replicas.
+
+    `partitions` are the node ids of those that each has now; they stay, and its leader stays
+    first. The others begin at another broker for each partition, so that all get some.
+    """
+    planned: list[dict[str, object]] = []
+    for number, has in sorted(partitions.items()):
+        others = [each for each in brokers if each not in has]
+        first = number % len(others) if others else 0
+        replicas = [*has, *others[first:], *others[:first]][: max(wanted, len(has))]
+        planned.append({"topic": topic, "partition": number, "replicas": replicas})
+    return json.dumps({"version": 1, "partitions": planned})
+
+
+def kept_topics(cluster: KafkaCluster, names: Collection[str], timeout_s: float) -> Kept:
+    """How the brokers keep those of the topics that exist and that this client may see.
+
+    Raises `Unreachable`.
+    """
+    metadata = cluster_metadata(cluster, "read how topics are kept", timeout_s)
+    there = sorted(set(names) & metadata.topics.keys())
+    configs = topic_configs(cluster, there, timeout_s)
+    return Kept(
+        tuple(sorted(metadata.brokers)),
+        {name: kept_topic(name, metadata, configs[name]) for name in there},
+    )
+
+
+def kept_topic(name: str, metadata: ClusterMetadata, config: Mapping[str, str] | None) -> KeptTopic:
+    """A topic that the metadata has; `config` None: this client may not see it."""
+    found = metadata.topics[name].partitions
+    partitions = {n: Partition(tuple(p.replicas), tuple(p.isrs)) for n, p in found.items()}
+    return KeptTopic(name, partitions, None if config is None else int(config[MIN_IN_SYNC]))
+
+
+def cluster_metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> ClusterMetadata:
+    """Brokers and topics as one broker names them. Raises `Unreachable` about what was `asked`."""
+    from confluent_kafka import KafkaException
+
+    with cluster.admin() as admin:
+        try:
+            return admin.list_topics(timeout=timeout_s)
+        except KafkaException as error:
+            raise cluster.failure(asked, error.args[0], timeout_s) from error
+
+
+def topic_configs(
+    cluster: KafkaCluster, names: Collection[str], timeout_s: float
+) -> dict[str, dict[str, str] | None]:
+    """What holds for each topic, the brokers' defaults included; None: no right to see it.
+
+    Raises `InvalidInput` when there is no such topic, `Unreachable`.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
+
+    if not names:
+        return {}
+    found: dict[str, dict[str, str] | None] = {}
+    with cluster.admin() as admin:
+        described = cast(
+            "dict[ConfigResource, Future[dict[str, ConfigEntry]]]",
+            admin.describe_configs(  # pyright: ignore[reportUnknownMemberType]
+                [ConfigResource(ResourceType.TOPIC, name) for name in names],
+                request_timeout=timeout_s,
+            ),
+        )
+        for resource, future in described.items():
+            name = str(resource.name)
+            try:
+                entries = future.result(timeout=timeout_s + 1)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    asked = f"read the config of topic {name}"
+                    raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+                found[name] = None
+            else:
+                found[name] = {key: str(entry.value) for key, entry in entries.items()}
+    return found

@@ -1,0 +1,211 @@
+"""Chaos on three brokers: which faults come, one at a time, and whose files tell who wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.sandbox.broker import BROKER
+from samza_dagster.sandbox.broker_settings import broker_settings
+from tests.chaos.__main__ import main
+from tests.chaos.broker_acts import BrokerActs
+from tests.chaos.broker_log import batches_of_leader, overlaps
+from tests.chaos.report import Report
+from tests.chaos.schedule import (
+    BROKER_SESSION_S,
+    KINDS,
+    OF_SEVERAL_BROKERS,
+    OUTLAST_A_SESSION,
+    WORST,
+    Fault,
+    schedule,
+)
+from tests.rig.broker import SandboxBroker, brokers_of, empty
+from tests.rig.broker_cluster import lacks, transaction_partition
+from tests.unit.chaos.test_chaos_judges import batch
+
+pytestmark = pytest.mark.unit
+
+ALL = (*OF_SEVERAL_BROKERS, *KINDS)
+OLD, NEW = 7, 8
+OF_BROKERS = [
+    kind for kind in ALL if re.search("brokers?$|leader$|transactions$|partitions$", kind)
+]
+OF_BROKERS.remove("zombie leader")
+
+
+@given(st.integers(0, 10_000))
+def test_what_only_three_brokers_can_suffer_comes_first_by_turns_with_the_worst(seed: int) -> None:
+    """So twenty faults have each of them, beside others; none comes again before all came."""
+    first = [fault.kind for fault in schedule(seed, len(ALL), ALL)]
+    assert sorted(first) == sorted(ALL)
+    turns = 2 * len(OF_SEVERAL_BROKERS)
+    assert turns <= 20
+    assert set(first[:turns:2]) == set(OF_SEVERAL_BROKERS)
+    assert set(first[1:turns:2]) <= set(WORST) <= set(first[: turns + len(WORST)])
+
+
+@given(st.integers(0, 10_000))
+def test_a_broker_that_is_lost_or_expires_is_away_for_longer_than_its_session(seed: int) -> None:
+    """Each time, though the controller goes with it; the others outlast it at times or never."""
+    for fault in schedule(seed, 2 * len(ALL), ALL):
+        if fault.kind in OUTLAST_A_SESSION:
+            assert BROKER_SESSION_S + 4.0 < fault.hold_s < 20.0
+
+
+def test_the_session_is_the_sandboxs_own() -> None:
+    """What a fault outlasts is what the brokers are set to."""
+    settings = broker_settings(1, 2, Path())
+    assert float(settings["broker.session.timeout.ms"]) == BROKER_SESSION_S * 1000
+
+
+@pytest.fixture
+def acts(tmp_path: Path) -> BrokerActs:
+    """Of a sandbox of three that was never started."""
+    registry = SimpleNamespace(read=lambda: {"brokers": ["broker-1", "broker-2", "broker-3"]})
+    sandbox = SimpleNamespace(registry=registry, directory=tmp_path)
+    connection = SimpleNamespace(bootstrap_servers="127.0.0.1:1")
+    job: Any = SimpleNamespace(sandbox=sandbox, connection=connection)
+    links: Any = None
+    return BrokerActs(job, links)
+
+
+@pytest.mark.parametrize("kind", OF_BROKERS)
+def test_while_one_broker_is_away_none_befalls_another(acts: BrokerActs, kind: str) -> None:
+    """Two of three have no majority: the next one waits until the first is over."""
+    fault = Fault(1, kind, 0, 1.0)
+    assert acts.has(fault)
+    assert acts.carry_out(fault, {BROKER}) is None
+
+
+def answer(*, brokers: tuple[int, ...] = (1, 2, 3), leader: int = 2, isrs: tuple[int, ...]) -> Any:
+    """A broker's, of one partition."""
+    partition = SimpleNamespace(leader=leader, isrs=list(isrs))
+    topics = {"t": SimpleNamespace(partitions={0: partition})}
+    return SimpleNamespace(brokers=dict.fromkeys(brokers), topics=topics)
+
+
+def test_the_brokers_are_whole_when_every_partition_is_in_sync_on_each() -> None:
+    """Until then none may go: not with a follower behind, not with one replica less, not leaderless."""
+    everybody = {1, 2, 3}
+    assert lacks(answer(isrs=(3, 1, 2)), everybody) == ""
+    assert lacks(answer(brokers=(1, 3), isrs=(1, 2, 3)), everybody) == "names [1, 3]"
+    behind = "has t 0 in sync on [1, 2], led by 2"
+    assert lacks(answer(isrs=(1, 2)), everybody) == behind
+    leaderless = "has t 0 in sync on [1, 2, 3], led by -1"
+    assert lacks(answer(leader=-1, isrs=(1, 2, 3)), everybody) == leaderless
+
+
+def test_every_kind_of_several_brokers_is_one_that_can_be_carried_out(acts: BrokerActs) -> None:
+    """And none of the others is taken for a broker's."""
+    assert set(OF_BROKERS) == {kind for kind in ALL if acts.has(Fault(1, kind, 0, 1.0))}
+    assert set(OF_SEVERAL_BROKERS) <= set(OF_BROKERS)
+
+
+def test_one_broker_is_refused_what_only_several_can_suffer() -> None:
+    """Before anything is started."""
+    told = CliRunner().invoke(main, ["--only", "lose broker", "--only", "kill host"])
+    assert told.exit_code == 2
+    assert "one broker can't suffer lose broker: --brokers 3" in told.output
+
+
+def test_the_report_says_how_many_brokers_there_were() -> None:
+    """Its figures are no single broker's."""
+    assert Report(1, "broker", brokers=3).to_json()["brokers"] == 3
+
+
+def data_of(directory: Path, logs: Mapping[int, bytes]) -> dict[int, Path]:
+    """Each broker's replica of one partition, by node id."""
+    for node_id, log in logs.items():
+        partition = directory / str(node_id) / "t-0"
+        partition.mkdir(parents=True)
+        (partition / "00000000000000000000.log").write_bytes(log)
+    return {node_id: directory / str(node_id) for node_id in logs}
+
+
+def test_what_a_replica_has_beyond_its_leader_was_never_written(tmp_path: Path) -> None:
+    """The first broker led and took a batch of the old owner that no other got: it goes, as that
+    replica comes in step, and was acknowledged to nobody. No second owner wrote.
+    """
+    agreed = batch(0, 2, OLD) + batch(2, 1, NEW)
+    data = data_of(tmp_path, {1: agreed + batch(3, 4, OLD), 2: agreed, 3: agreed})
+    found = batches_of_leader(data, {0: 2}, "t", 0)
+    assert [each.producer_id for each in found] == [OLD, NEW]
+    assert overlaps("t", 0, found) == []
+    assert overlaps("t", 0, batches_of_leader(data, {0: 1}, "t", 0))
+
+
+def test_what_a_replica_lacks_that_its_leader_has_is_judged(tmp_path: Path) -> None:
+    """A second owner shows, though two of three brokers have nothing of it yet."""
+    before = batch(0, 2, OLD) + batch(2, 1, NEW)
+    data = data_of(tmp_path, {1: before, 2: before, 3: before + batch(3, 1, OLD)})
+    assert len(overlaps("t", 0, batches_of_leader(data, {0: 3}, "t", 0))) == 1
+
+
+def test_a_partition_without_a_leader_cannot_be_judged(tmp_path: Path) -> None:
+    """As Kafka tells it: the leader is -1."""
+    data = data_of(tmp_path, {1: batch(0, 1, OLD)})
+    with pytest.raises(LookupError):
+        batches_of_leader(data, {0: -1}, "t", 0)
+
+
+def test_brokers_are_found_below_their_sandbox_by_number_and_one_alone_without(
+    tmp_path: Path,
+) -> None:
+    """With the addresses that each listens at."""
+    (alone,) = brokers_of(tmp_path, 1)
+    assert alone == SandboxBroker(1, "broker", tmp_path / "broker")
+    second = brokers_of(tmp_path, 3)[1]
+    assert second == SandboxBroker(2, "broker-2", tmp_path / "broker" / "2")
+    with pytest.raises(FileNotFoundError):
+        _ = second.listeners
+    second.directory.mkdir(parents=True)
+    (second.directory / "server.properties").write_text(
+        "advertised.listeners=JOB://localhost:9\n"
+        "listeners=PLAINTEXT://127.0.0.1:7,JOB://127.0.0.1:8\n"
+    )
+    assert second.listeners == {"PLAINTEXT": ("127.0.0.1", 7), "JOB": ("127.0.0.1", 8)}
+    assert second.servers == "127.0.0.1:7"
+
+
+def test_an_emptied_broker_is_the_same_node_of_the_same_cluster_on_another_disk(
+    tmp_path: Path,
+) -> None:
+    """No partition is left, nor what it knew of the cluster's own log."""
+    broker = SandboxBroker(2, "broker-2", tmp_path)
+    (broker.data / "t-0").mkdir(parents=True)
+    (broker.data / "__cluster_metadata-0").mkdir()
+    (broker.data / "bootstrap.checkpoint").write_bytes(b"features")
+    meta = broker.data / "meta.properties"
+    meta.write_text("version=1\ncluster.id=c\nnode.id=2\ndirectory.id=old\n")
+    empty(broker)
+    assert sorted(path.name for path in broker.data.iterdir()) == [
+        "bootstrap.checkpoint",
+        "meta.properties",
+    ]
+    assert re.fullmatch(
+        r"version=1\ncluster\.id=c\nnode\.id=2\ndirectory\.id=[\w-]{22}\n", meta.read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "partition"),
+    [
+        ("hello", 99_162_322 % 50),
+        ("polygenelubricants", 0),
+        ("chaos transactions", 212_815_371 % 50),
+    ],
+)
+def test_the_coordinator_of_transactions_is_found_as_kafka_finds_it(
+    transactional_id: str, partition: int
+) -> None:
+    """By Java's hash, whose least has no absolute value."""
+    assert transaction_partition(transactional_id, 50) == partition
