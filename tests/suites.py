@@ -152,6 +152,7 @@ SUITES = (
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 620, ("make", "killmatrix-further")),
     Suite("real faults", 480, ("make", "faults-real")),
+    Suite("YARN", 240, ("make", "test-yarn")),
     Suite("absences", 520, ("make", "absences", "SHARE={day}/5")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
     Suite(

@@ -28,7 +28,7 @@ from samza_dagster.sandbox import ivy
 from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.progress import ArtifactProgress, artifact_progress
 
-SETS = ("kafka", "samza", "spark-kafka")
+SETS = ("kafka", "samza", "spark-kafka", "yarn", "samza-yarn")
 
 
 @dataclass(frozen=True)

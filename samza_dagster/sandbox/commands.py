@@ -68,6 +68,9 @@ def sandbox() -> None:
     help="What takes its tasks from a container that nobody has seen dead.",
 )
 @click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option(
+    "--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN; no fencing."
+)
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
 def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
@@ -80,6 +83,7 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
       samza-dagster sandbox up --state-mb 5 --rate 100
       samza-dagster sandbox up --name second --detach
       samza-dagster sandbox up --brokers 3
+      samza-dagster sandbox up --yarn
     """
     from samza_dagster.sandbox.lifecycle import Options, Sandbox
     from samza_dagster.sandbox.progress import Phases

@@ -6,13 +6,14 @@ import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
+    ActionFailed,
     DeadlineExceeded,
     InvalidInput,
     MissingPrerequisite,
@@ -43,6 +44,7 @@ from samza_dagster.sandbox.ports import is_taken
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
+from samza_dagster.sandbox.yarn.sandbox import YarnSandbox
 
 LOAD = "load"
 _DEFINITIONS = """import pathlib
@@ -62,7 +64,8 @@ class Options:
     `host_memory_mb` what each host has for containers, MiB. `fencing` is
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
     `host:port` of what forwards coordinator and containers to the broker's listener for them,
-    one for each of `brokers`, separated by commas.
+    one for each of `brokers`, separated by commas. `yarn`: Samza's own Application Master runs
+    the containers, on as many NodeManagers; nobody logs in then.
     """
 
     name: str = "default"
@@ -76,6 +79,7 @@ class Options:
     fencing: str = Fencing.BROKER.value
     job_address: str = ""
     brokers: int = 1
+    yarn: bool = False
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
@@ -112,6 +116,11 @@ class Options:
         return min(3, self.brokers)
 
     @property
+    def is_fenced(self) -> bool:
+        """The broker tells one incarnation from another."""
+        return self.fencing == Fencing.BROKER.value and not self.yarn
+
+    @property
     def processors(self) -> int:
         """Containers in all."""
         return self.actives * (1 + self.standbys)
@@ -124,6 +133,7 @@ class Sandbox:
         self.registry = Registry(name, root=root)
         self.directory = self.registry.directory
         self.files = CoordinatorFiles(self.directory / "coordinator")
+        self.yarn = YarnSandbox(self.directory / "yarn", self.registry)
 
     @property
     def dagster_home(self) -> Path:
@@ -239,9 +249,13 @@ class Sandbox:
         brokers = set(record.get("brokers", [BROKER]))
         facts["bootstrap_servers"] = record.get("bootstrap_servers") if brokers & live else None
         facts["dagster_url"] = record.get("dagster_url")
-        wanted = {*brokers, COORDINATOR, LOAD, *(host.role for host in self.hosts)}
+        on_yarn = record.get("options", {}).get("yarn", False)
+        runs_it = self.yarn.roles if on_yarn else {COORDINATOR, *(h.role for h in self.hosts)}
+        wanted = {*brokers, LOAD, *runs_it}
         facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
         facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
+        if on_yarn:
+            return facts | self.yarn.facts(live)
         facts["coordinator_url"] = self.files.coordinator_url() if COORDINATOR in live else None
         facts["hosts"] = {
             h.name: {"state": "alive" if h.role in live else "lost"} for h in self.hosts
@@ -265,14 +279,13 @@ class Sandbox:
         )
         with phases.phase("Java and jars") as tell:
             find_java()
-            for name in ("kafka", "samza"):
+            for name in ("kafka", "samza", *(("yarn", "samza-yarn") if options.yarn else ())):
                 jar_paths(name, progress=on_jar or every_tenth_jar(tell))
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
-            fenced = options.fencing == Fencing.BROKER.value
             broker = Brokers(
                 self.directory / "broker",
                 options.brokers,
-                authorizer=fenced,
+                authorizer=options.is_fenced,
                 job_address=options.job_address,
                 on_spawn=self.registry.add,
             ).start()
@@ -294,32 +307,29 @@ class Sandbox:
             phases.phase("fill") as tell,
         ):
             load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
-        with phases.phase("hosts and coordinator"):
-            logins = self.files.logins.create(broker, actives=options.actives) if fenced else None
-            config = demo_job.job_config(
-                broker.job_servers,
-                actives=options.actives,
-                standbys=options.standbys,
-                replicas=options.replicas,
-                logins=logins,
-            )
-            self.files.write(config, warm_up.container_template())
-            for host in self.hosts:
-                host.start(
-                    url_file=self.files.url,
-                    token_file=self.files.token,
-                    memory_mb=options.host_memory_mb,
-                    on_spawn=self.registry.add,
-                )
-            self.files.start(on_spawn=self.registry.add)
-            self._start_load(servers, plan)
+        logins = None
+        if options.is_fenced:
+            logins = self.files.logins.create(broker, actives=options.actives)
+        config = demo_job.job_config(
+            broker.job_servers,
+            actives=options.actives,
+            standbys=options.standbys,
+            replicas=options.replicas,
+            logins=logins,
+        )
+        if options.yarn:
+            self.yarn.start(host_names(options.hosts), options.host_memory_mb, config, phases)
+        else:
+            with phases.phase("hosts and coordinator"):
+                self._start_own(config, options)
+        self._start_load(servers, plan)
         deadline = time.monotonic() + options.deadline_s
+        hosts = self.yarn.hosts if options.yarn else self.hosts
         ready = Readiness(
-            self.files,
-            self.hosts,
+            self.yarn.processors if options.yarn else self._processors,
+            [host.state_directory for host in hosts],
             servers,
-            self.registry,
-            processors=options.processors,
+            wanted=options.processors,
             standbys=options.standbys,
         )
         try:
@@ -334,12 +344,34 @@ class Sandbox:
             ready.close()
         self.registry.update(state="up")
 
+    def _start_own(self, config: Mapping[str, str], options: Options) -> None:
+        """Our own coordinator, and an agent for each host."""
+        self.files.write(config, warm_up.container_template())
+        for host in self.hosts:
+            host.start(
+                url_file=self.files.url,
+                token_file=self.files.token,
+                memory_mb=options.host_memory_mb,
+                on_spawn=self.registry.add,
+            )
+        self.files.start(on_spawn=self.registry.add)
+
+    def _processors(self) -> Mapping[str, Mapping[str, Any]]:
+        for record in self.registry.processes():
+            if record.role == COORDINATOR and not record.is_alive:
+                raise ActionFailed(
+                    "start the coordinator",
+                    seen=process.log_tail(self.files.log, 4),
+                    fix=f"see {self.files.log}",
+                )
+        return self.files.status().get("processors", {})
+
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
     ) -> None:
         if not wait_until(condition, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
             raise DeadlineExceeded(
-                "bring the sandbox up", seen=explain(), fix=f"see {self.files.log}"
+                "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
             )
 
     def _start_load(self, servers: str, plan: LoadPlan) -> None:
@@ -358,6 +390,7 @@ class Sandbox:
         early = [r for r in self.registry.live() if r.role in (LOAD, COORDINATOR)]
         process.stop_all(early)
         stop_hosts(hosts)
+        self.yarn.stop()
         killed = process.stop_all(self.registry.live())
         broker_killed = any(record.role.startswith(BROKER) for record in killed)
         for each in directories(self.directory / "broker"):
@@ -367,7 +400,7 @@ class Sandbox:
         for name in ("warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         if not keep_logs:
-            for name in ("broker", "hosts", "coordinator"):
+            for name in ("broker", "hosts", "coordinator", "yarn"):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
         for name in ("load.json", "coordinator/coordinator.url"):
             (self.directory / name).unlink(missing_ok=True)

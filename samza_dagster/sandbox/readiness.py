@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kept_client import KeptClient
-from samza_dagster.sandbox import kafka_client, process, standby_lag
-from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox import kafka_client, standby_lag
 from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, OUTPUT_TOPIC
-from samza_dagster.sandbox.hosts import SimulatedHost
-from samza_dagster.sandbox.registry import Registry
 
 RUNNING = "running"
 CLOSE_S = 10.0
@@ -19,26 +18,28 @@ its offset every commit (5 s)."""
 
 
 class Readiness:
-    """Reads coordinator, broker and the hosts' disks; decides nothing."""
+    """Reads whoever runs the containers, the broker and the hosts' disks; decides nothing.
+
+    `processors` tells what runs, by processor id (`state`, `host`), and may raise
+    `Unreachable`; `state_directories` are the hosts' own.
+    """
 
     def __init__(
         self,
-        files: CoordinatorFiles,
-        hosts: tuple[SimulatedHost, ...],
+        processors: Callable[[], Mapping[str, Mapping[str, Any]]],
+        state_directories: Sequence[Path],
         bootstrap_servers: str,
-        registry: Registry,
         *,
-        processors: int,
+        wanted: int,
         standbys: int,
     ) -> None:
-        self._files = files
-        self._hosts = hosts
+        self._processors = processors
+        self._directories = tuple(state_directories)
         self._consumer = KeptClient[Any](
             lambda: kafka_client.consumer(bootstrap_servers), lambda used: used.close()
         )
-        self._registry = registry
-        self._wanted = processors
-        self._last: dict[str, Any] = {}
+        self._wanted = wanted
+        self._last: Mapping[str, Mapping[str, Any]] = {}
         self._standbys = standbys
         self._copies: tuple[int, ...] = ()
 
@@ -47,21 +48,13 @@ class Readiness:
         self._consumer.close()
 
     def all_running(self) -> bool:
-        """Every processor of the job is running; raises `ActionFailed` when a part has died."""
-        for record in self._registry.processes():
-            if record.role == "coordinator" and not record.is_alive:
-                raise ActionFailed(
-                    "start the coordinator",
-                    seen=process.log_tail(self._files.log, 4),
-                    fix=f"see {self._files.log}",
-                )
+        """Every processor of the job is running; raises what `processors` does of a part that died."""
         try:
-            self._last = self._files.status()
+            self._last = self._processors()
         except Unreachable:
             return False
-        processors = self._last.get("processors", {})
-        return len(processors) >= self._wanted and all(
-            each.get("state") == RUNNING for each in processors.values()
+        return len(self._last) >= self._wanted and all(
+            each.get("state") == RUNNING for each in self._last.values()
         )
 
     def outputs(self) -> int:
@@ -74,7 +67,7 @@ class Readiness:
             return False
         ends = self._ends(CHANGELOG_TOPIC)
         self._copies = standby_lag.near_copies(
-            (host.state_directory for host in self._hosts), ends, max(100, round(rate * CLOSE_S))
+            self._directories, ends, max(100, round(rate * CLOSE_S))
         )
         return all(copies > self._standbys for copies in self._copies)
 
@@ -82,7 +75,7 @@ class Readiness:
         """What is still waited for."""
         states = {
             processor_id: f"{each.get('state')} on {each.get('host')}"
-            for processor_id, each in self._last.get("processors", {}).items()
+            for processor_id, each in self._last.items()
         }
         return f"processors {states or 'unknown'}, {self.outputs()} outputs, near copies per partition {self._copies}"
 

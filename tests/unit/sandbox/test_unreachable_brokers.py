@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.sandbox import kafka_client
-from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.readiness import Readiness
-from samza_dagster.sandbox.registry import Registry
 
 pytestmark = pytest.mark.unit
 
@@ -63,26 +60,23 @@ class Broker:
         return (3, 4)
 
 
-def readiness(directory: Path) -> Readiness:
-    registry = Registry("some", root=directory)
-    return Readiness(CoordinatorFiles(directory), (), "nowhere", registry, processors=1, standbys=0)
+def readiness() -> Readiness:
+    return Readiness(dict, (), "nowhere", wanted=1, standbys=0)
 
 
 def test_a_readiness_whose_client_is_lost_asks_by_a_new_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And keeps that."""
     broker = Broker(monkeypatch, 1)
-    ready = readiness(tmp_path)
+    ready = readiness()
     assert [ready.outputs(), ready.outputs()] == [7, 7]
     assert broker.made == 2
 
 
-def test_a_readiness_without_a_broker_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_readiness_without_a_broker_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a second client: the deadline of what waits for it is far away."""
     broker = Broker(monkeypatch, 1, 2)
     with pytest.raises(Unreachable):
-        readiness(tmp_path).outputs()
+        readiness().outputs()
     assert broker.made == 2

@@ -1,0 +1,1 @@
+"""A real YARN on this machine, and a Samza job under its own Application Master in it."""

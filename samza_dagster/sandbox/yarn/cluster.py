@@ -1,0 +1,236 @@
+"""ResourceManager and NodeManagers, each NodeManager on a simulated host of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, Unreachable
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.artifacts import class_path
+from samza_dagster.sandbox.java_check import find_java
+from samza_dagster.sandbox.process import ProcessRecord, log_tail
+from samza_dagster.sandbox.registry import wait_until
+from samza_dagster.sandbox.yarn.namespace import Namespace
+
+RESOURCE_MANAGER = "resource-manager"
+_ADDRESS = "127.0.1.{}"
+_WEB_PORT = 8088
+NODE_MEMORY_MB = 2048
+NODE_DIRECTORY = "SAMZA_DAGSTER_NODE_DIRECTORY"
+"""What a container of a node finds its host's directory by."""
+LOST_AFTER_S = 20.0
+"""Of a silent NodeManager; YARN's own default is ten minutes."""
+_PACKAGE = "org.apache.hadoop.yarn.server"
+_SCHEDULER = f"{_PACKAGE}.resourcemanager.scheduler.capacity.CapacityScheduler"
+_OPENS = (
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "-Djava.net.preferIPv4Stack=true",
+)
+_LOG4J = """log4j.rootLogger=INFO,out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+"""
+
+
+class YarnCluster:
+    """`nodes` NodeManagers below `directory`, and the ResourceManager.
+
+    `servers` (`host:port,…`) are brokers outside that its containers reach by the same address.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        nodes: Sequence[str],
+        *,
+        servers: str,
+        memory_mb: int = NODE_MEMORY_MB,
+        deadline_s: float = 90.0,
+        on_spawn: Callable[[ProcessRecord], None] | None = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self.nodes = {name: _ADDRESS.format(n) for n, name in enumerate(nodes, 1)}
+        self._deadline_s = deadline_s
+        self._memory_mb = memory_mb
+        self._on_spawn = on_spawn
+        self._address = _ADDRESS.format(100)
+        self.namespace = Namespace(
+            self.directory / "namespace",
+            servers=servers,
+            inside=(f"{self._address}:{_WEB_PORT}",),
+            on_spawn=on_spawn,
+        )
+        self._running: dict[str, ProcessRecord] = {}
+
+    @property
+    def url(self) -> str:
+        """The ResourceManager's, from outside."""
+        return f"http://{self.namespace.outside[0]}"
+
+    @property
+    def configuration(self) -> Path:
+        """`HADOOP_CONF_DIR` of who speaks to the ResourceManager."""
+        return self.directory / "conf"
+
+    @property
+    def hosts_file(self) -> Path:
+        """Names of all hosts, for each JVM in the namespace (`jdk.net.hosts.file`)."""
+        return self.directory / "hosts"
+
+    def start(self) -> None:
+        """Returns when the ResourceManager has heard of every node.
+
+        Raises `DeadlineExceeded`, `ActionFailed` with the end of a log, `MissingPrerequisite`.
+        """
+        self._write()
+        self.namespace.start()
+        self._spawn(RESOURCE_MANAGER, self.configuration, f"{_PACKAGE}.resourcemanager.ResourceManager", 256)  # fmt: skip
+        for name in self.nodes:
+            self.start_node(name)
+        deadline = time.monotonic() + self._deadline_s
+        if not wait_until(self._all_run, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+            seen = self._states() or log_tail(self._log(RESOURCE_MANAGER))
+            raise DeadlineExceeded(
+                f"start YARN with {len(self.nodes)} nodes",
+                seen=f"{seen}",
+                fix=f"see {self.directory}",
+            )
+
+    def start_node(self, name: str) -> None:
+        """Starts that host's NodeManager, again when it was lost."""
+        conf = self.directory / name / "conf"
+        self._spawn(name, conf, f"{_PACKAGE}.nodemanager.NodeManager", 220)
+
+    def listed(self, kind: str) -> list[dict[str, Any]]:
+        """What the ResourceManager lists of a kind, `node` or `app`; raises `Unreachable`."""
+        url = f"{self.url}/ws/v1/cluster/{kind}s"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - it is http
+                several: dict[str, list[dict[str, Any]]] | None = json.load(answer)[f"{kind}s"]
+        except (OSError, ValueError, KeyError) as error:
+            raise Unreachable(
+                f"ask the ResourceManager for its {kind}s", seen=str(error)
+            ) from error
+        return (several or {}).get(kind, [])
+
+    def close(self) -> None:
+        """Ends hosts, ResourceManager and namespace; what ran in them ends with them."""
+        # `unshare` heeds no SIGTERM; its end is that of its host's processes.
+        for record in self._running.values():
+            record.send(signal.SIGKILL)
+        for record in self._running.values():
+            record.wait(10.0)
+        self._running.clear()
+        self.namespace.close()
+
+    def _all_run(self) -> bool:
+        for name, record in self._running.items():
+            if not record.is_alive:
+                raise ActionFailed(f"start {name} of YARN", seen=log_tail(self._log(name)))
+        states = self._states()
+        return all(states.get(name) == "RUNNING" for name in self.nodes)
+
+    def _states(self) -> dict[str, str]:
+        try:
+            return {node["nodeHostName"]: node["state"] for node in self.listed("node")}
+        except Unreachable:
+            return {}
+
+    def _spawn(self, name: str, conf: Path, main_class: str, heap_mb: int) -> None:
+        java = (
+            str(find_java().program), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_OPENS,
+            f"-Djdk.net.hosts.file={self.hosts_file}", "-cp", f"{conf}:{class_path('yarn')}", main_class,
+        )  # fmt: skip
+        self._running[name] = process.spawn(
+            name,
+            self.namespace.command(java, host=name),
+            log=self._log(name),
+            environment={
+                **os.environ,
+                "HADOOP_CONF_DIR": str(self.configuration),
+                NODE_DIRECTORY: str(self.directory / name),
+            },
+            on_spawn=self._on_spawn,
+        )
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def _write(self) -> None:
+        names = {**self.nodes, RESOURCE_MANAGER: self._address}
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lines = (
+            f"{address} {name}\n" for name, address in (*names.items(), ("localhost", "127.0.0.1"))
+        )
+        self.hosts_file.write_text("".join(lines))
+        _write_configuration(self.configuration, self._all_sites())
+        for name in self.nodes:
+            own = self._all_sites()
+            own["yarn-site"] |= self._node_site(name)
+            _write_configuration(self.directory / name / "conf", own)
+
+    def _all_sites(self) -> dict[str, dict[str, str]]:
+        queue = "yarn.scheduler.capacity.root"
+        return {
+            "core-site": {
+                "fs.defaultFS": "file:///",
+                "hadoop.tmp.dir": str(self.directory / "tmp"),
+            },
+            "capacity-scheduler": {
+                f"{queue}.queues": "default",
+                f"{queue}.default.capacity": "100",
+                "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
+                "yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator",
+            },
+            "yarn-site": {
+                "yarn.resourcemanager.hostname": RESOURCE_MANAGER,
+                "yarn.resourcemanager.scheduler.class": _SCHEDULER,
+                "yarn.resourcemanager.am.max-attempts": "5",
+                "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "250",
+                "yarn.nm.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),
+                "yarn.am.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),
+                "yarn.scheduler.minimum-allocation-mb": "128",
+            },
+        }
+
+    def _node_site(self, name: str) -> dict[str, str]:
+        directory = self.directory / name
+        return {
+            "yarn.nodemanager.hostname": name,
+            "yarn.nodemanager.address": f"{name}:8041",
+            "yarn.nodemanager.localizer.address": f"{name}:8040",
+            "yarn.nodemanager.webapp.address": f"{name}:8042",
+            "yarn.nodemanager.collector-service.address": f"{name}:8048",
+            "yarn.nodemanager.local-dirs": str(directory / "local"),
+            "yarn.nodemanager.log-dirs": str(directory / "logs"),
+            "yarn.nodemanager.resource.memory-mb": str(self._memory_mb),
+            "yarn.nodemanager.resource.cpu-vcores": "8",
+            "yarn.nodemanager.vmem-check-enabled": "false",
+            "yarn.nodemanager.pmem-check-enabled": "false",
+            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
+            "yarn.nodemanager.sleep-delay-before-sigkill.ms": "5000",
+            # The logs of a node that was lost are looked at after the application's end, too.
+            "yarn.nodemanager.log.retain-seconds": str(7 * 24 * 3600),
+            "yarn.nodemanager.env-whitelist": f"HADOOP_CONF_DIR,{NODE_DIRECTORY}",
+        }
+
+
+def _write_configuration(directory: Path, sites: Mapping[str, Mapping[str, str]]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "log4j.properties").write_text(_LOG4J)
+    for name, settings in sites.items():
+        properties = "".join(
+            f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>\n"
+            for key, value in settings.items()
+        )
+        (directory / f"{name}.xml").write_text(f"<configuration>\n{properties}</configuration>\n")

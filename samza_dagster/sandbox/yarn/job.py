@@ -1,0 +1,123 @@
+"""The demo job under Samza's own Application Master: its package, its submission, its end."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from typing import Any
+
+from samza_dagster.errors import ActionFailed
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.artifacts import jar_paths
+from samza_dagster.sandbox.java_check import find_java
+from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY, YarnCluster
+
+_SUBMIT_S = 180.0
+_HEAPS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_RUN_JC = "org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
+_RUN_CONTAINER = "org.apache.samza.runtime.LocalContainerRunner"
+_SUBMIT = "org.apache.samza.runtime.ApplicationRunnerMain"
+
+
+def application_name() -> str:
+    """As YARN lists the job."""
+    return f"{demo_job.JOB_NAME}_{demo_job.JOB_ID}"
+
+
+class YarnJob:
+    """The demo job on `cluster`, with `config` as `demo_job.job_config` makes it."""
+
+    def __init__(self, cluster: YarnCluster, config: Mapping[str, str]) -> None:
+        self._cluster = cluster
+        self.directory = cluster.directory / "job"
+        self.config = {**config, **self._own_settings()}
+
+    def submit(self) -> str:
+        """Submits it as its user would, and returns the application's id.
+
+        Raises `ActionFailed` with the end of what Samza said.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._write_package()
+        properties = self.directory / "job.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self.config.items()))
+        loader = "org.apache.samza.config.loaders.PropertiesConfigLoaderFactory"
+        settings = {
+            "job.config.loader.factory": loader,
+            "job.config.loader.properties.path": str(properties),
+            **{key: self.config[key] for key in ("job.factory.class", "yarn.package.path", "task.class", "job.name")},
+        }  # fmt: skip
+        command = [
+            *self._java(f"-Xmx192m {_HEAPS}", _SUBMIT), "--operation=run",
+            *(f"--config={key}={value}" for key, value in settings.items()),
+        ]  # fmt: skip
+        log = self.directory / "submission.log"
+        with log.open("wb") as output:
+            done = subprocess.run(
+                self._cluster.namespace.command(command),
+                stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                timeout=_SUBMIT_S, check=False,
+            )  # fmt: skip
+        running = [a["id"] for a in self.applications() if a["state"] not in ("FINISHED", "FAILED", "KILLED")]  # fmt: skip
+        if done.returncode != 0 or not running:
+            tail = log.read_text(errors="replace")[-1500:]
+            raise ActionFailed(f"submit {application_name()} to YARN", seen=tail, fix=f"see {log}")
+        return str(running[-1])
+
+    def applications(self) -> list[dict[str, Any]]:
+        """All that YARN knows of this name, the oldest first; raises `Unreachable`."""
+        mine = [app for app in self._cluster.listed("app") if app["name"] == application_name()]
+        return sorted(mine, key=lambda app: int(app["startedTime"]))
+
+    def _own_settings(self) -> dict[str, str]:
+        package = self.directory / "package.tgz"
+        return {
+            "job.factory.class": "org.apache.samza.job.yarn.YarnJobFactory",
+            "yarn.package.path": f"file://{package}",
+            "yarn.am.opts": f"-Xmx256m {_HEAPS}",
+            "yarn.am.container.memory.mb": "384",
+            "task.opts": f"-Xmx96m {_HEAPS}",
+            "cluster-manager.container.retry.count": "8",
+            "metrics.reporter.snapshot.interval": "60",
+        }
+
+    def _java(self, options: str, main_class: str) -> tuple[str, ...]:
+        jars = (*jar_paths("samza"), *jar_paths("samza-yarn"))
+        return (
+            str(find_java().program), *options.split(), *_JVM,
+            f"-Djdk.net.hosts.file={self._cluster.hosts_file}",
+            "-cp", ":".join((str(self._cluster.configuration), *map(str, jars))), main_class,
+        )  # fmt: skip
+
+    def _write_package(self) -> None:
+        """Scripts alone: the jars are where they are, for each node of this machine."""
+        scripts = self.directory / "package" / "bin"
+        scripts.mkdir(parents=True, exist_ok=True)
+        run = " ".join(f"'{word}'" for word in self._java("OPTIONS", "")[:-1])
+        java = run.replace("'OPTIONS'", "$JAVA_OPTS")
+        for name, main_class in (
+            ("run-class.sh", '"$@"'),
+            ("run-jc.sh", f'{_RUN_JC} "$@"'),
+            ("run-container.sh", f'{_RUN_CONTAINER} "$@"'),
+        ):
+            script = scripts / name
+            script.write_text(
+                "#!/bin/sh\n"
+                f'export LOGGED_STORE_BASE_DIR="${NODE_DIRECTORY}/state"\n'
+                'mkdir -p "$LOGGED_STORE_BASE_DIR"\n'
+                f"exec {java} {main_class}\n"
+            )
+            script.chmod(0o755)
+        with tarfile.open(self.directory / "package.tgz", "w:gz") as package:
+            package.add(self.directory / "package", arcname=".")
+
+
+_JVM = (
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+)

@@ -1,0 +1,125 @@
+"""A network namespace in which each simulated host has a name and an address of its own.
+
+Samza takes a machine's first address that isn't loopback for its containers' host, so that on
+one machine all would report the same. Where nothing but loopback exists each host's own
+address stands, and ports are free: a second sandbox has a namespace of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.ports import LOOPBACK, free_ports
+from samza_dagster.sandbox.process import ProcessRecord, log_tail
+from samza_dagster.sandbox.registry import wait_until
+
+_RELAY = Path(__file__).with_name("relay.py")
+_READY_S = 20.0
+HOLDER = "network namespace"
+RELAY = "relay"
+
+
+class Namespace:
+    """Below `directory`; `servers` (`host:port,…`) outside are reached by the same address inside.
+
+    `inside` are addresses in it that are reached from outside: `outside[i]` is the address of
+    `inside[i]` there.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        servers: str,
+        inside: Sequence[str],
+        on_spawn: Callable[[ProcessRecord], None] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._servers = tuple(dict.fromkeys(servers.split(",")))
+        self._inside = tuple(inside)
+        self._on_spawn = on_spawn
+        self.outside: tuple[str, ...] = ()
+        self._holder: ProcessRecord | None = None
+        self._relay: ProcessRecord | None = None
+
+    def start(self) -> None:
+        """Raises `MissingPrerequisite` where the kernel or a tool doesn't allow namespaces."""
+        for tool in ("unshare", "nsenter"):
+            if shutil.which(tool) is None:
+                raise MissingPrerequisite(
+                    f"{tool}, for hosts with names of their own",
+                    seen="not on PATH",
+                    fix="install it (Debian: apt-get install util-linux)",
+                )
+        self._directory.mkdir(parents=True, exist_ok=True)
+        ports = free_ports(len(self._inside))
+        self.outside = tuple(f"{LOOPBACK}:{port}" for port in ports)
+        out = [(address, self._socket(f"out-{n}")) for n, address in enumerate(self._servers)]
+        into = [(self._socket(f"in-{n}"), address) for n, address in enumerate(self._inside)]
+        relay = (sys.executable, "-I", str(_RELAY))
+        mapped = () if os.geteuid() == 0 else ("--map-root-user",)
+        self._holder = self._spawn(
+            HOLDER,
+            ("unshare", *mapped, "--net", *relay, "--loopback", *map("=".join, (*out, *into))),
+        )
+        self._relay = self._spawn(
+            RELAY,
+            (
+                *relay,
+                *(f"{path}={address}" for address, path in out),
+                *(f"{at}={path}" for at, (path, _) in zip(self.outside, into, strict=True)),
+            ),
+        )
+
+    def command(self, command: Sequence[str], *, host: str = "") -> tuple[str, ...]:
+        """What runs `command` in it; as `host`, with its name and processes that end with it.
+
+        A host's processes are in a namespace of their own: the end of the first one, which
+        this command starts, is the end of all, by the kernel.
+        """
+        if self._holder is None:
+            raise ActionFailed("enter the network namespace", seen="it wasn't started")
+        user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
+        enter = ("nsenter", "--target", str(self._holder.pid), *user, "--net")
+        if not host:
+            return (*enter, *command)
+        return (
+            *(*enter, "unshare", "--uts", "--pid", "--fork", "--kill-child=SIGKILL"),
+            *("--mount-proc", "sh", "-c", 'hostname "$0" && exec "$@"', host, *command),
+        )
+
+    def close(self) -> None:
+        """Ends both relays; processes that are still in it keep it, cut off."""
+        process.stop_all(each for each in (self._relay, self._holder) if each is not None)
+        self._relay = self._holder = None
+
+    def _socket(self, name: str) -> str:
+        path = self._directory / name
+        path.unlink(missing_ok=True)
+        return str(path)
+
+    def _spawn(self, role: str, command: Sequence[str]) -> ProcessRecord:
+        log = self._directory / f"{role.replace(' ', '-')}.log"
+        log.unlink(missing_ok=True)
+        record = process.spawn(role, command, log=log, on_spawn=self._on_spawn)
+
+        def is_ready() -> bool:
+            if not record.is_alive:
+                raise ActionFailed(
+                    f"start the {role}",
+                    seen=log_tail(log),
+                    fix="allow namespaces (unshare --net --pid --uts true must work)",
+                )
+            return "ready" in log.read_text(errors="replace")
+
+        deadline = time.monotonic() + _READY_S
+        if not wait_until(is_ready, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+            raise DeadlineExceeded(f"start the {role}", seen=log_tail(log), fix=f"see {log}")
+        return record
