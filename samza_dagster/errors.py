@@ -3,6 +3,7 @@
 SamzaDagsterError
 ├── InvalidInput            what the caller gave can't be used (exit 2)
 │   ├── MalformedRecord     a record of a topic can't be read: names topic, offset, field
+│   ├── UnknownTopic        there is no such topic
 │   └── Refused             legal form, but a rule forbids it: names rule, seen, fix
 ├── ActionFailed            the work was tried and ended in FAILED (exit 1)
 ├── DeadlineExceeded        no outcome in time; the work may still go on (exit 3)
@@ -66,6 +67,10 @@ class InvalidInput(SamzaDagsterError):
 
 class MalformedRecord(InvalidInput):
     """A record of a topic can't be read; `seen` names topic, offset and field."""
+
+
+class UnknownTopic(InvalidInput):
+    """There is no such topic: nobody has written to it yet, or the name is wrong."""
 
 
 class Refused(InvalidInput):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
-from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
+from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Unreachable
 from samza_dagster.metadata.audit_log import AuditEntry, AuditLog
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import require_own_topics
@@ -100,7 +100,7 @@ def read_history(connection: Connection) -> AuditHistory:
     )
     try:
         since_ms = log.kept_since_ms()
-        return replace(consistent(log, lambda: _head(state)), since_ms=since_ms)
+        return replace(consistent(log, lambda: head_in(state)), since_ms=since_ms)
     finally:
         log.close()
         state.close()
@@ -220,13 +220,19 @@ def decoded(log: Entries) -> tuple[AuditRecord, ...]:
     )
 
 
-def _head(state: StateReader) -> Head | None:
+def head_in(state: StateReader) -> Head | None:
+    """What the state topic says of the last audit record; None without such a topic.
+
+    Raises `Unreachable` also where this client has no right to read it, `MalformedRecord`.
+    """
     try:
         found = state.snapshot().records.get("job")
+    except UnknownTopic:  # the history stands alone
+        return None
     except MalformedRecord:
         raise
-    except InvalidInput:  # no state topic: the history stands alone
-        return None
+    except InvalidInput as error:  # no right to read it
+        raise Unreachable(error.asked, seen=error.seen, fix=error.fix) from error
     return head_of_state(found.value if found is not None else None)
 
 

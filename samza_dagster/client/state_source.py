@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from samza_dagster.client.job_view import host_view, leader_view
 from samza_dagster.client.views import HostView, LeaderView
-from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kept_state import KeptState
@@ -100,13 +100,19 @@ class TopicStateSource:
         )
 
     def read(self) -> CoordinatorState | None:
-        """The committed state; None when the topic doesn't exist or holds no job."""
+        """The committed state; None when the topic doesn't exist or holds no job.
+
+        Raises `Unreachable` also where this client has no right to read it: who coordinates the
+        job isn't known then.
+        """
         try:
             snapshot = self._kept.snapshot()
         except MalformedRecord:
             raise
-        except InvalidInput:  # no such topic: Samza's own AM coordinates this job
+        except UnknownTopic:  # Samza's own AM coordinates this job
             return None
+        except InvalidInput as error:
+            raise Unreachable(error.asked, seen=error.seen, fix=error.fix) from error
         records = {k: r.value for k, r in snapshot.records.items() if r.value is not None}
         return decode_state(records, read_mail(snapshot.mail, snapshot.answers, snapshot.end))
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.errors import InvalidInput, SamzaDagsterError, UnknownTopic, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata.connection import redacted
 
@@ -148,9 +148,9 @@ class KafkaCluster:
             seen = f"{part}: {error.str()}"
         return Unreachable(asked, seen=seen, fix=fix)
 
-    def unknown_topic(self, asked: str, topic: str) -> InvalidInput:
+    def unknown_topic(self, asked: str, topic: str) -> UnknownTopic:
         """The error for a topic that isn't there: the job is unknown to this cluster."""
-        return InvalidInput(
+        return UnknownTopic(
             asked,
             seen=f"no topic {topic} at {self.bootstrap_servers} (or no right to see it)",
             fix="deploy the job once, or correct its name and id, or the bootstrap servers",

@@ -22,6 +22,7 @@ from samza_dagster.orchestration.moves import (
 )
 from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
 from samza_dagster.orchestration.views import JobView, ProcessorView
+from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
     from samza_dagster.legal_hosts import Placing
@@ -146,11 +147,11 @@ def _how(
         return _How(SWAP, f"standby {best.processor_id} is warm: {lag:,} records behind", best)
     if not sight.is_stateful(pid):
         return _How(MOVE, "it has no state to restore")
-    behind = ", ".join(
-        f"{p.processor_id} {_lag(sight, p.processor_id)}{_no_use(view, p.host, rules)}"
+    lags = ", ".join(
+        f"{p.processor_id} {behind(sight.lags.get(p.processor_id))}{_no_use(view, p.host, rules)}"
         for p in standbys
     )
-    seen = f"its standbys: {behind}" if behind else "it has no standby"
+    seen = f"its standbys: {lags}" if lags else "it has no standby"
     if warm:
         seen += ", with no legal host to give way to"
     if rules.cold:
@@ -181,11 +182,6 @@ def _has_next_place(
         name not in forbidden and _is_allowed(name, rules) and rules.takes_standbys(name)
         for name in view.hosts
     )
-
-
-def _lag(sight: Sight, processor_id: str) -> str:
-    lag = sight.lags.get(processor_id)
-    return "lag unknown" if lag is None else f"{lag:,} records behind"
 
 
 def _is_gone(view: JobView, host: str) -> bool:

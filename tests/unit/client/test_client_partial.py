@@ -7,14 +7,28 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.errors import Unreachable
+from samza_dagster.client import audit_history
+from samza_dagster.client.state_source import TopicStateSource
+from samza_dagster.errors import InvalidInput, UnknownTopic, Unreachable
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.kept_state import KeptState
+from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.model.naming import checkpoint_topic
 
 pytestmark = pytest.mark.unit
 
 TOPIC = "yw-lab-changelog"
 COMMITS = checkpoint_topic("yw", "1")
+
+
+class NoEntries:
+    """An audit topic in which nothing stands."""
+
+    topic = "audit"
+
+    def entries(self) -> list[Any]:
+        return []
 
 
 @pytest.fixture
@@ -62,3 +76,28 @@ def test_checkpoints_that_cant_be_read_leave_the_replicas_lags(running: Any) -> 
     assert (look.input_lags, look.unread) == ((), f"{COMMITS} doesn't answer")
     with pytest.raises(Unreachable, match=COMMITS):
         running.client().input_lag()
+
+
+@pytest.mark.parametrize("lacks_right", [True, False])
+def test_a_state_topic_without_a_right_to_it_isnt_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch, lacks_right: bool
+) -> None:
+    """Samza's AM coordinates a job that has none: of this one it isn't known who does."""
+    asked = "read the end of topic s"
+    error = InvalidInput(asked, seen="s: not authorized") if lacks_right else UnknownTopic(asked)
+
+    def fail(_self: object) -> None:
+        raise error
+
+    monkeypatch.setattr(KeptState, "snapshot", fail)
+    monkeypatch.setattr(StateReader, "snapshot", fail)
+    state = TopicStateSource(Connection("h:1", "yw"))
+    reader = StateReader("h:1", "s")
+    history = audit_history.consistent(NoEntries(), lambda: audit_history.head_in(reader))
+    if lacks_right:
+        with pytest.raises(Unreachable, match="not authorized"):
+            state.read()
+        assert history.unread == "s: not authorized"
+    else:
+        assert state.read() is None
+        assert history.unread is None
