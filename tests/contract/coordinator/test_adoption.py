@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ import pytest
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.sandbox import kafka_client
-from tests.contract.coordinator.test_names_of_jobs import ends, leads
+from tests.contract.coordinator.test_names_of_jobs import leads
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 
@@ -79,23 +81,18 @@ def report(of: str) -> bytes:
     return json.dumps({"header": header, "metrics": {}}).encode()
 
 
+def stream_end(job: Job) -> int:
+    cluster = KafkaCluster(job.connection.bootstrap_servers)
+    with closing(TopicEnd(cluster, job.connection.coordinator_stream_topic)) as end:
+        return end.offset(10.0)
+
+
 def refused(job: Job, *options: str) -> str:
     """What a coordinator says that ends with status 2, having written nothing."""
-    stream_topic = job.connection.coordinator_stream_topic
-    before = ends_of_stream(job)
+    before = stream_end(job)
     assert job.start_coordinator(*options).wait(timeout=60 * PACE) == 2
-    assert ends_of_stream(job) == before, stream_topic
+    assert stream_end(job) == before
     return job.coordinator_log.read_text()
-
-
-def ends_of_stream(job: Job) -> int:
-    return ends_or_none(job)[job.connection.coordinator_stream_topic]
-
-
-def ends_or_none(job: Job) -> dict[str, int]:
-    ensure_topic(KafkaCluster(job.connection.bootstrap_servers), job.connection.state_topic)
-    ensure_topic(KafkaCluster(job.connection.bootstrap_servers), job.connection.audit_topic)
-    return ends(job.connection)
 
 
 @pytest.mark.parametrize("how", [(), ("--take-over", "now")])
