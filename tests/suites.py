@@ -148,12 +148,12 @@ SUITES = (
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 200, ("make", "test-browser")),
     Suite("Dagster over real containers", 480, ("make", "cockpit-real")),
-    Suite("kill matrix on real containers", 480, ("make", "killmatrix-real", "SHARE={day}/3")),
+    Suite("kill matrix on real containers", 360, ("make", "killmatrix-real", "SHARE={day}/4")),
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 620, ("make", "killmatrix-further")),
     Suite("real faults", 480, ("make", "faults-real")),
     Suite("YARN", 240, ("make", "test-yarn")),
-    Suite("absences", 520, ("make", "absences", "SHARE={day}/5")),
+    Suite("absences", 330, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
     Suite(
         *("chaos on three brokers", 420),

@@ -56,7 +56,7 @@ class OwnAsking:
         """
 
         def check(view: JobView) -> Wanted:
-            require_our_coordinator(view, f"place {processor_id} --hold")
+            require_our_coordinator(view, f"place {processor_id} --hold", RequestKind.PLACE)
             processor = find_processor(view, processor_id)
             legal_destination(view, processor, destination)
             return Wanted(processor_id, destination, hold=True)

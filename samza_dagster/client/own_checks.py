@@ -16,13 +16,28 @@ from samza_dagster.model.own_requests import RequestKind
 _TOO_LATE = ("stopping", "starting", "stopping-standby", "fallback-source", "fallback-any")
 
 
-def require_our_coordinator(view: JobView, asked: str) -> None:
-    """Raises `Refused` where Samza's own AM coordinates."""
+_HOW_MANY = (
+    "job.standbytasks.replication.factor in its config, and deploy it anew; `place` moves a standby"
+)
+_ON_AN_AM = {
+    RequestKind.START_STANDBY: _HOW_MANY,
+    RequestKind.STOP_STANDBY: _HOW_MANY,
+    RequestKind.FAIL_OVER: "the job move_with_standby, or `place` twice: the standby away, the active "
+    "onto its host",
+    RequestKind.PLACE: "`place` without it: its AM reserves before it stops, too",
+    RequestKind.CANCEL: "wait for its end, and give the next one a --request-expiry",
+}
+"""What does the same, or the nearest, where Samza's own AM coordinates."""
+
+
+def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> None:
+    """Raises `Refused` where Samza's own AM coordinates, with what it can do instead."""
     if view.coordinator != "samza_dagster":
+        nearest = _ON_AN_AM.get(kind, "nothing: it holds no request back")
         raise Refused(
             f"{asked}: only samza_dagster's coordinator knows such requests",
             seen="no state of ours for this deployment: Samza's AM coordinates it",
-            fix="run the job under samza-dagster coordinator run",
+            fix=nearest,
         )
 
 
@@ -52,7 +67,7 @@ def check_start_standby(
 ) -> tuple[ProcessorView, ProcessorView, tuple[str, ...]]:
     """The active, the standby to come, and notices; raises `InvalidInput` or `Refused`."""
     asked = f"control-standby start {processor_id}"
-    require_our_coordinator(view, asked)
+    require_our_coordinator(view, asked, RequestKind.START_STANDBY)
     active = find_processor(view, processor_id)
     if active.mode is not TaskMode.ACTIVE:
         raise InvalidInput(
@@ -90,7 +105,7 @@ def check_start_standby(
 def check_stop_standby(view: JobView, processor_id: str) -> ProcessorView:
     """The standby to stop; an active's id stands for its only standby."""
     asked = f"control-standby stop {processor_id}"
-    require_our_coordinator(view, asked)
+    require_our_coordinator(view, asked, RequestKind.STOP_STANDBY)
     processor = find_processor(view, processor_id)
     if processor.mode is TaskMode.STANDBY:
         return processor
@@ -115,7 +130,7 @@ def check_fail_over(
     Also for one that runs as another incarnation than `execution_id`.
     """
     asked = f"fail-over {processor_id}"
-    require_our_coordinator(view, asked)
+    require_our_coordinator(view, asked, RequestKind.FAIL_OVER)
     active = find_processor(view, processor_id)
     if active.mode is not TaskMode.ACTIVE:
         raise InvalidInput(
@@ -158,7 +173,7 @@ def check_about(
     Raises `InvalidInput` for a request that nobody knows, `Refused` for one that ended or
     whose container is being stopped.
     """
-    require_our_coordinator(view, f"{kind.value} {uuid}")
+    require_our_coordinator(view, f"{kind.value} {uuid}", kind)
     if response is not None and response.status_code.is_terminal:
         raise Refused(
             f"{kind.value} request {uuid}: one that is in flight",

@@ -71,6 +71,12 @@ def read_token(path: Path) -> str:
     help="Wait until no other coordinator leads this job, or end the one that does.",
 )
 @click.option(
+    "--adopt",
+    is_flag=True,
+    help="Lead a job that Samza's own Application Master has deployed and that has ended: a new "
+    "deployment is written over its config.",
+)
+@click.option(
     "--record-events",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -84,12 +90,14 @@ def run_command(
     listen: str,
     lease: float | None,
     take_over: str,
+    adopt: bool,
     record_events: Path | None,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
 
     One leads; any other of the same job waits until it is gone. Another config than the
-    running one begins a new deployment. Containers aren't its children and don't notice
+    running one begins a new deployment. A job that another coordinator has deployed, as Samza's
+    own Application Master, is left to it unless --adopt is given. Containers aren't its children and don't notice
     when it goes and comes back.
 
     \b
@@ -98,6 +106,8 @@ def run_command(
         --token-file token --url-file coordinator.url
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url --take-over now
+      samza-dagster coordinator run --config job.properties --launch launch.json \\
+        --token-file token --url-file coordinator.url --adopt
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     leadership = Leadership(
@@ -112,6 +122,7 @@ def run_command(
             listen=_address(listen),
             lease_s=lease,
             take_over_now=take_over == "now",
+            adopt=adopt,
         ),
         recorder=None if record_events is None else JsonLinesRecorder.open(record_events),
     )

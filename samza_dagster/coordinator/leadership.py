@@ -17,6 +17,7 @@ from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.local import LocalCluster, require_url_file
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
+from samza_dagster.coordinator.adoption import read_deployed, require_ended, require_ours
 from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
@@ -70,7 +71,8 @@ log = logging.getLogger(__name__)
 class Settings:
     """What a coordinator is started with.
 
-    `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives.
+    `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives. `adopt`:
+    lead a job that another coordinator than ours has deployed, when that has ended.
     """
 
     connection: Connection
@@ -81,6 +83,7 @@ class Settings:
     listen: tuple[str, int] = ("127.0.0.1", 0)
     lease_s: float | None = None
     take_over_now: bool = False
+    adopt: bool = False
 
     def limits(self) -> Limits:
         """The job's bounds; raises `InvalidInput` that names the setting."""
@@ -158,6 +161,9 @@ class Leadership:
         stream_topic = connection.coordinator_stream_topic
         topic = connection.state_topic
         require_own_topics(connection)
+        deployed = read_deployed(connection)
+        require_ours(deployed, adopt=settings.adopt)
+        require_ended(deployed, connection, self._stopped)
         kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,16 @@ from typing import Any
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.yarn.containers import containers
 from tests.rig.job import alive
+from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.yarn
@@ -65,6 +72,29 @@ def test_the_application_master_moves_an_active_and_nothing_is_lost(
     assert after["execution_id"] != before["execution_id"]
     verdict = judge.judge(deadline_s=90)
     assert verdict.is_good, verdict
+
+
+@pytest.mark.parametrize("options", [(), ("--take-over", "now"), ("--adopt",)])
+def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
+    sandbox: Sandbox, servers: str, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """`--adopt` is refused by the reports of its containers, once a minute by Samza's default."""
+    files = CoordinatorFiles(tmp_path)
+    config = demo_job.job_config(servers, actives=2, standbys=1)
+    files.write(config, LaunchTemplate(command=("false",), stop_grace_s=1.0))
+    stream = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    before = records_of(stream, stream.coordinator_stream_topic)
+    command = (
+        *(sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"),
+        *("--config", str(files.config), "--launch", str(files.launch)),
+        *("--token-file", str(files.token), "--url-file", str(files.url)),
+    )
+    ran = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert ran.returncode == 2
+    assert ("of its tasks report, on" if options == ("--adopt",) else "--adopt") in ran.stderr
+    assert records_of(stream, stream.coordinator_stream_topic) == before
 
 
 def test_a_host_that_is_lost_takes_its_containers_along(sandbox: Sandbox, judge: Judge) -> None:
