@@ -310,12 +310,12 @@ class FakeClient:
         request_expiry_s: float | None = None,
         uuid: str | None = None,
     ) -> Asked:
-        require_our_coordinator(self.world.view(), "reserve")
+        require_our_coordinator(self.world.view(), "reserve", RequestKind.PLACE)
         made = self._ask("hold", processor_id, destination, request_expiry_s, uuid)
         return _as_own("place", made)
 
     def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
-        require_our_coordinator(self.world.view(), "fail-over")
+        require_our_coordinator(self.world.view(), "fail-over", RequestKind.FAIL_OVER)
         return _as_own("fail-over", self._ask("fail-over", processor_id, "STANDBY", 0, uuid))
 
     def start_standby(

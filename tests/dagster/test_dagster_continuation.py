@@ -218,7 +218,7 @@ def test_a_run_whose_deadline_is_over_goes_on_though_nobodys_lag_can_be_read(
     (request,) = requested(tick(instance, waits.cursor))
     seen = read_met(request.tags[MET])
     assert seen is not None
-    assert seen.why == "the deadline is over"
+    assert seen.why == "its time is over"
 
 
 def test_a_look_that_reads_no_lag_ends_no_steady_time_and_lengthens_none(

@@ -100,7 +100,7 @@ def test_samza_s_am_refuses_before_anything_is_written(
     result = run(request.node.name, JOB, instance, **ASK)
     text, metadata = failure(result, f"plan_{JOB}")
     assert "only samza_dagster's coordinator" in text
-    assert "coordinator run" in text
+    assert "job.standbytasks.replication.factor" in text
     assert world.requests == {}
     assert metadata["error"] == "Refused"
 
