@@ -82,7 +82,7 @@ class Following:
         """The newest response, in either topic; None while there is none."""
         asked = canonical_uuid(uuid)
         response = self._placement.read_response(asked)
-        if response is not None or self._placement.read_request(asked) is not None:
+        if response is not None or self._placement.has_request(asked):
             return response  # what was asked in the coordinator stream is answered there
         return self._own.mail().responses.get(asked)
 

@@ -113,6 +113,10 @@ class ContainerPlacementMetadataStore:
         """Writes a response; returns its position. For a coordinator only."""
         return self._put(response_key(response.uuid), response)
 
+    def has_request(self, uuid: str) -> bool:
+        """A request stands there that no coordinator has taken, be it one that can't be read."""
+        return self._store.get(PLACEMENT_NAMESPACE, request_key(uuid)) is not None
+
     def read_request(self, uuid: str) -> PlacementRequest | None:
         """The request, or None once a coordinator has taken it."""
         key = request_key(uuid)

@@ -98,7 +98,8 @@ def leave_paused(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
 @pytest.fixture(scope="module")
 def job(job_of: Callable[..., Job]) -> Job:
     """Two actives with a standby each run; their coordinator has stopped, so nobody else writes."""
-    job = job_of(NAME, hosts=5)
+    settings = {"metrics.reporters": "all", "metrics.reporter.all.stream": f"kafka.{NAME}-metrics"}
+    job = job_of(NAME, hosts=5, settings=settings)
     assert job.coordinator is not None
     job.coordinator.terminate()
     job.coordinator.wait(timeout=20 * PACE)
