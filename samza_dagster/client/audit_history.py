@@ -90,8 +90,6 @@ def read_history(connection: Connection) -> AuditHistory:
     `MalformedRecord` for a record that can't be read (offset and field), `Unreachable` when the
     audit topic can't be read: a state that can't be leaves the head unknown.
     """
-    with suppress(Unreachable):  # what can't be read names no other owner
-        require_own_topics(connection)
     log = open_audit(connection)
     state = StateReader(
         connection.bootstrap_servers,
@@ -100,6 +98,8 @@ def read_history(connection: Connection) -> AuditHistory:
     )
     try:
         since_ms = log.kept_since_ms()
+        with suppress(Unreachable):  # what can't be read names no other owner
+            require_own_topics(connection)
         return replace(consistent(log, lambda: head_in(state)), since_ms=since_ms)
     finally:
         log.close()
