@@ -17,7 +17,7 @@ from tests.rig.leaderless import FIRST, SECOND, TwoBrokers, two_brokers
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.longcontract]
 
 LOST = 3
 """The partition of the changelog that the frozen broker leads."""

@@ -95,7 +95,9 @@ def refused(job: Job, *options: str) -> str:
     return job.coordinator_log.read_text()
 
 
-@pytest.mark.parametrize("how", [(), ("--take-over", "now")])
+@pytest.mark.parametrize(
+    "how", [(), pytest.param(("--take-over", "now"), marks=pytest.mark.longcontract)]
+)
 def test_another_coordinators_job_is_left_to_it(job: Job, how: tuple[str, ...]) -> None:
     told = refused(job, *how)
     assert "deployment 1795264662000-0a0a0a0a, none was ever ours" in told
@@ -113,11 +115,13 @@ def test_one_that_has_ended_is_adopted_when_told_to(job: Job) -> None:
     leads(job, 2)
 
 
+@pytest.mark.longcontract
 def test_one_whose_containers_report_isnt_adopted(job: Job) -> None:
     with reports(job, job.connection.job_name):
         assert "1 of its tasks report, on nm2" in refused(job, "--adopt")
 
 
+@pytest.mark.longcontract
 def test_one_whose_application_master_answers_isnt_adopted(job: Job) -> None:
     server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -130,6 +134,7 @@ def test_one_whose_application_master_answers_isnt_adopted(job: Job) -> None:
         server.server_close()
 
 
+@pytest.mark.longcontract
 def test_a_job_that_went_back_to_its_application_master_is_its_own_again(job: Job) -> None:
     """The user tried ours, ended it and submitted the job anew."""
     job.start_coordinator("--adopt")

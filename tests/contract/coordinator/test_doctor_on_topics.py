@@ -16,7 +16,7 @@ from samza_dagster.sandbox.brokers import Brokers
 from tests.rig.broker_cluster import number_of, others, wait_for_all_in_sync, wait_until_named
 from tests.rig.kafka_tools import run
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.longcontract]
 
 
 @pytest.fixture
@@ -55,7 +55,6 @@ def test_what_doctor_says_of_topics_mends_them(
     assert told == [{ENOUGH}, {WAITED_FOR}]
 
 
-@pytest.mark.longcontract
 def test_a_broker_that_is_away_is_named_by_doctor_until_it_is_back_in_sync(
     shared_brokers: Brokers, config: dict[str, str]
 ) -> None:
