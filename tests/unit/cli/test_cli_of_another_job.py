@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,6 +50,8 @@ def test_verify_checks_no_history_of_another_job(
     def refuse(_connection: Connection) -> None:
         raise OTHERS
 
+    there = SimpleNamespace(kept_since_ms=lambda: None, close=lambda: None)
+    monkeypatch.setattr(audit_history, "open_audit", lambda _: there)
     monkeypatch.setattr(audit_history, "require_own_topics", refuse)
     document = commands.json("verify", "--bootstrap-servers", "h:1", "--job-name", "wd-v1", code=2)
     assert document["seen"] == OTHERS.seen
