@@ -105,13 +105,15 @@ def view_of_stream(
     localities: Mapping[str, str],
     requests: Mapping[str, PlacementRequest],
     responses: Mapping[str, PlacementResponse],
+    placed: Mapping[str, str] | None = None,
     unreadable: tuple[str, ...] = (),
 ) -> JobView:
     """The job as Samza's coordinator stream alone tells it.
 
     Processors come from the task assignments (a locality without a task is left
     over from an older, larger deployment); hosts from localities, and from finished
-    actions, since a host that took a container once exists.
+    actions, since a host that took a container once exists. `placed` is where a processor was
+    started since it reported its host last.
     """
     deployment_id = config.get(DEPLOYMENT_ID)
     tasks_of: dict[str, list[str]] = defaultdict(list)
@@ -119,14 +121,15 @@ def view_of_stream(
         tasks_of[processor_id].append(task)
     processors: dict[str, ProcessorView] = {}
     for processor_id, tasks in tasks_of.items():
-        host = localities.get(processor_id) or None
+        reported = localities.get(processor_id) or None
+        host = (placed or {}).get(processor_id, reported)
         processors[processor_id] = ProcessorView(
             processor_id=processor_id,
             mode=_mode(processor_id, tasks, task_modes),
             state=LAST_SEEN_STATE if host else UNKNOWN_STATE,
             host=host,
             tasks=tuple(sorted(tasks)),
-            last_seen_host=host,
+            last_seen_host=reported,
         )
     names = {p.host for p in processors.values() if p.host}
     names |= {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -12,7 +13,7 @@ from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.metadata.interface import Watch
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.model import PlacementResponse
+from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.placement import texts
 
 OnResponse = Callable[[PlacementResponse], None]
@@ -25,6 +26,21 @@ _TAIL_S = 2.0  # a record that was read is in the tail by then, if it is there a
 def terminal(response: PlacementResponse) -> bool:
     """SUCCEEDED, FAILED or BAD_REQUEST: no later status follows."""
     return response.status_code.is_terminal
+
+
+_STARTED_ON = re.compile(r"started container on host (\S+)$")
+
+
+def started_on(response: PlacementResponse) -> str | None:
+    """The host that a SUCCEEDED names, as Samza's AM words it and ours does; None for any other.
+
+    Not the destination: that may be a word, and without host affinity the AM echoes what was
+    asked (`ContainerManager`).
+    """
+    if response.status_code is not StatusCode.SUCCEEDED:
+        return None
+    found = _STARTED_ON.search(response.response_message)
+    return found[1] if found else None
 
 
 def is_held(response: PlacementResponse) -> bool:

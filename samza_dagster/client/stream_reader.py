@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from samza_dagster.client.job_view import view_of_stream
+from samza_dagster.client.job_view import DEPLOYMENT_ID, view_of_stream
+from samza_dagster.client.responses import started_on
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.interface import Kept, MetadataStore
+from samza_dagster.metadata.placement_store import response_key
 from samza_dagster.model.naming import require_owner
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -26,7 +28,7 @@ class StreamReader:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._read: Mapping[str, Mapping[str, bytes]] | None = None
+        self._read: Mapping[str, Mapping[str, Kept]] | None = None
         self._unreadable: list[str] = []
 
     @property
@@ -34,7 +36,7 @@ class StreamReader:
         """`<type>, key <key>: <why>` of every skipped record."""
         return tuple(self._unreadable)
 
-    def _keys(self, namespace: str) -> Mapping[str, bytes]:
+    def _keys(self, namespace: str) -> Mapping[str, Kept]:
         # A `cached_property` of Python 3.11 has one lock for all instances: a reader whose
         # broker is away would keep every other one waiting.
         if self._read is None:
@@ -44,9 +46,9 @@ class StreamReader:
     def values(self, namespace: str, field: str) -> dict[str, str]:
         """Key → one field of the envelope's values, for the records that have it."""
         found: dict[str, str] = {}
-        for key, raw in self._keys(namespace).items():
+        for key, kept in self._keys(namespace).items():
             try:
-                value = stream.decode_envelope(raw).values.get(field)
+                value = stream.decode_envelope(kept.value).values.get(field)
             except MalformedRecord as error:
                 self._skip(namespace, key, error)
                 continue
@@ -62,7 +64,7 @@ class StreamReader:
         """Requests not yet taken and the newest response of each request, by UUID."""
         requests: dict[str, PlacementRequest] = {}
         responses: dict[str, PlacementResponse] = {}
-        for key, raw in self._keys(PLACEMENT_NAMESPACE).items():
+        for key, (raw, _) in self._keys(PLACEMENT_NAMESPACE).items():
             try:
                 if key.endswith(f".{REQUEST}"):
                     request = parse_request(raw)
@@ -89,10 +91,30 @@ class StreamReader:
             task_containers=task_containers,
             task_modes=task_modes,
             localities=localities,
+            placed=self._placed(config.get(DEPLOYMENT_ID), responses.values()),
             requests=requests,
             responses=responses,
             unreadable=self.unreadable,
         )
+
+    def _placed(
+        self, deployment_id: str | None, responses: Iterable[PlacementResponse]
+    ) -> dict[str, str]:
+        """Processor → the host that it was started on since it reported its host last.
+
+        By the stream's order: a container writes its host some seconds after Samza's AM says
+        SUCCEEDED, and no two machines' clocks tell which was first.
+        """
+        reported, answered = self._keys(stream.SET_CONTAINER_HOST), self._keys(PLACEMENT_NAMESPACE)
+        newest: dict[str, tuple[int, str]] = {}
+        for response in responses:
+            host = started_on(response)
+            if host is None or response.deployment_id != deployment_id:
+                continue
+            pid, kept = response.processor_id, answered.get(response_key(response.uuid))
+            if kept is not None and (pid not in reported or reported[pid].position < kept.position):
+                newest[pid] = max(newest.get(pid, (-1, "")), (kept.position, host))
+        return {pid: host for pid, (_, host) in newest.items()}
 
     def _skip(self, namespace: str, key: str, error: MalformedRecord) -> None:
         self._unreadable.append(f"{namespace}, key {key}: {error.seen}")

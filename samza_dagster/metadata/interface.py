@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,13 @@ class Change:
     value: bytes | None
     position: int
     timestamp_ms: int
+
+
+class Kept(NamedTuple):
+    """The newest value of a key, and the position of the record that wrote it (`Change`)."""
+
+    value: bytes
+    position: int
 
 
 class Watch(Protocol):
@@ -41,7 +48,7 @@ class MetadataStore(Protocol):
         """Every key of a namespace with its newest value."""
         ...
 
-    def whole(self) -> dict[str, dict[str, bytes]]:
+    def whole(self) -> dict[str, dict[str, Kept]]:
         """Every namespace with its keys and their newest values, as of one reading."""
         ...
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamKey, decode_key, encode_key
-from samza_dagster.metadata.interface import Change
+from samza_dagster.metadata.interface import Change, Kept
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
@@ -56,7 +56,7 @@ class KafkaMetadataStore:
         self._committed_only = committed_only
         self._end = TopicEnd(self._cluster, topic)
         self._view_lock = threading.Lock()
-        self._view: dict[str, dict[str, bytes]] = {}
+        self._view: dict[str, dict[str, Kept]] = {}
         self._reader: TopicReader | None = None
         self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
         self._tails: list[TopicTail] = []
@@ -68,15 +68,16 @@ class KafkaMetadataStore:
         """The newest value, read up to the end at the time of the call; None when absent."""
         with self._view_lock:
             self._catch_up()
-            return self._view.get(namespace, {}).get(key)
+            found = self._view.get(namespace, {}).get(key)
+            return None if found is None else found.value
 
     def all(self, namespace: str) -> dict[str, bytes]:
         """Every key of a namespace with its newest value."""
         with self._view_lock:
             self._catch_up()
-            return dict(self._view.get(namespace, {}))
+            return {key: kept.value for key, kept in self._view.get(namespace, {}).items()}
 
-    def whole(self) -> dict[str, dict[str, bytes]]:
+    def whole(self) -> dict[str, dict[str, Kept]]:
         """Every namespace with its keys and their newest values; the broker is asked once."""
         with self._view_lock:
             self._catch_up()
@@ -217,7 +218,7 @@ class KafkaMetadataStore:
         if record.value is None:
             keys.pop(key.key, None)
         else:
-            keys[key.key] = record.value
+            keys[key.key] = Kept(record.value, record.offset)
 
     def _decode_key(self, record: TopicRecord) -> StreamKey | None:
         try:

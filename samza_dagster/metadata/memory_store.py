@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from samza_dagster.metadata.interface import Change
+from samza_dagster.metadata.interface import Change, Kept
 
 _log = logging.getLogger(__name__)
 
@@ -25,21 +25,22 @@ class MemoryMetadataStore:
     def __init__(self, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
         self._now_ms = now_ms
         self._changes: list[Change] = []
-        self._newest: dict[str, dict[str, bytes]] = {}
+        self._newest: dict[str, dict[str, Kept]] = {}
         self._written = threading.Condition()
         self._watches: list[_MemoryWatch] = []
 
     def get(self, namespace: str, key: str) -> bytes | None:
         """The newest value; None when absent."""
         with self._written:
-            return self._newest.get(namespace, {}).get(key)
+            found = self._newest.get(namespace, {}).get(key)
+            return None if found is None else found.value
 
     def all(self, namespace: str) -> dict[str, bytes]:
         """Every key of a namespace with its newest value."""
         with self._written:
-            return dict(self._newest.get(namespace, {}))
+            return {key: kept.value for key, kept in self._newest.get(namespace, {}).items()}
 
-    def whole(self) -> dict[str, dict[str, bytes]]:
+    def whole(self) -> dict[str, dict[str, Kept]]:
         """Every namespace with its keys and their newest values."""
         with self._written:
             return {namespace: dict(keys) for namespace, keys in self._newest.items()}
@@ -93,7 +94,7 @@ class MemoryMetadataStore:
             if value is None:
                 keys.pop(key, None)
             else:
-                keys[key] = value
+                keys[key] = Kept(value, position)
             self._written.notify_all()
         return position
 

@@ -101,7 +101,9 @@ def test_what_one_store_writes_another_reads_at_once(
     assert other.all("set-config") == {"b": b"2"}
     assert other.all("set-changelog") == {"b": b"3"}
     store.put("set-changelog", "c", b"4")
-    assert other.whole() == {"set-config": {"b": b"2"}, "set-changelog": {"b": b"3", "c": b"4"}}
+    whole = {n: {k: kept.value for k, kept in keys.items()} for n, keys in other.whole().items()}
+    assert whole == {"set-config": {"b": b"2"}, "set-changelog": {"b": b"3", "c": b"4"}}
+    assert other.whole()["set-changelog"]["c"].position == other.end_position() - 1
     assert other.end_position() == 24
     other.close()
 

@@ -48,7 +48,9 @@ def test_it_holds_the_newest_value_of_every_key(
             expected[namespace, key] = value
     found = {(n, k): v for n in "ab" for k, v in store.all(n).items()}
     assert found == expected
-    assert {(n, k): v for n, keys in store.whole().items() for k, v in keys.items()} == expected
+    assert {
+        (n, k): v for n, keys in store.whole().items() for k, (v, _) in keys.items()
+    } == expected
     seen: queue.Queue[Change] = queue.Queue()
     store.watch(seen.put, from_position=0)
     told = [seen.get(timeout=5) for _ in writes]
