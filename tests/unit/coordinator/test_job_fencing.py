@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.coordinator import job_fencing, leadership
+from samza_dagster.coordinator.adoption import Deployed
 from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.launch import LaunchTemplate
@@ -69,6 +70,7 @@ def test_who_cant_fence_never_waits_for_its_turn(
     monkeypatch.setattr(leadership, "partition_counts", lambda *_: {})
     monkeypatch.setattr(leadership, "ensure_topic", lambda *_, **__: False)
     monkeypatch.setattr(leadership, "require_own_topics", lambda _: None)
+    monkeypatch.setattr(leadership, "read_deployed", lambda _: Deployed())
     monkeypatch.setattr(leadership, "StateReader", Reader)
     monkeypatch.setattr(Leadership, "_is_my_turn", wait)
     config = {"job.name": "j", "task.inputs": "kafka.in"}
