@@ -103,8 +103,8 @@ LEVELS = (
         (_pytest("integration and not realfault and not absence", "integration"),),
     ),
     Level("e2e", 240, (_pytest("e2e"),)),
-    Level("contract", 300, (_pytest("contract and not longcontract", "contract", workers=4),)),
-    Level("kill points", 300, (_pytest("killpoints", "contract", workers=3),)),
+    Level("contract", 240, (_pytest("contract and not longcontract", "contract", workers=4),)),
+    Level("kill points", 300, (_pytest("killpoints and not longcontract", "contract", workers=3),)),
 )
 
 

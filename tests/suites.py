@@ -150,8 +150,8 @@ SUITES = (
     Suite("Dagster over real containers", 480, ("make", "cockpit-real")),
     Suite("kill matrix on real containers", 360, ("make", "killmatrix-real", "SHARE={day}/4")),
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
-    Suite("kill matrix on stubs", 620, ("make", "killmatrix-further")),
-    Suite("real faults", 480, ("make", "faults-real")),
+    Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
+    Suite("real faults", 530, ("make", "faults-real")),
     Suite("YARN", 240, ("make", "test-yarn")),
     Suite("absences", 330, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),

@@ -286,7 +286,7 @@ def _answers(
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
     """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
 
-    What seems lost is asked for again by a new client, which has to find out who leads.
+    What seems lost is asked for once more, by a new client, which has to find out who leads.
     """
     from confluent_kafka import KafkaException
 
@@ -294,9 +294,13 @@ def _answers(
     unread: dict[_Key, KafkaError] = {}
     deadline = time.monotonic() + ANSWER_S
     left = list(wanted)
-    while left:
+    for attempt in (1, 2):
+        if not left:
+            break
+        left_s = max(remaining_s(deadline), 0.001)
+        timeout_s = share_of(left_s) if attempt == 1 else left_s
         with kept.use() as admin:
-            for key, future in ask(admin, left, share_of(remaining_s(deadline))).items():
+            for key, future in ask(admin, left, timeout_s).items():
                 try:
                     found[key] = future.result()
                 except KafkaException as error:
@@ -306,8 +310,6 @@ def _answers(
         left = [key for key, error in unread.items() if _is_loss(error)]
         if left:
             kept.close()
-        if remaining_s(deadline) <= 0:
-            break
     return found, unread
 
 

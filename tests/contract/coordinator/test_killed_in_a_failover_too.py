@@ -14,7 +14,7 @@ from tests.rig.kill_matrix import go_through
 from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import REFUSED
 
-pytestmark = pytest.mark.killpoints
+pytestmark = [pytest.mark.killpoints, pytest.mark.longcontract]
 
 
 def test_a_coordinator_killed_at_the_other_points_of_a_failover_comes_to_the_right_end(

@@ -59,6 +59,7 @@ def test_killed_containers_work_again_on_their_hosts_and_lose_nothing(
     outputs_are_whole(judge, f"SIGKILL of {killed}", {"0"}, at)
 
 
+@pytest.mark.realfault
 def test_killed_containers_leave_no_library_behind(
     job: SandboxJob, rest: KilledJob, sandbox: Sandbox
 ) -> None:

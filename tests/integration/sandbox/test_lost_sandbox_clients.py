@@ -51,6 +51,7 @@ def _put_out(servers: str, keys: range) -> None:
         assert producer.flush(30) == 0
 
 
+@pytest.mark.realfault
 def test_a_judge_goes_on_after_its_client_was_lost(brokers: BrokerList, servers: str) -> None:
     """Once between two judgements, once within one; it reads on from where it stood."""
     _put_out(servers, range(200))
@@ -70,6 +71,7 @@ def test_a_judge_goes_on_after_its_client_was_lost(brokers: BrokerList, servers:
         assert (verdict.inputs, verdict.outputs, verdict.duplicates) == (800, 400, 0)
 
 
+@pytest.mark.realfault
 def test_a_load_goes_on_after_its_producer_was_lost(
     brokers: BrokerList, servers: str, tmp_path: Path
 ) -> None:
