@@ -17,10 +17,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from samza_dagster.errors import InvalidInput, Refused, some_of
+from samza_dagster.errors import MalformedRecord, Refused, UnknownTopic, some_of
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.coordinator_stream import SET_CONFIG, decode_envelope
 from samza_dagster.metadata.followed_topic import FollowedTopic
-from samza_dagster.metadata.job_metadata import JobMetadata
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID, TRACKING_URL
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.state_topic import DEPLOYMENT, StateReader
@@ -123,12 +125,13 @@ def read_deployed(connection: Connection) -> Deployed:
 def _read(connection: Connection) -> Deployed:
     servers, login = connection.bootstrap_servers, connection.client_config
     ours: str | None = None
-    with contextlib.suppress(InvalidInput):
+    with contextlib.suppress(UnknownTopic):
         reader = StateReader(servers, connection.state_topic, client_config=login)
         with closing(reader):
             record = reader.snapshot().records.get(DEPLOYMENT)
-            ours = str(record.value["deployment_id"]) if record and record.value else None
-    with contextlib.suppress(InvalidInput):
+            value = record.value if record is not None else None
+            ours = str(value.get("deployment_id")) if value else None
+    with contextlib.suppress(UnknownTopic):
         store = KafkaMetadataStore(
             *(servers, connection.coordinator_stream_topic),
             client_config=login,
@@ -136,8 +139,24 @@ def _read(connection: Connection) -> Deployed:
             committed_only=True,
         )
         with closing(store):
-            metadata = JobMetadata(store)
-            return Deployed(
-                metadata.deployment_id(), ours, metadata.config(), metadata.coordinator_url()
-            )
+            return deployed_by(store, ours)
     return Deployed(ours=ours)
+
+
+def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
+    """What a coordinator stream says. A record that can't be read hides no other one.
+
+    A run id that can't be read is whose the job was: ours if it ever was, else another's. An
+    Application Master that deploys it writes one that can be.
+    """
+    config: dict[str, str] = {}
+    unread: set[str] = set()
+    for key, raw in store.all(SET_CONFIG).items():
+        try:
+            config[key] = str(decode_envelope(raw).values["value"])
+        except (MalformedRecord, KeyError):
+            unread.add(key)
+    run_id = config.get(DEPLOYMENT_ID)
+    if DEPLOYMENT_ID in unread:
+        run_id = ours or "(not readable)"
+    return Deployed(run_id, ours, config, config.get(TRACKING_URL))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -122,16 +121,6 @@ class YarnCluster:
                 f"ask the ResourceManager for its {kind}s", seen=str(error)
             ) from error
         return (several or {}).get(kind, [])
-
-    def close(self) -> None:
-        """Ends hosts, ResourceManager and namespace; what ran in them ends with them."""
-        # `unshare` heeds no SIGTERM; its end is that of its host's processes.
-        for record in self._running.values():
-            record.send(signal.SIGKILL)
-        for record in self._running.values():
-            record.wait(10.0)
-        self._running.clear()
-        self.namespace.close()
 
     def _all_run(self) -> bool:
         for name, record in self._running.items():

@@ -47,7 +47,6 @@ class Namespace:
         self._on_spawn = on_spawn
         self.outside: tuple[str, ...] = ()
         self._holder: ProcessRecord | None = None
-        self._relay: ProcessRecord | None = None
 
     def start(self) -> None:
         """Raises `MissingPrerequisite` where the kernel or a tool doesn't allow namespaces."""
@@ -69,7 +68,7 @@ class Namespace:
             HOLDER,
             ("unshare", *mapped, "--net", *relay, "--loopback", *map("=".join, (*out, *into))),
         )
-        self._relay = self._spawn(
+        self._spawn(
             RELAY,
             (
                 *relay,
@@ -94,11 +93,6 @@ class Namespace:
             *(*enter, "unshare", "--uts", "--pid", "--fork", "--kill-child=SIGKILL"),
             *("--mount-proc", "sh", "-c", 'hostname "$0" && exec "$@"', host, *command),
         )
-
-    def close(self) -> None:
-        """Ends both relays; processes that are still in it keep it, cut off."""
-        process.stop_all(each for each in (self._relay, self._holder) if each is not None)
-        self._relay = self._holder = None
 
     def _socket(self, name: str) -> str:
         path = self._directory / name
