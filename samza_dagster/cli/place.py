@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from samza_dagster.cli.asking import (
+    beyond_budget_option,
     dry_run_option,
     exit_code,
     expiry_option,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     help="Reserve, and wait for `commit` or `release` before the container is touched.",
 )
 @wait_option
+@beyond_budget_option
 @timeout_option
 @dry_run_option
 @json_option
@@ -74,6 +76,7 @@ def place(
     allow_unknown_host: bool,
     or_any_legal: bool,
     hold: bool,
+    beyond_budget: bool,
     wait: bool,
     timeout: float,
     dry_run: bool,
@@ -105,11 +108,15 @@ def place(
                     deployment_id,
                     allow_unknown_host=allow_unknown_host,
                     or_any_legal=or_any_legal,
+                    beyond_budget=beyond_budget,
                 )
             print_plan(plan, as_json)
             ctx.exit(2 if plan.refusal else 0)
         try:
             with busy("Checking and asking …"):
+                budget = client.view().stop_budgets.get(processor)
+                if budget is not None and budget.is_low():
+                    notice(f"Notice: {budget.notice()}")
                 request: PlacementRequest | Asked
                 if hold:
                     request = client.reserve(
@@ -128,6 +135,7 @@ def place(
                         uuid=asked,
                         allow_unknown_host=allow_unknown_host,
                         or_any_legal=or_any_legal,
+                        beyond_budget=beyond_budget,
                     )
             written = True
             responses = tell_asked(client, request.uuid)

@@ -196,6 +196,20 @@ def check_destination(
     return destination, tuple(notices)
 
 
+def check_budget(view: JobView, processor_id: str, *, beyond_budget: bool = False) -> str:
+    """What to know of the stops that Samza's AM counts, before one more; empty: there is plenty.
+
+    Raises `Refused` where that might end the job, unless somebody wants it `beyond_budget`.
+    """
+    budget = view.stop_budgets.get(processor_id)
+    if budget is None:
+        return ""
+    refusal = None if beyond_budget else budget.refusal(f"place {processor_id}")
+    if refusal is not None:
+        raise refusal
+    return budget.notice()
+
+
 def legal_destination(
     view: JobView,
     processor: ProcessorView,

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from immutables import Map
 
+from samza_dagster.client.stop_budget import stop_budgets
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
     LEAVING_STATE,
@@ -105,6 +106,7 @@ def view_of_stream(
     localities: Mapping[str, str],
     requests: Mapping[str, PlacementRequest],
     responses: Mapping[str, PlacementResponse],
+    now_ms: int,
     placed: Mapping[str, str] | None = None,
     unreadable: tuple[str, ...] = (),
 ) -> JobView:
@@ -138,6 +140,7 @@ def view_of_stream(
         if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
     }
     actions, queued = _pending(deployment_id, requests, responses)
+    answered = [r for r in responses.values() if r.deployment_id == deployment_id]
     return JobView(
         job_name=job_name,
         job_id=job_id,
@@ -152,6 +155,9 @@ def view_of_stream(
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
         tells_lag=bool(metrics_topics(config)),
+        stop_budgets=stop_budgets(
+            config, processors, answered, [action.processor_id for action in queued], now_ms
+        ),
     )
 
 
@@ -288,6 +294,7 @@ def with_state(
         actions=_by_time(actions),
         queued=_by_time(queued),
         coordinator="samza_dagster",
+        stop_budgets={},
         host_affinity=limits.host_affinity,
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,

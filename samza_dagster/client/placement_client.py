@@ -16,6 +16,7 @@ from samza_dagster.client import tidying
 from samza_dagster.client.access import JobAccess, wall_clock_ms
 from samza_dagster.client.audit_history import AuditSource
 from samza_dagster.client.checks import (
+    check_budget,
     expiry_ms,
     find_deployment,
     find_processor,
@@ -146,7 +147,8 @@ class PlacementClient(Following, OwnAsking):
             return replace(base, unread=error.seen)
 
     def _base_view(self) -> JobView:
-        base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
+        reader = StreamReader(self._store)
+        base = reader.view(self._job.job_name, self._job.job_id, self._job.now_ms())
         return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
 
     def _view(self) -> tuple[JobView, CoordinatorState | None]:
@@ -181,6 +183,7 @@ class PlacementClient(Following, OwnAsking):
         *,
         allow_unknown_host: bool = False,
         or_any_legal: bool = False,
+        beyond_budget: bool = False,
     ) -> Plan:
         """What `place` would ask, and a verdict on every host. Nothing is written.
 
@@ -194,6 +197,7 @@ class PlacementClient(Following, OwnAsking):
             deployment_id,
             allow_unknown_host=allow_unknown_host,
             or_any_legal=or_any_legal,
+            beyond_budget=beyond_budget,
         )
 
     def place(
@@ -206,11 +210,13 @@ class PlacementClient(Following, OwnAsking):
         uuid: str | None = None,
         allow_unknown_host: bool = False,
         or_any_legal: bool = False,
+        beyond_budget: bool = False,
     ) -> PlacementRequest:
         """Writes one placement request, after every rule that can be checked was.
 
         With `or_any_legal` a standby whose destination a rule forbids goes to any legal
-        host, as SEP-22 has it; the request then says `ANY_HOST`.
+        host, as SEP-22 has it; the request then says `ANY_HOST`. With `beyond_budget` it is also asked
+        where Samza's AM may end the job for it (`StopBudget`).
 
         Returns it as written. A `uuid` that the stream knows already writes nothing and
         returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
@@ -238,6 +244,7 @@ class PlacementClient(Following, OwnAsking):
                 allow_unknown_host=allow_unknown_host,
                 or_any_legal=or_any_legal,
             )
+            check_budget(view, processor_id, beyond_budget=beyond_budget)
         request = PlacementRequest(
             uuid=asked,
             deployment_id=deployment,
@@ -288,6 +295,7 @@ class PlacementClient(Following, OwnAsking):
             state,
             view.deployment_id,
             older_than_ms=round(older_than_s * 1000),
+            counted=[p for p, budget in view.stop_budgets.items() if budget.counted],
         )
 
     def remove(self, removals: Iterable[Removal]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samza_dagster.client.checks import (
+    check_budget,
     check_destination,
     find_deployment,
     find_processor,
@@ -48,6 +49,7 @@ def make_plan(
     *,
     allow_unknown_host: bool = False,
     or_any_legal: bool = False,
+    beyond_budget: bool = False,
 ) -> Plan:
     """The plan of one request; a destination that is refused is a plan that says why.
 
@@ -72,6 +74,8 @@ def make_plan(
         if legal != destination:
             notices = (f"a rule forbids {destination}: any legal host is asked for", *notices)
             destination = legal
+        spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
+        notices = (*notices, spent) if spent else notices
     except InvalidInput as error:
         refusal = str(error)
     waits = waiting(view, processor)

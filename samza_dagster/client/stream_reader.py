@@ -61,10 +61,11 @@ class StreamReader:
         return self.values(stream.SET_CONFIG, "value")
 
     def placement(self) -> tuple[dict[str, PlacementRequest], dict[str, PlacementResponse]]:
-        """Requests not yet taken and the newest response of each request, by UUID."""
+        """Requests not yet taken and the newest response of each request, by UUID, in the stream's order."""
         requests: dict[str, PlacementRequest] = {}
         responses: dict[str, PlacementResponse] = {}
-        for key, (raw, _) in self._keys(PLACEMENT_NAMESPACE).items():
+        kept = self._keys(PLACEMENT_NAMESPACE)
+        for key, (raw, _) in sorted(kept.items(), key=lambda item: item[1].position):
             try:
                 if key.endswith(f".{REQUEST}"):
                     request = parse_request(raw)
@@ -76,8 +77,8 @@ class StreamReader:
                 self._skip(PLACEMENT_NAMESPACE, key, error)
         return requests, responses
 
-    def view(self, job_name: str, job_id: str) -> JobView:
-        """The job as this stream alone tells it; raises `Refused` when it is another job's."""
+    def view(self, job_name: str, job_id: str, now_ms: int) -> JobView:
+        """The job as this stream alone tells it now; raises `Refused` when it is another job's."""
         requests, responses = self.placement()
         config = self.config()
         require_owner(config, job_name, job_id)
@@ -94,6 +95,7 @@ class StreamReader:
             placed=self._placed(config.get(DEPLOYMENT_ID), responses.values()),
             requests=requests,
             responses=responses,
+            now_ms=now_ms,
             unreadable=self.unreadable,
         )
 

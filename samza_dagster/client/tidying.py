@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.state_source import CoordinatorState
@@ -19,11 +19,13 @@ def unneeded(
     deployment_id: str,
     *,
     older_than_ms: int,
+    counted: Collection[str] = (),
 ) -> tuple[Removal, ...]:
     """What `finished_or_foreign` finds in both topics.
 
     An answer is as old as the coordinator's own clock has shown since: in its last sign of life, or
-    in the newest answer. The clock of this machine counts for nothing.
+    in the newest answer. The clock of this machine counts for nothing. `counted` are processors
+    whose answers stay: of them Samza's AM counts the stops.
     """
     mail = state.mail if state is not None else OwnMail()
     answers = placement.responses()
@@ -33,7 +35,8 @@ def unneeded(
     now_ms = max(shown_ms, default=0)
 
     def is_old(answer: PlacementResponse) -> bool:
-        return now_ms - answer.timestamp >= older_than_ms
+        kept = answer.deployment_id == deployment_id and answer.processor_id in counted
+        return not kept and now_ms - answer.timestamp >= older_than_ms
 
     return finished_or_foreign(
         requests=placement.requests(),

@@ -6,10 +6,11 @@ Times are ms since the epoch, memory is MiB, offsets are Kafka's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, cast
 
+from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.model import TaskMode
 from samza_dagster.placement.state import JobState
 
@@ -23,6 +24,8 @@ LEAVING_STATE = "leaving"
 def _plain(value: Any) -> Any:
     if isinstance(value, View):
         return value.to_json()
+    if isinstance(value, StopBudget):
+        return asdict(value)
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, Mapping):
@@ -165,7 +168,8 @@ class JobView(View):
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
-    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are.
+    `stop_budgets`: processor → what Samza's AM counts against it, where that coordinates. `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -190,6 +194,7 @@ class JobView(View):
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: str | None = None
     tells_lag: bool = True
+    stop_budgets: Mapping[str, StopBudget] = field(default_factory=dict[str, StopBudget])
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:

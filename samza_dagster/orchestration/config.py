@@ -119,7 +119,17 @@ class PlacementConfig(RunConfig):
     )
 
 
-class MoveContainerConfig(PlacementConfig):
+class SingleConfig(PlacementConfig):
+    """What an action of one request is told."""
+
+    beyond_budget: bool = Field(
+        default=False,
+        description="Under Samza's own AM: ask also where it may end the job for so many stops of "
+        "the container in a row.",
+    )
+
+
+class MoveContainerConfig(SingleConfig):
     """Where one container goes."""
 
     destination: str = Field(
@@ -130,7 +140,7 @@ class MoveContainerConfig(PlacementConfig):
     )
 
 
-class RestartContainerConfig(PlacementConfig):
+class RestartContainerConfig(SingleConfig):
     """Restart on the host where the container was last seen."""
 
 
@@ -151,7 +161,7 @@ class MoveWithStandbyConfig(PlacementConfig):
     )
 
 
-class RelocateStandbyConfig(PlacementConfig):
+class RelocateStandbyConfig(SingleConfig):
     """Where a standby goes."""
 
     destination: str | None = Field(

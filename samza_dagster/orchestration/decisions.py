@@ -21,6 +21,7 @@ from samza_dagster.orchestration.config import (
     PlacementConfig,
     RelocateStandbyConfig,
     RestartContainerConfig,
+    SingleConfig,
     SpinUpStandbyConfig,
 )
 from samza_dagster.orchestration.moves import (
@@ -271,6 +272,8 @@ def _bounds(config: PlacementConfig, policies: PlacementPolicies) -> dict[str, A
         "verify_timeout_s": given(config.verify_timeout_s, policies.verify_timeout_s),
         "allowed_hosts": tuple(policies.hosts),
     }
+    if isinstance(config, SingleConfig):
+        bounds["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
         limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
         bounds["catch_up"] = CatchUp(

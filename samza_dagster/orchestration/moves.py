@@ -51,8 +51,8 @@ class MovePlan:
     `destination` is a host name or one of Samza's words. `coordinator`: whose word the
     job's state was when the plan was made. `kind` is `place`, `fail-over` or
     `start-standby`, whose `processor` is the active. `keep_standby`: the standby that was
-    spun up for the move stays in the job; `if_it_fails` is what becomes of it then. Times
-    are in seconds.
+    spun up for the move stays in the job; `if_it_fails` is what becomes of it then.
+    `beyond_budget`: it is asked also where Samza's AM may end the job for it. Times are in seconds.
     """
 
     job: str
@@ -73,6 +73,7 @@ class MovePlan:
     catch_up: CatchUp | None = None
     keep_standby: bool = False
     if_it_fails: str = ""
+    beyond_budget: bool = False
 
     def holds(self, destination: str) -> bool:
         """Whether a request for `destination` can hold it until its commit.

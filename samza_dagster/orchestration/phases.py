@@ -221,11 +221,17 @@ class Phases:
                 asked_ms = client.start_standby(
                     processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
                 ).timestamp
+            elif hold:
+                asked_ms = client.reserve(
+                    processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
+                ).timestamp
             else:
-                write = client.reserve if hold else client.place
-                expiry = plan.request_expiry_s
-                asked_ms = write(
-                    processor_id, destination, request_expiry_s=expiry, uuid=uuid
+                asked_ms = client.place(
+                    processor_id,
+                    destination,
+                    request_expiry_s=plan.request_expiry_s,
+                    uuid=uuid,
+                    beyond_budget=plan.beyond_budget,
                 ).timestamp
         else:
             self._context.log.info(

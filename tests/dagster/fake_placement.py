@@ -18,8 +18,15 @@ from samza_dagster.client.own_checks import (
     require_our_coordinator,
 )
 from samza_dagster.client.own_plan import make_own_plan
-from samza_dagster.client.plan import Plan, check_destination, find_processor, make_plan
+from samza_dagster.client.plan import (
+    Plan,
+    check_budget,
+    check_destination,
+    find_processor,
+    make_plan,
+)
 from samza_dagster.client.responses import terminal
+from samza_dagster.client.stop_budget import StopBudget, stop_budgets
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
@@ -66,7 +73,7 @@ class World:
     waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
     whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
-    `work_after`: so many looks see no commit yet.
+    `work_after`: so many looks see no commit yet. `earlier`: placements of somebody else.
     """
 
     hosts: dict[str, HostView]
@@ -108,6 +115,7 @@ class World:
     away_at: str = ""
     is_away: bool = False
     origins: dict[str, str] = field(default_factory=dict)
+    earlier: list[PlacementResponse] = field(default_factory=list)
 
     @classmethod
     def demo(cls) -> World:
@@ -141,7 +149,13 @@ class World:
             tells_lag=self.tells_lag,
             container_memory_mb=self.container_memory_mb,
             actions=tuple(self._actions()),
+            stop_budgets=self._stop_budgets() if self.coordinator == "samza" else {},
         )
+
+    def _stop_budgets(self) -> dict[str, StopBudget]:
+        newest = sorted((a[-1] for a in self.answers.values()), key=lambda r: r.timestamp)
+        queued = [r.processor_id for u, r in self.requests.items() if not self.answers.get(u)]
+        return stop_budgets({}, self.at, [*self.earlier, *newest], queued, self.now_ms)
 
     def _actions(self) -> Iterator[ActionView]:
         for uuid, answers in self.answers.items():
@@ -284,8 +298,8 @@ class FakeClient:
     def view(self) -> JobView:
         return self.world.view()
 
-    def plan(self, processor_id: str, destination: str) -> Plan:
-        return make_plan(self.world.view(), processor_id, destination)
+    def plan(self, processor_id: str, destination: str, *, beyond_budget: bool = False) -> Plan:
+        return make_plan(self.world.view(), processor_id, destination, beyond_budget=beyond_budget)
 
     def plan_own(self, kind: RequestKind, processor_id: str, destination: str = "ANY_HOST") -> Plan:
         return make_own_plan(self.world.view(), kind, processor_id, destination)
@@ -298,7 +312,10 @@ class FakeClient:
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
+        beyond_budget: bool = False,
     ) -> PlacementRequest:
+        if uuid not in self.world.requests:
+            check_budget(self.world.view(), processor_id, beyond_budget=beyond_budget)
         return self._ask("place", processor_id, destination, request_expiry_s, uuid)
 
     def reserve(

@@ -37,6 +37,7 @@ from samza_dagster.orchestration.units.progress import Limits
 from samza_dagster.orchestration.waits.conditions import Met
 from samza_dagster.orchestration.waits.waiting import MET
 from samza_dagster.placement import texts
+from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster
 JOB = "drain_host"
@@ -245,6 +246,24 @@ def test_under_samza_s_am_it_is_drained_by_placements_alone(
     assert set(world.kinds.values()) == {"place"}
     assert sorted(p for p, _ in world.asked) == ["0", "0-0", "1", "2", "3-0"]
     assert on(world) == []
+
+
+def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_steps(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Not for the first of them alone; a dry run notices what is left."""
+    world.coordinator = "samza"
+    first = drain(request, instance, cold=True, dry_run=True)
+    assert "in a row" not in output_metadata(first, "plan_drain_host")["what"]
+    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
+    world.earlier = [earlier_restart("2", at, n) for n, at in enumerate(times)]
+    text, _ = failure(drain(request, instance, cold=True), "plan_drain_host")
+    assert "2: place 2" in text
+    assert "this would be stop 8 of 2 in a row" in text
+    assert world.requests == {}
+    world.earlier = world.earlier[-4:]
+    dry = drain(request, instance, cold=True, dry_run=True)
+    assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
 
 
 @pytest.mark.longdagster

@@ -19,6 +19,7 @@ from fake_placement import (
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests import request_uuid
+from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster
 JOBS = [
@@ -110,6 +111,44 @@ def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
     ops = ("move_standby_away", "reserve", "stop", "move")
     assert asks(result, *ops) == ["asks", "asks", "observes", "observes"]
     assert "no hold" in output_metadata(result, "reserve")["role"]
+
+
+def stopped_of_late(world: World, processor: str, times: int) -> None:
+    """By whomever; Samza's AM counts them."""
+    world.coordinator = "samza"
+    world.earlier = [
+        earlier_restart(processor, world.now_ms - 10_000 * (times - n), n) for n in range(times)
+    ]
+
+
+def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks_nothing(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its standby could leave; the active's own stop may be the job's end."""
+    stopped_of_late(world, "0", 7)
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    assert "this would be stop 8 of 0 in a row" in failure(result, "plan_move_with_standby")[0]
+    assert world.requests == {}
+    stopped_of_late(world, "0", 6)
+    dry = run(request.node.name, "move_with_standby", instance, processor="0", dry_run=True)
+    assert (
+        "this would be stop 7 of 0 in a row"
+        in output_metadata(dry, "plan_move_with_standby")["what"]
+    )
+
+
+def test_a_job_of_one_request_goes_beyond_the_budget_when_somebody_says_so(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its plan says what that may end."""
+    stopped_of_late(world, "1", 7)
+    name, job, plan = request.node.name, "restart_container", "plan_restart_container"
+    assert "beyond_budget" in failure(run(name, job, instance, processor="1"), plan)[0]
+    assert world.requests == {}
+    result = run(name, job, instance, processor="1", beyond_budget=True)
+    assert result.success
+    assert "stop 9 of a row ends the job" in output_metadata(result, plan)["what"]
+    assert world.asked == [("1", "LAST_SEEN")]
 
 
 def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(

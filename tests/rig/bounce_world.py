@@ -11,6 +11,7 @@ from typing import Any
 
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.plan import Plan, make_plan
+from samza_dagster.client.stop_budget import StopBudget, stop_budgets
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
@@ -64,7 +65,7 @@ class BounceWorld:
     whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
     run now; `down_after_failure` is for how long one is that a restart failed to start.
 
-    From `idle_since_ms` on there is no input to commit.
+    From `idle_since_ms` on there is no input to commit. `config` has what Samza's AM counts to.
 
     `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
     commit has the virtual time as its offset: all are written by one broker.
@@ -105,6 +106,7 @@ class BounceWorld:
     skew_ms: dict[str, int] = field(default_factory=dict)
     leader_skew_ms: int = 0
     idle_since_ms: int = 10**15
+    config: dict[str, str] = field(default_factory=dict[str, str])
 
     def clock(self) -> int:
         """The worker's clock."""
@@ -213,7 +215,15 @@ class BounceWorld:
             coordinator=self.coordinator,
             actions=(*actions, *self.others),
             queued=tuple(queued),
+            stop_budgets=self._stop_budgets() if not ours else {},
         )
+
+    def _stop_budgets(self) -> dict[str, StopBudget]:
+        mine = [r for r in self.requests.values() if r.deployment == self.deployment]
+        answers = sorted((r.statuses[-1] for r in mine if r.statuses), key=lambda r: r.timestamp)
+        queued = [r.processor for r in mine if not r.statuses]
+        earlier = [r for r in self.earlier if r.deployment_id == self.deployment]
+        return stop_budgets(self.config, self.at, [*earlier, *answers], queued, self.now_ms)
 
     def down(self) -> set[str]:
         """Who doesn't run now."""
@@ -285,8 +295,11 @@ class BounceClient:
     def view(self) -> JobView:
         return self._called("view", lambda w: w.view())
 
-    def plan(self, processor_id: str, destination: str) -> Plan:
-        return self._called("plan", lambda w: make_plan(w.view(), processor_id, destination))
+    def plan(self, processor_id: str, destination: str, *, beyond_budget: bool = False) -> Plan:
+        return self._called(
+            "plan",
+            lambda w: make_plan(w.view(), processor_id, destination, beyond_budget=beyond_budget),
+        )
 
     def place(
         self,
@@ -296,6 +309,7 @@ class BounceClient:
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
+        beyond_budget: bool = False,
     ) -> PlacementRequest:
         assert destination == "LAST_SEEN"
         assert uuid is not None

@@ -1,6 +1,6 @@
 """Samza's own AM as it was recorded, as a process on a real topic: its words, its order, its limit.
 
-`python -m tests.rig.recorded_am SERVERS JOB JOURNAL`. It first writes what the recorded AM wrote
+`python -m tests.rig.recorded_am SERVERS JOURNAL`. It first writes what the recorded AM wrote
 when it deployed, then answers each request with the recorded answers to a restart (`LAST_SEEN`)
 and the locality that the container then wrote, one request after another, as Samza does. A stop for
 a placement counts as a failure: after more than 8 of a processor, each within 300 s of the one
@@ -10,11 +10,19 @@ before, it fails the job and ends. It shares no code with what it answers.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.rig.waiting import until
+
+JOB = "yw"
+"""The job that was recorded, with id 1: its config names it."""
 WIRE = Path(__file__).resolve().parents[1] / "data" / "wire"
 NAMESPACE = "samza-place-container-v1"
 REQUEST, RESPONSE = "ContainerPlacementRequestMessage", "ContainerPlacementResponseMessage"
@@ -51,10 +59,10 @@ def restart() -> list[tuple[float, dict[str, Any]]]:
 class RecordedAm:
     """One job's AM. `journal` gets a line for each stop: processor and seconds since the epoch."""
 
-    def __init__(self, servers: str, job: str, journal: Path) -> None:
+    def __init__(self, servers: str, journal: Path) -> None:
         from confluent_kafka import Consumer, Producer, TopicPartition
 
-        self._topic = f"__samza_coordinator_{job}_1"
+        self._topic = f"__samza_coordinator_{JOB}_1"
         self._journal = journal
         self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
         self._answers = restart()
@@ -130,5 +138,36 @@ class RecordedAm:
             sys.exit("the broker takes nothing")
 
 
+@dataclass(frozen=True)
+class Running:
+    """The AM as a process of its own."""
+
+    process: subprocess.Popen[str]
+    journal: Path
+
+    def stops(self) -> list[dict[str, Any]]:
+        """Each time that it stopped a container, as it noted that itself."""
+        return [json.loads(line) for line in self.journal.read_text().splitlines()]
+
+
+@contextmanager
+def running(servers: str, home: Path) -> Iterator[Running]:
+    """The AM of `JOB`, whose coordinator stream is there, to the end of the context.
+
+    Fails in the end if it has failed the job.
+    """
+    journal = home / "journal"
+    command = [sys.executable, "-m", "tests.rig.recorded_am", servers, str(journal)]
+    am = Running(subprocess.Popen(command, stderr=subprocess.PIPE, text=True), journal)
+    try:
+        until("the AM answers", journal.exists)
+        yield am
+        assert am.process.poll() is None, "it never failed the job"
+    finally:
+        am.process.kill()
+        _, told = am.process.communicate()
+        assert not told, told
+
+
 if __name__ == "__main__":
-    RecordedAm(sys.argv[1], sys.argv[2], Path(sys.argv[3])).serve()
+    RecordedAm(sys.argv[1], Path(sys.argv[2])).serve()

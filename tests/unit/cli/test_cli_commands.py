@@ -227,3 +227,15 @@ def test_a_request_that_waits_is_told_so_when_it_is_repeated(commands: Any) -> N
     again = commands.run(*asked)
     assert again.exit_code == 0
     assert "has no status: nothing is written" in " ".join(again.stderr.split())
+
+
+def test_place_notices_the_stops_that_samzas_am_counts_and_goes_beyond_them_when_told(
+    commands: Any,
+) -> None:
+    """From the fifth in a row; the eighth only with --beyond-budget, as the dry run has said."""
+    place = ("place", "0", "--to", "LAST_SEEN", "--no-wait")
+    noticed = ["in a row" in commands.run(*place).stderr for _ in range(7)]
+    assert noticed == [False] * 4 + [True] * 3
+    assert "stop 8 of 0 in a row" in commands.json(*place, "--dry-run", code=2)["refusal"]
+    assert "--beyond-budget" in commands.json(*place, code=2)["fix"]
+    assert "stop 8 of 0 in a row" in commands.run(*place, "--beyond-budget").stderr
