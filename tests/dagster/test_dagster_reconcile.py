@@ -329,8 +329,8 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
     real = FakeClient.plan
 
-    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
-        made = real(client, processor_id, destination)
+    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+        made = real(client, processor_id, destination, **more)
         return replace(made, refusal="never") if processor_id == "0-0" else made
 
     monkeypatch.setattr(FakeClient, "plan", plan)
