@@ -21,6 +21,7 @@ from samza_dagster.cli.asking import (
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice
 from samza_dagster.cli.plan_output import print_plan
+from samza_dagster.client.plan import instead
 from samza_dagster.client.responses import is_held
 from samza_dagster.model import PlacementRequest, StatusCode
 
@@ -105,6 +106,7 @@ def place(
                     deployment_id,
                     allow_unknown_host=allow_unknown_host,
                     or_any_legal=or_any_legal,
+                    hold=hold,
                 )
             print_plan(plan, as_json)
             ctx.exit(2 if plan.refusal else 0)
@@ -148,7 +150,7 @@ def place(
     new = client.wrote(request.uuid)
     show(document, responses, as_json, uuid=request.uuid, written=new, cells=cells)
     if request.destination_host != destination:
-        notice(f"Notice: a rule forbids {destination}; any legal host was asked for.")
+        notice(f"Notice: {instead(destination, request.destination_host)}")
     if responses and is_held(responses[-1]):
         notice(f"Held. Go on: samza-dagster commit {request.uuid}, or release {request.uuid}")
     if (
@@ -156,5 +158,8 @@ def place(
         and responses[-1].status_code is StatusCode.FAILED
         and "start" in (responses[-1].response_message or "")
     ):
-        notice(f"Why: {processor}'s log, last-failure/{processor}.log beside the host's agent.log")
+        where = (
+            f"last-failure/{processor}.log beside the host's agent.log; under YARN its container's"
+        )
+        notice(f"Why: {processor}'s log, {where}")
     ctx.exit(exit_code(responses))

@@ -12,6 +12,7 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.client.asked import Asked
+from samza_dagster.client.responses import over_with
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model import PlacementRequest, PlacementResponse
 
@@ -210,12 +211,22 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
             seen="neither a request nor a response, in the coordinator stream or our own topic",
             fix="see samza-dagster status for the requests that are known",
         )
+    ended = response is not None and response.status_code.is_terminal
+    of = response or (request if isinstance(request, PlacementRequest) else None)
+    over = (
+        ""
+        if ended or of is None
+        else over_with(of.deployment_id, client.known_view().deployment_id)
+    )
+    if over:
+        notice(f"Notice: {over}; nobody answers this request")
     if as_json:
         wire = request.to_wire() if isinstance(request, PlacementRequest) else None
         print_json(
             {
                 "request": wire or (request.to_json() if isinstance(request, Asked) else None),
                 "response": response.to_wire() if response else None,
+                "over": over or None,
             }
         )
     elif response is not None:

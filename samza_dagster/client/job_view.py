@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from immutables import Map
 
+from samza_dagster.client.responses import started_on
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
     LEAVING_STATE,
@@ -26,16 +27,16 @@ from samza_dagster.client.views import (
     LeaderView,
     ProcessorView,
 )
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.model.naming import is_standby
 from samza_dagster.model.numbers import long_or_none
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import Group, Host, JobState, Limits
 
-DEPLOYMENT_ID = "app.run.id"
 # Each with the older name that Samza reads too, where the newer isn't given.
 HOST_AFFINITY = ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled")
 CONTAINER_MEMORY = ("cluster-manager.container.memory.mb", "yarn.container.memory.mb")
@@ -111,8 +112,8 @@ def view_of_stream(
     """The job as Samza's coordinator stream alone tells it.
 
     Processors come from the task assignments (a locality without a task is left
-    over from an older, larger deployment); hosts from localities, and from finished
-    actions, since a host that took a container once exists. `placed` is where a processor was
+    over from an older, larger deployment); hosts from localities, and from finished actions, since a
+    host that took a container once exists: the one that was asked for need not. `placed` is where a processor was
     started since it reported its host last.
     """
     deployment_id = config.get(DEPLOYMENT_ID)
@@ -131,12 +132,8 @@ def view_of_stream(
             tasks=tuple(sorted(tasks)),
             last_seen_host=reported,
         )
-    names = {p.host for p in processors.values() if p.host}
-    names |= {
-        r.destination_host
-        for r in responses.values()
-        if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
-    }
+    names = {name for p in processors.values() for name in (p.host, p.last_seen_host) if name}
+    names |= set(filter(None, map(started_on, responses.values())))
     actions, queued = _pending(deployment_id, requests, responses)
     return JobView(
         job_name=job_name,

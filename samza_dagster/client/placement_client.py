@@ -58,7 +58,7 @@ from samza_dagster.model import (
     PlacementRequest,
     ProcessorLocality,
 )
-from samza_dagster.model.naming import ANY_HOST, require_owner
+from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS, require_owner
 
 
 class PlacementClient(Following, OwnAsking):
@@ -74,8 +74,8 @@ class PlacementClient(Following, OwnAsking):
         self._placement = ContainerPlacementMetadataStore(
             self._store, now_ms=self._job.now_ms, on_malformed=lambda _: None
         )
-        # UUID → where the stream ended before this client wrote the request.
-        self._written: dict[str, int] = {}
+        # UUID → where the stream ended before this client wrote the request, and its deployment.
+        self._written: dict[str, tuple[int, str]] = {}
         self._own = OwnRequests(self._job, self._view)
 
     @classmethod
@@ -181,8 +181,9 @@ class PlacementClient(Following, OwnAsking):
         *,
         allow_unknown_host: bool = False,
         or_any_legal: bool = False,
+        hold: bool = False,
     ) -> Plan:
-        """What `place` would ask, and a verdict on every host. Nothing is written.
+        """What `place`, or with `hold` `reserve`, would ask, and a verdict on every host. Nothing is written.
 
         Raises `InvalidInput` for an unknown processor or deployment; a destination that
         a rule forbids is a plan whose `refusal` says why.
@@ -194,6 +195,7 @@ class PlacementClient(Following, OwnAsking):
             deployment_id,
             allow_unknown_host=allow_unknown_host,
             or_any_legal=or_any_legal,
+            hold=hold,
         )
 
     def place(
@@ -210,7 +212,8 @@ class PlacementClient(Following, OwnAsking):
         """Writes one placement request, after every rule that can be checked was.
 
         With `or_any_legal` a standby whose destination a rule forbids goes to any legal
-        host, as SEP-22 has it; the request then says `ANY_HOST`.
+        host, as SEP-22 has it; the request then says `ANY_HOST`, or the host that this is
+        (`legal_destination`).
 
         Returns it as written. A `uuid` that the stream knows already writes nothing and
         returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
@@ -223,8 +226,9 @@ class PlacementClient(Following, OwnAsking):
         if uuid is not None:
             known = self._known(asked)
             if known is not None:
-                if or_any_legal and known.destination_host == ANY_HOST:
-                    destination = ANY_HOST
+                chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
+                if chosen and (or_any_legal or destination == ANY_HOST):
+                    destination = known.destination_host
                 return same_request(known, processor_id, destination)
         view, state = self._view()
         deployment = find_deployment(view, deployment_id)
@@ -248,7 +252,7 @@ class PlacementClient(Following, OwnAsking):
         )
         if taken:
             return request
-        self._written[asked] = self._store.end_position()
+        self._written[asked] = self._store.end_position(), deployment
         try:
             self._placement.write_request(
                 deployment,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from samza_dagster.client.job_view import DEPLOYMENT_ID, view_of_stream
+from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.responses import started_on
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import Kept, MetadataStore
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import response_key
 from samza_dagster.model.naming import require_owner
 from samza_dagster.model.placement_messages import (

@@ -192,6 +192,11 @@ class JobView(View):
     tells_lag: bool = True
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def takes_any_host(self) -> bool:
+        """Samza's AM takes every destination for `ANY_HOST` where host affinity is off."""
+        return self.coordinator == "samza" and not self.host_affinity
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that is shown."""
         shown = super(JobView, replace(self, heart=None)).to_json()

@@ -119,7 +119,17 @@ class PlacementConfig(RunConfig):
     )
 
 
-class MoveContainerConfig(PlacementConfig):
+class ToHostConfig(PlacementConfig):
+    """What an action is told that may go to a named host."""
+
+    allow_unknown_host: bool = Field(
+        default=False,
+        description="With Samza's own AM: take a host that no container has reported yet. If the "
+        "cluster has none of that name the request fails, and the container is untouched.",
+    )
+
+
+class MoveContainerConfig(ToHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
@@ -134,7 +144,7 @@ class RestartContainerConfig(PlacementConfig):
     """Restart on the host where the container was last seen."""
 
 
-class MoveWithStandbyConfig(PlacementConfig):
+class MoveWithStandbyConfig(ToHostConfig):
     """Where an active goes, and which standby makes room."""
 
     destination: str | None = Field(
@@ -151,7 +161,7 @@ class MoveWithStandbyConfig(PlacementConfig):
     )
 
 
-class RelocateStandbyConfig(PlacementConfig):
+class RelocateStandbyConfig(ToHostConfig):
     """Where a standby goes."""
 
     destination: str | None = Field(

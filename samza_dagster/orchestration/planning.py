@@ -216,7 +216,9 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
         ruled, about = client.plan(plan.standby, away), plan.standby
     else:
-        ruled = client.plan(plan.processor, plan.destination)
+        ruled = client.plan(
+            plan.processor, plan.destination, allow_unknown_host=plan.allow_unknown_host
+        )
     if plan.destination != STANDBY and not own:
         steps += _steps(plan)
     if plan.catch_up is not None:

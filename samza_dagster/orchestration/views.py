@@ -147,6 +147,11 @@ class JobView(Protocol):
         ...
 
     @property
+    def takes_any_host(self) -> bool:
+        """Samza's AM takes every destination for any host: `job.host-affinity.enabled` is off."""
+        ...
+
+    @property
     def container_memory_mb(self) -> int | None:
         """What a container takes, in MiB; None when the coordinator doesn't say."""
         ...

@@ -378,11 +378,11 @@ def test_a_view_that_lags_behind_an_answer_is_waited_for(
     """Answer and state are in two topics: a refusal right after a step is looked at again."""
     ask, refused = FakeClient._ask, list[str]()
 
-    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any) -> Any:
+    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any, **more: Any) -> Any:
         if processor == "0" and not refused:
             refused.append(processor)
             raise Refused("same host", seen="0-0 is on host-2")
-        return ask(client, kind, processor, *rest)
+        return ask(client, kind, processor, *rest, **more)
 
     monkeypatch.setattr(FakeClient, "_ask", refuse_once)
     assert drain(request, instance).success

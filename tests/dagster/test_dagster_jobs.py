@@ -179,7 +179,8 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     shown = output_metadata(result, "verify_placement")
     assert (
-        "| host-3 | 0-0 standby running | **0 active running** |" in shown["hosts_and_containers"]
+        "| host-3 | 0-0 standby last-seen | **0 active last-seen** |"
+        in shown["hosts_and_containers"]
     )
     rows = {r.data["host"]: r.data for r in shown["hosts_and_containers_table"].records}
     assert rows["host-1"]["after"] == "-"
@@ -188,7 +189,7 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(
     steps = ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
     assert timeline == [(s, t) for s in ("relocate_standby", "move") for t in steps]
     assert shown["move_stop_and_start_seconds"] == pytest.approx(0.25)
-    assert shown["verified"] == "it has checked in and processes"
+    assert shown["verified"] == "it was launched and processes"
     requests = [shown["relocate_standby_request"], shown["move_request"]]
     assert requests == list(world.requests)
 
@@ -319,14 +320,10 @@ def test_without_a_host_for_the_standby_nothing_is_asked(
 ) -> None:
     """The refusal names the rule that each host breaks."""
     world.coordinator = "samza"
-    world.hosts = {
-        "host-1": world.hosts["host-1"],
-        "host-3": world.hosts["host-3"],
-        "host-2": HostView("host-2", "lost"),
-    }
+    world.at = {"0": "host-1", "0-0": "host-3"}
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     _, metadata = failure(result, "plan_move_with_standby")
-    assert metadata["seen"] == "host-1 is the source; host-2 is lost; host-3 is the destination"
+    assert metadata["seen"] == "host-1 is the source; host-3 is the destination"
     assert world.requests == {}
 
 

@@ -315,7 +315,7 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
     real = FakeClient.plan
 
-    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
+    def plan(client: FakeClient, processor_id: str, destination: str, **_: object) -> Plan:
         made = real(client, processor_id, destination)
         return replace(made, refusal="never") if processor_id == "0-0" else made
 

@@ -97,7 +97,7 @@ def test_what_is_refused_only_when_it_is_asked_is_explained_as_well(
     real = FakeClient.plan
     world = World.demo()
 
-    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
+    def plan(client: FakeClient, processor_id: str, destination: str, **_: object) -> Plan:
         made = real(client, processor_id, destination)
         world.hosts["host-4"] = replace(world.hosts["host-4"], state="lost")
         return made

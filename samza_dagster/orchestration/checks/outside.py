@@ -62,7 +62,9 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
         Finding(
             f"standbys of {active}",
             f"{number} of {standbys}",
-            f"samza-dagster control-standby start {active}",
+            f"samza-dagster control-standby start {active}"
+            if view.coordinator == "samza_dagster"
+            else "deploy the job with its replication factor again: Samza's AM starts none on request",
         )
         for active, number in sorted(has.items())
         if number < standbys

@@ -220,7 +220,13 @@ class Carrier:
             elif step.kind is Kind.STOP_STANDBY:
                 client.stop_standby(processor, uuid=asked.uuid)
             else:
-                client.place(processor, step.destination, request_expiry_s=expiry, uuid=asked.uuid)
+                client.place(
+                    processor,
+                    step.destination,
+                    request_expiry_s=expiry,
+                    uuid=asked.uuid,
+                    allow_unknown_host=True,  # the plan knew it; the last may have left it since
+                )
         except InvalidInput:
             one.uuid = ""
             if one.at == 0 or self._now_ms() >= one.step_done_ms + VIEW_LAGS_MS:

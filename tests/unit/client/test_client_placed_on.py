@@ -112,7 +112,7 @@ def test_no_other_answer_moves_it(job: Stream, of: dict[str, object]) -> None:
 
 
 def test_where_it_was_last_seen_is_what_it_reported(job: Stream) -> None:
-    """`LAST_SEEN` goes there, by the AM's own reading."""
+    """`LAST_SEEN` of one that doesn't run goes there, by the AM's own reading."""
     job.answer("nm3")
     view = StreamReader(job.store).view("j", "1")
     assert view.processors["0"].last_seen_host == "nm1"

@@ -93,6 +93,14 @@ def test_an_active_without_the_standbys_that_others_have_is_named() -> None:
     assert outside_checks.replicas_present(view, 0) == []
 
 
+def test_under_samza_s_am_a_missing_standby_is_no_request_of_ours() -> None:
+    """It starts none on request: what is refused there isn't advised."""
+    (found,) = outside_checks.replicas_present(
+        job(*WELL.processors.values(), processor("2", "h3"), coordinator="samza")
+    )
+    assert "control-standby" not in str(found)
+
+
 def test_a_task_with_two_actives_has_two_owners() -> None:
     """By the assignments of the coordinator stream."""
     view = job(processor("0", "h1", "running", "t"), processor("1", "h2", "running", "t"))
