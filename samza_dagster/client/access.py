@@ -10,7 +10,7 @@ from typing import Self
 
 from samza_dagster.client.audit_history import AuditSource, open_audit
 from samza_dagster.client.mailbox import Mailbox
-from samza_dagster.client.report_silence import ReportSilence
+from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.state_source import StateSource, TopicStateSource
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
@@ -19,7 +19,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 
-_SILENCES: defaultdict[tuple[str, str, str], ReportSilence] = defaultdict(ReportSilence)
+_SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 """By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
 
@@ -46,7 +46,7 @@ class JobAccess:
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: Mailbox | None = None
     audit: Callable[[], AuditSource] | None = None
-    silence: ReportSilence = field(default_factory=ReportSilence)
+    seen: SeenReports = field(default_factory=SeenReports)
 
     @classmethod
     def of(cls, connection: Connection) -> Self:
@@ -69,7 +69,7 @@ class JobAccess:
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
             audit=lambda: open_audit(connection),
-            silence=_SILENCES[connection.bootstrap_servers, connection.job_name, connection.job_id],
+            seen=_SEEN[connection.bootstrap_servers, connection.job_name, connection.job_id],
         )
 
     def close(self) -> None:

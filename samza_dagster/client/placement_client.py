@@ -30,7 +30,6 @@ from samza_dagster.client.observations import (
     read_input_lag,
     read_lag,
     read_progress,
-    report_patience_s,
 )
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
@@ -315,10 +314,10 @@ class PlacementClient(Following, OwnAsking):
         A replica of which something can't be read has a `reason`, the others are as ever; so has
         one that has reported nothing new while this process looked, for three of its intervals.
         """
-        topics, reader = self._need_topics(), StreamReader(self._store)
-        lags = read_lag(self.view(), reader, topics)
-        patience_s = report_patience_s(reader)
-        return self._job.silence.judged(lags, now_s=self._job.monotonic(), patience_s=patience_s)
+        topics, view = self._need_topics(), self.view()
+        lags = read_lag(view, StreamReader(self._store), topics)
+        now_s, patience_s = self._job.monotonic(), view.report_patience_s
+        return self._job.seen.judged(lags, now_s=now_s, patience_s=patience_s)
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes.
@@ -339,7 +338,8 @@ class PlacementClient(Following, OwnAsking):
             return look
         unread: list[str] = []
         try:
-            look = replace(look, lags=read_lag(view, StreamReader(self._store), topics))
+            lags = read_lag(view, StreamReader(self._store), topics)
+            look = replace(look, lags=self._job.seen.bounded(lags))
         except Unreachable as error:
             unread.append(error.seen)
         try:

@@ -165,7 +165,8 @@ class JobView(View):
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
-    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are;
+    `report_every_s` is the interval of the least frequent one (None: it has none). `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -190,7 +191,13 @@ class JobView(View):
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: str | None = None
     tells_lag: bool = True
+    report_every_s: int | None = None
     heart: JobState | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def report_patience_s(self) -> int:
+        """A reporter that is late by two intervals isn't taken for dead."""
+        return 3 * (self.report_every_s or 0)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that is shown."""
@@ -208,7 +215,10 @@ class ReplicaLag(View):
     it has processed or committed since it started has all that it wrote: end - 1),
     `checkpoint` (the last commit of an active that isn't known to run), `none`: also an
     active that has checked in and may still restore. `lag` is in records still to be
-    read, None when it isn't known, as when the changelog ends before what was applied.
+    read, None when it isn't known, as when the changelog ends before what was applied. A standby's
+    is what it was when its report came: `end_offset` is where the changelog ended then, and
+    `written_since` the records that have been written since; of a report older than three intervals
+    all of them count as lag.
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
     that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
     the lag, the replica's own reports included, or for how long it has reported nothing new; None:
@@ -229,6 +239,7 @@ class ReplicaLag(View):
     basis: str = "none"
     execution_id: str = ""
     reason: str | None = None
+    written_since: int = 0
 
 
 @dataclass(frozen=True)

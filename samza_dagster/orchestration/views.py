@@ -182,6 +182,11 @@ class JobView(Protocol):
         ...
 
     @property
+    def report_every_s(self) -> int | None:
+        """How often its containers report, the least frequent reporter counts; None: they don't."""
+        ...
+
+    @property
     def queued(self) -> Sequence[ActionView]:
         """Requests that wait; their `stage` is `queued`."""
         ...

@@ -66,7 +66,8 @@ class World:
     waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
     whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
-    `work_after`: so many looks see no commit yet.
+    `work_after`: so many looks see no commit yet. `reports_at_each_look`: of those at lags each sees a
+    new report; else they come every `report_every_s` by its clock.
     """
 
     hosts: dict[str, HostView]
@@ -77,6 +78,9 @@ class World:
     processes: bool = True
     work_after: int = 0
     tells_lag: bool = True
+    report_every_s: int | None = 60
+    reports_at_each_look: bool = True
+    looks: int = 0
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -118,6 +122,12 @@ class World:
             at={"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"},
         )
 
+    def reported_ms(self) -> int:
+        """The time of each container's newest report."""
+        self.looks += 1
+        every_ms = 1000 * (self.report_every_s or 60)
+        return self.looks if self.reports_at_each_look else self.now_ms - self.now_ms % every_ms
+
     def view(self) -> JobView:
         """As the real client shows it."""
         return JobView(
@@ -139,6 +149,7 @@ class World:
             hosts=dict(self.hosts),
             coordinator=self.coordinator,
             tells_lag=self.tells_lag,
+            report_every_s=self.report_every_s,
             container_memory_mb=self.container_memory_mb,
             actions=tuple(self._actions()),
         )
@@ -351,8 +362,9 @@ class FakeClient:
     def lag(self) -> tuple[ReplicaLag, ...]:
         self._break("lag")
         lags = self.world.lags.pop(0) if self.world.lags else self.world.lag_now
+        told_ms = self.world.reported_ms()
         return tuple(
-            ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, None)
+            ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, told_ms)
             for p, of_stores in lags.items()
             for n, lag in enumerate(of_stores)
         )

@@ -64,7 +64,8 @@ class BounceWorld:
     whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
     run now; `down_after_failure` is for how long one is that a restart failed to start.
 
-    From `idle_since_ms` on there is no input to commit.
+    From `idle_since_ms` on there is no input to commit. Containers report as they start and every
+    `report_every_ms`; 0: at each look.
 
     `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
     commit has the virtual time as its offset: all are written by one broker.
@@ -78,6 +79,7 @@ class BounceWorld:
     start_ms: int = 2_200
     process_ms: int = 1_500
     lag_ms: int = 4_000
+    report_every_ms: int = 0
     hold_ms: int = 120_000
     deployment: str = "run-1"
     ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
@@ -410,14 +412,16 @@ class BounceClient:
             rows: list[ReplicaLag] = []
             for p in world.at:
                 started = world.starts.get(p, [BEGIN_MS])[-1]
-                caught_up = world.now_ms >= started + world.lag_ms and p not in world.far
+                every_ms = world.report_every_ms or 1
+                reported = started + (world.now_ms - started) // every_ms * every_ms
+                caught_up = reported >= started + world.lag_ms and p not in world.far
                 told = p not in world.mute and p not in world.down()
                 rows.append(
                     ReplicaLag(
                         *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
                         *("store", "log", 0, world.at[p], 1_000, 0),
                         None if not told else 0 if caught_up else 1_000,
-                        None if not told else world.now_ms + world.skew_ms.get(world.at[p], 0),
+                        None if not told else reported + world.skew_ms.get(world.at[p], 0),
                         "metrics",
                         f"{p}#{len(world.starts.get(p, []))}",
                     )

@@ -78,7 +78,8 @@ def invariants_tick(
         return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra
 
     checks = under(prefix, names.ASSETS)
-    return CheckTick(checks, settings.patience(), settings.repeat_s * 1000, findings)
+    patience = settings.patience(client.view().report_every_s or 0)
+    return CheckTick(checks, patience, settings.repeat_s * 1000, findings)
 
 
 def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
@@ -126,9 +127,8 @@ def lag_slo_tick(
         return {names.OBJECTIVE: found}, samples
 
     checks = under(prefix, names.SLO_ASSETS)
-    return CheckTick(
-        checks, {names.OBJECTIVE: settings.patience()}, settings.repeat_s * 1000, findings
-    )
+    patience = settings.patience(client.view().report_every_s or 0)
+    return CheckTick(checks, {names.OBJECTIVE: patience}, settings.repeat_s * 1000, findings)
 
 
 def under(prefix: str, checks: Mapping[str, str]) -> Mapping[str, str]:

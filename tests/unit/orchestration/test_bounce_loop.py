@@ -520,6 +520,27 @@ def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
+@BOTH
+def test_a_standbys_first_report_as_another_incarnation_is_waited_for_and_no_second_one(
+    coordinator: CoordinatorKind,
+) -> None:
+    """With a report a minute the next one would cost each standby that minute."""
+    world, book = BounceWorld(coordinator=coordinator, report_every_ms=60_000, lag_ms=0), Book()
+    result = run(world, book, plan_of(world))
+    assert result.end is End.DONE
+    assert max(row.seconds or 0.0 for row in result.rows) < 15
+
+
+def test_a_standby_that_is_behind_at_its_first_report_is_waited_for_until_its_next() -> None:
+    """A minute later, with Samza's default."""
+    world = BounceWorld(coordinator="samza", report_every_ms=60_000, at={"0": "h1", "0-0": "h2"})
+    result = run(world, Book(), plan_of(world))
+    assert result.end is End.DONE
+    seconds = {row.processor: row.seconds or 0.0 for row in result.rows}
+    assert 60 <= seconds["0-0"] < 75
+    assert seconds["0"] < 15
+
+
 def test_a_processor_placed_twice_of_late_is_asked_when_its_row_is_over() -> None:
     """Whoever placed it: Samza's AM counts them all."""
     world, book = BounceWorld(coordinator="samza"), Book()

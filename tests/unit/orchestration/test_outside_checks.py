@@ -21,6 +21,8 @@ from samza_dagster.orchestration.checks.findings import (
     is_due,
     looked,
 )
+from samza_dagster.orchestration.checks.names import LAG
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 
 pytestmark = pytest.mark.unit
 
@@ -198,6 +200,22 @@ def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
     board = replace(board, told={"c": Told(result.fingerprint, 1_000)})
     assert not is_due(board, result, 60_999, 60_000)
     assert is_due(board, result, 61_000, 60_000)
+
+
+@pytest.mark.parametrize(
+    "patience", [LagSlo().patience(60), Invariants().patience(60)[LAG], Invariants().patience()[LAG]]
+)
+def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
+    patience: Patience,
+) -> None:
+    """With a report a minute, and a look each 10 s, it is looked at seven times."""
+    board, standing = Board("demo/1"), list[bool]()
+    for look in range(8):
+        board, (result,) = looked(board, BAD, {"c": patience}, 1_000 + look * 10_000)
+        standing.append(bool(result.standing))
+    assert standing[-1]
+    assert not any(standing[: patience.for_ms // 10_000])
+    assert patience.for_ms >= 60_000
 
 
 @given(
