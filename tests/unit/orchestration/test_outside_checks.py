@@ -203,7 +203,8 @@ def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
 
 
 @pytest.mark.parametrize(
-    "patience", [LagSlo().patience(60), Invariants().patience(60)[LAG], Invariants().patience()[LAG]]
+    "patience",
+    [LagSlo().patience(60), Invariants().patience(60)[LAG], Invariants().patience()[LAG]],
 )
 def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
     patience: Patience,
