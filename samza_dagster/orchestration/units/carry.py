@@ -28,9 +28,9 @@ from samza_dagster.orchestration.units.progress import (
     named,
     subject,
 )
-from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.orchestration.waits.conditions import (
     Met,
+    Reported,
     Wait,
     look,
     told,
@@ -74,7 +74,7 @@ class Carrier:
         self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
         self._beats = Heartbeats(context.log.info, now_ms)
-        self._lags: Sequence[ReplicaLag] = ()
+        self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
         self._told: set[tuple[str, str, int]] = set()
         self.progress: list[Progress] = []
@@ -302,9 +302,9 @@ class Carrier:
     def _was_steady(self, standby: str) -> bool:
         return self._seen is not None and standby in self._seen.steady_ms
 
-    def _look(self, now_ms: int) -> Sequence[ReplicaLag]:
+    def _look(self, now_ms: int) -> Reported:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
-            self._lags, self._lags_at_ms = self._client.lag(), now_ms
+            self._lags, self._lags_at_ms = Reported.by(self._client.lag()), now_ms
         return self._lags
 
     def _fail(self, one: Progress, why: str) -> None:

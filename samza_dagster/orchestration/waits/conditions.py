@@ -136,25 +136,34 @@ def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:
     return found
 
 
-def marks_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int]:
-    """What tells the newest reports of each processor from those before them."""
-    found: dict[str, int] = {}
-    for replica in replicas:
-        if replica.observed_at_ms is not None:
-            mark = f"{replica.execution_id} {replica.observed_at_ms}".encode()
-            found[replica.processor_id] = zlib.crc32(mark, found.get(replica.processor_id, 0))
-    return found
-
-
 def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
     """Why the lag of a processor isn't known, of those of which something can't be read."""
     return {one.processor_id: one.reason for one in replicas if one.lag is None and one.reason}
 
 
+@dataclass(frozen=True)
+class Reported:
+    """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known."""
+
+    lags: Mapping[str, int | None]
+    marks: Mapping[str, int]
+    reasons: Mapping[str, str]
+
+    @classmethod
+    def by(cls, replicas: Collection[ReplicaLag]) -> Reported:
+        """Made once for all waits: there may be a thousand of either."""
+        marks: dict[str, int] = {}
+        for one in replicas:
+            if one.observed_at_ms is not None:
+                mark = f"{one.execution_id} {one.observed_at_ms}".encode()
+                marks[one.processor_id] = zlib.crc32(mark, marks.get(one.processor_id, 0))
+        return cls(lags_by_processor(replicas), marks, reasons_unknown(replicas))
+
+
 def look(
     wait: Wait,
     former: Watched | None,
-    replicas: Collection[ReplicaLag],
+    now: Reported,
     now_ms: int,
     gap_ms: int = IN_RUN_GAP_MS,
 ) -> Watched:
@@ -164,16 +173,15 @@ def look(
     passed_ms = 0 if former is None else now_ms - former.at_ms
     waited_ms = max(0, passed_ms) + (0 if former is None else former.waited_ms)
     fresh = 0 <= passed_ms <= gap_ms
-    lags, marks = lags_by_processor(replicas), marks_by_processor(replicas)
     before = former.reports.items() if former is not None else ()
     reports = heard(
         {one: Heard(h.mark, min(h.at_ms, now_ms)) for one, h in before},
-        {one: marks[one] for one in wait.who if one in marks},
+        {one: now.marks[one] for one in wait.who if one in now.marks},
         now_ms,
     )
     since: dict[str, int] = {}
     for one in wait.who:
-        lag = lags.get(one)
+        lag = now.lags.get(one)
         if lag is not None and lag <= wait.limit:
             since[one] = former.since_ms.get(one, now_ms) if fresh and former else now_ms
     return Watched(since, now_ms, waited_ms, reports)
@@ -214,14 +222,13 @@ def behind(lag: int | None, reason: str = "") -> str:
     return f"lag unknown ({reason})" if reason else "lag unknown"
 
 
-def told(wait: Wait, watched: Watched, replicas: Collection[ReplicaLag]) -> str:
+def told(wait: Wait, watched: Watched, now: Reported) -> str:
     """One line on a wait, for a person."""
-    lags, reasons = lags_by_processor(replicas), reasons_unknown(replicas)
     parts: list[str] = []
     for one in wait.who:
         held_ms = watched.steady_ms(one)
         steady = "" if held_ms is None else f", steady for {held_ms / 1000:.0f} s"
-        parts.append(f"{one} {behind(lags.get(one), reasons.get(one, ''))}{steady}")
+        parts.append(f"{one} {behind(now.lags.get(one), now.reasons.get(one, ''))}{steady}")
     left = min(watched.left_ms(wait).values(), default=0) / 1000
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"

@@ -25,6 +25,7 @@ from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_
 from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.orchestration.waits.conditions import (
     Met,
+    Reported,
     Wait,
     Watched,
     look,
@@ -215,6 +216,7 @@ def continuations_sensor(
                 client.close()
         except SamzaDagsterError as error:
             return dg.SkipReason(f"{len(waits)} runs wait; the job can't be read: {error}")
+        reported = Reported.by(replicas)
         under_way = re_executed_now(context.instance, job)
         now_ms, clock = steady_now(former.clock, time.time_ns() // 1_000_000, *since_boot())
         former = former.by_clock(clock, now_ms)
@@ -225,14 +227,14 @@ def continuations_sensor(
         lines: list[str] = []
         for one in waits:
             before = former.watched.get(one.root)
-            watched = look(one.wait, before, replicas, now_ms, gap_ms)
+            watched = look(one.wait, before, reported, now_ms, gap_ms)
             # A look that saw nobody's lag ends no steady time, nor does it lengthen one.
             kept[one.root] = before if unread and before is not None else watched
             why = met(one.wait, watched, processors)
             if one.run.run_id in under_way:
                 lines.append(f"{one.run.job_name} {one.root[:8]}: being re-executed")
             elif why is None:
-                line = told(one.wait, watched, replicas)
+                line = told(one.wait, watched, reported)
                 lines.append(f"{one.run.job_name} {one.root[:8]}: {line}")
             elif len(requests) < MOST_LAUNCHED:
                 if one.root not in former.asked and _noted_as_continued(context.instance, one):

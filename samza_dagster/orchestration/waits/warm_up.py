@@ -12,9 +12,9 @@ from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import (
     Met,
+    Reported,
     Wait,
     Watched,
-    lags_by_processor,
     look,
     told,
 )
@@ -65,15 +65,15 @@ class WarmUp:
                     fix="launch a new run: it starts another one",
                 )
             now_ms = self.now_ms()
-            replicas = self.client.lag()
-            self.samples.append((now_ms, lags_by_processor(replicas).get(self.standby)))
-            watched = look(wait, watched, replicas, now_ms)
+            reported = Reported.by(self.client.lag())
+            self.samples.append((now_ms, reported.lags.get(self.standby)))
+            watched = look(wait, watched, reported, now_ms)
             steady_ms = watched.steady_ms(self.standby)
             if steady_ms is not None and seen is not None:
                 steady_ms = max(steady_ms, seen.steady_ms.get(self.standby, 0))
             if steady_ms is not None and steady_ms >= steady_s * 1000:
                 return steady_ms
-            why = told(wait, watched, replicas)
+            why = told(wait, watched, reported)
             if now_ms >= self._deadline_ms:
                 raise ActionFailed(
                     f"standby {self.standby} is warm within {self.bounds.timeout_s:g} s",

@@ -14,6 +14,7 @@ from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.units.progress import any_of
 from samza_dagster.orchestration.waits.conditions import (
     Met,
+    Reported,
     Wait,
     Watched,
     look,
@@ -28,12 +29,14 @@ pytestmark = pytest.mark.unit
 WAIT = Wait({"0-1": 1_000_000}, limit=100, steady_s=30, number=1, run="r")
 
 
-def replicas(lags: dict[str, int | None], report_ms: int) -> list[ReplicaLag]:
+def replicas(lags: dict[str, int | None], report_ms: int) -> Reported:
     """Of a store each, as reported at a time."""
-    return [
-        ReplicaLag(p, "t", TaskMode.STANDBY, "s", "log", 0, "h", 9, 0, lag, report_ms)
-        for p, lag in lags.items()
-    ]
+    return Reported.by(
+        [
+            ReplicaLag(p, "t", TaskMode.STANDBY, "s", "log", 0, "h", 9, 0, lag, report_ms)
+            for p, lag in lags.items()
+        ]
+    )
 
 
 def watched(lags: list[tuple[int, int | None]]) -> Watched | None:
@@ -154,7 +157,7 @@ def test_each_standby_of_a_wait_keeps_its_own_time() -> None:
     wait = read_wait(replace(any_of(tuple(single)), run="r").to_text())
     assert wait is not None
     assert wait.left_ms == {"0-0": 900, "1-0": 5_000}
-    seen = look(wait, look(wait, None, (), 7), (), 907)
+    seen = look(wait, look(wait, None, replicas({}, 7), 7), replicas({}, 7), 907)
     why = met(wait, seen, ["0-0", "1-0"])
     assert why is not None
     found = read_met(why.to_text())
