@@ -16,6 +16,7 @@ from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from samza_dagster.client import JobView
     from samza_dagster.coordinator.diagnosis import Finding
     from samza_dagster.readiness import HostClock
 
@@ -44,7 +45,7 @@ def doctor(config: Path, as_json: bool) -> None:
     with busy("Asking the brokers …"):
         found = list(_as_far_as_read(report(config), unread))
     with busy("Waiting for reports of the hosts …"):
-        found += _as_far_as_read(clock_findings(config), unread)
+        found += _as_far_as_read(job_findings(config), unread)
     broken = any(not each.ok for each in found)
     if as_json:
         print_json(
@@ -75,11 +76,11 @@ def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iter
         unread.append(error)
 
 
-def clock_findings(config: Path) -> Iterator[Finding]:
-    """Whether the hosts' clocks agree with this machine's; none while nobody reports.
+def job_findings(config: Path) -> Iterator[Finding]:
+    """Whether the hosts' clocks agree with this machine's, and Samza's AM can serve.
 
-    Nobody does before a job's first deployment, which this command is for, too. Raises
-    `Unreachable`.
+    None of a clock while nobody reports, and none at all before a job's first deployment, which
+    this command is for, too. Raises `Unreachable`.
     """
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.host_clocks import observed_clocks
@@ -89,10 +90,25 @@ def clock_findings(config: Path) -> Iterator[Finding]:
     with PlacementClient(connection) as client:
         try:
             yield from judged(observed_clocks(client))
+            yield from poison_findings(client.known_view())
         except MalformedRecord:
             raise
         except InvalidInput:  # no coordinator stream yet, or another job's, which is told before
             return
+
+
+def poison_findings(view: JobView) -> Iterator[Finding]:
+    """Whether Samza's AM, where it coordinates, gets past every placement record."""
+    from samza_dagster.coordinator.diagnosis import Finding
+
+    if view.coordinator == "samza":
+        seen = "; ".join(f"{key}: {why}" for key, why in view.poison.items())
+        yield Finding(
+            "Samza's AM can serve placement requests",
+            not view.poison,
+            seen or "it can read every record",
+            "samza-dagster gc removes what it throws at (--dry-run shows it)",
+        )
 
 
 def judged(clocks: Mapping[str, HostClock]) -> list[Finding]:

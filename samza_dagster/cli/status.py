@@ -93,6 +93,11 @@ def _show_job(view: JobView, as_json: bool) -> None:
     _print_leader(view.leader)
     for text in view.unreadable:
         notice(f"Notice: skipped a record that can't be read: {text}")
+    for key, why in view.poison.items():
+        notice(
+            f"Warning: Samza's AM serves no request while this record stands: {key}: {why}. "
+            "samza-dagster gc removes it (--dry-run shows it)"
+        )
     for text in view.fatal:
         notice(f"Warning: Samza's reader ends at this record, no container can start: {text}")
 

@@ -113,6 +113,12 @@ def _check_startable(view: JobView, processor_id: str) -> None:
             seen=f"a record that ends Samza's reader of the coordinator stream: {'; '.join(view.fatal)}",
             fix="stop whoever writes it, write a deletion of that key, and wait until the topic is compacted past both",
         )
+    if view.poison:
+        raise Refused(
+            f"place {processor_id}: Samza's AM must be able to serve it",
+            seen=f"it throws at every reading of {some_of([f'{k}: {why}' for k, why in view.poison.items()])}",
+            fix="samza-dagster gc removes it (--dry-run shows it), and stop whoever writes it",
+        )
 
 
 def check_destination(

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from immutables import Map
 
+from samza_dagster.client.responses import started_on
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
     LEAVING_STATE,
@@ -26,9 +27,10 @@ from samza_dagster.client.views import (
     LeaderView,
     ProcessorView,
 )
+from samza_dagster.metadata.placement_store import request_key
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.model.naming import is_standby
 from samza_dagster.model.numbers import long_or_none
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
@@ -91,6 +93,27 @@ def _pending(
     return _by_time(actions), _by_time(queued)
 
 
+def _without_processor(
+    deployment_id: str | None,
+    processors: Mapping[str, ProcessorView],
+    requests: Iterable[PlacementRequest],
+) -> dict[str, str]:
+    """Keys of the requests on which an AM with standbys throws: for an active that isn't there.
+
+    It asks for the active's standbys before anything else (`ContainerManager`). A request for a
+    standby that isn't there waits without a word, and is in nobody's way.
+    """
+    if not any(is_standby(processor_id) for processor_id in processors):
+        return {}
+    return {
+        request_key(r.uuid): f"it is for processor {r.processor_id!r}, which the job doesn't have"
+        for r in requests
+        if r.deployment_id == deployment_id
+        and not is_standby(r.processor_id)
+        and r.processor_id not in processors
+    }
+
+
 def _by_time(actions: Iterable[ActionView]) -> tuple[ActionView, ...]:
     return tuple(sorted(actions, key=lambda a: (a.since_ms, a.uuid)))
 
@@ -107,6 +130,7 @@ def view_of_stream(
     responses: Mapping[str, PlacementResponse],
     placed: Mapping[str, str] | None = None,
     unreadable: tuple[str, ...] = (),
+    unreadable_placements: Mapping[str, str] | None = None,
 ) -> JobView:
     """The job as Samza's coordinator stream alone tells it.
 
@@ -132,12 +156,10 @@ def view_of_stream(
             last_seen_host=reported,
         )
     names = {p.host for p in processors.values() if p.host}
-    names |= {
-        r.destination_host
-        for r in responses.values()
-        if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
-    }
+    # Not the destination: without host affinity Samza's AM takes it for any host.
+    names |= {host for r in responses.values() if (host := started_on(r)) is not None}
     actions, queued = _pending(deployment_id, requests, responses)
+    unknown = _without_processor(deployment_id, processors, requests.values())
     return JobView(
         job_name=job_name,
         job_id=job_id,
@@ -151,6 +173,7 @@ def view_of_stream(
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
+        poison={**(unreadable_placements or {}), **unknown},
         tells_lag=bool(metrics_topics(config)),
     )
 
@@ -288,6 +311,7 @@ def with_state(
         actions=_by_time(actions),
         queued=_by_time(queued),
         coordinator="samza_dagster",
+        poison={},
         host_affinity=limits.host_affinity,
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,

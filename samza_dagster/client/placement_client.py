@@ -275,7 +275,7 @@ class PlacementClient(Following, OwnAsking):
         return state.uuids if state is not None else frozenset()
 
     def unneeded(self, *, older_than_s: float) -> tuple[Removal, ...]:
-        """Placement messages that nobody needs any more; see `finished_or_foreign`."""
+        """Placement messages that nobody needs any more; see `tidying.unneeded`."""
         view, state = self._view()
         if view.deployment_id is None:
             raise InvalidInput(
@@ -286,7 +286,7 @@ class PlacementClient(Following, OwnAsking):
         return tidying.unneeded(
             self._placement,
             state,
-            view.deployment_id,
+            view,
             older_than_ms=round(older_than_s * 1000),
         )
 

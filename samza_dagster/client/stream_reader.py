@@ -30,6 +30,7 @@ class StreamReader:
         self._store = store
         self._read: Mapping[str, Mapping[str, Kept]] | None = None
         self._unreadable: list[str] = []
+        self._chokes: dict[str, str] = {}
 
     @property
     def unreadable(self) -> tuple[str, ...]:
@@ -72,8 +73,11 @@ class StreamReader:
                 elif key.endswith(f".{RESPONSE}"):
                     response = parse_response(raw)
                     responses[response.uuid] = response
+                else:
+                    self._chokes[key] = "neither a request nor a response"
             except MalformedRecord as error:
                 self._skip(PLACEMENT_NAMESPACE, key, error)
+                self._chokes[key] = error.seen
         return requests, responses
 
     def view(self, job_name: str, job_id: str) -> JobView:
@@ -95,6 +99,7 @@ class StreamReader:
             requests=requests,
             responses=responses,
             unreadable=self.unreadable,
+            unreadable_placements=self._chokes,
         )
 
     def _placed(

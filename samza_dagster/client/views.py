@@ -161,7 +161,8 @@ class JobView(View):
 
     `coordinator` says whose word it is: `samza_dagster` when our state topic holds
     this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
-    those that end Samza's reader, so that no container can start. `deployed`: all actives and
+    those that end Samza's reader, so that no container can start, `poison` the keys of placement
+    records at which Samza's AM throws at every reading, so that it serves no request, and why. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
@@ -182,6 +183,7 @@ class JobView(View):
     container_cores: int | None = None
     unreadable: tuple[str, ...] = ()
     fatal: tuple[str, ...] = ()
+    poison: Mapping[str, str] = field(default_factory=dict[str, str])
     failovers: tuple[FailoverView, ...] = ()
     ghosts: tuple[GhostView, ...] = ()
     max_standbys: int | None = None

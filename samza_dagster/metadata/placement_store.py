@@ -142,6 +142,10 @@ class ContainerPlacementMetadataStore:
         self.delete_request(uuid)
         self.delete_response(uuid)
 
+    def delete_record(self, key: str) -> None:
+        """Deletes whatever stands under that key, be it no message at all."""
+        self._store.remove(PLACEMENT_NAMESPACE, key)
+
     def delete_all(self) -> int:
         """Deletes every placement message, unreadable ones too; returns how many."""
         keys = tuple(self._store.all(PLACEMENT_NAMESPACE))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from tests.rig.am_process import running_am
 from tests.rig.cockpit import PATIENCE_S
 from tests.rig.pace import PACE
 from tests.rig.recorded_am import MOST_FAILURES, NAMESPACE, WINDOW_S
@@ -79,19 +78,13 @@ def coordinated(bootstrap_servers: str, tmp_path: Path) -> Iterator[Coordinated]
     ensure_topic(cluster, connection.coordinator_stream_topic)
     ensure_topic(cluster, checkpoint_topic(JOB, "1"))
     journal = tmp_path / "journal"
-    command = [sys.executable, "-m", "tests.rig.recorded_am", bootstrap_servers, JOB, str(journal)]
-    am = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     home = tmp_path / "dagster"
     home.mkdir()
-    try:
-        until("the AM answers", journal.exists, seconds=PATIENCE_S)
-        with dg.DagsterInstance.local_temp(str(home)) as instance:
-            yield Coordinated(connection, journal, instance)
-        assert am.poll() is None, "it never failed the job"
-    finally:
-        am.kill()
-        _, told = am.communicate()
-        assert not told, told
+    with (
+        running_am(bootstrap_servers, JOB, journal, seconds=PATIENCE_S),
+        dg.DagsterInstance.local_temp(str(home)) as instance,
+    ):
+        yield Coordinated(connection, journal, instance)
 
 
 def test_samzas_own_am_is_bounced_through_its_messages_and_never_driven_to_its_limit(
