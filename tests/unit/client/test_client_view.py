@@ -119,7 +119,9 @@ def test_records_that_cant_be_read_hide_no_other(job: Any) -> None:
     assert "set-container-host-assignment, key 0" in " ".join(view.unreadable)
     assert set(view.processors) == {"0", "1", "0-0", "1-0"}
     assert view.processors["0"].host is None
-    assert set(view.poison) == {key for namespace, key, _ in junk if namespace == PLACEMENT_NAMESPACE}
+    assert set(view.poison) == {
+        key for namespace, key, _ in junk if namespace == PLACEMENT_NAMESPACE
+    }
     with pytest.raises(Refused, match="samza-dagster gc"):
         client.place("1", "host-3")
     client.remove(client.unneeded(older_than_s=0))
