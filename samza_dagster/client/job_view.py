@@ -135,8 +135,8 @@ def view_of_stream(
     """The job as Samza's coordinator stream alone tells it.
 
     Processors come from the task assignments (a locality without a task is left
-    over from an older, larger deployment); hosts from localities, and from finished
-    actions, since a host that took a container once exists. `placed` is where a processor was
+    over from an older, larger deployment); hosts from localities, and from finished actions, since a
+    host that took a container once exists: the one that was asked for need not. `placed` is where a processor was
     started since it reported its host last.
     """
     deployment_id = config.get(DEPLOYMENT_ID)
@@ -155,16 +155,18 @@ def view_of_stream(
             tasks=tuple(sorted(tasks)),
             last_seen_host=reported,
         )
-    names = {p.host for p in processors.values() if p.host}
-    # Not the destination: without host affinity Samza's AM takes it for any host.
-    names |= {host for r in responses.values() if (host := started_on(r)) is not None}
+    names = {name for p in processors.values() for name in (p.host, p.last_seen_host) if name}
+    names |= set(filter(None, map(started_on, responses.values())))
     actions, queued = _pending(deployment_id, requests, responses)
-    unknown = _without_processor(deployment_id, processors, requests.values())
     return JobView(
         job_name=job_name,
         job_id=job_id,
         deployment_id=deployment_id,
         processors=processors,
+        poison={
+            **(unreadable_placements or {}),
+            **_without_processor(deployment_id, processors, requests.values()),
+        },
         hosts={name: HostView(host=name, state=LAST_SEEN_STATE) for name in names},
         actions=actions,
         queued=queued,
@@ -173,7 +175,6 @@ def view_of_stream(
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
-        poison={**(unreadable_placements or {}), **unknown},
         tells_lag=bool(metrics_topics(config)),
     )
 
@@ -305,13 +306,13 @@ def with_state(
     )
     return replace(
         base,
+        poison={},
         deployment_id=deployment_id,
         processors=processors,
         hosts=dict(hosts),
         actions=_by_time(actions),
         queued=_by_time(queued),
         coordinator="samza_dagster",
-        poison={},
         host_affinity=limits.host_affinity,
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,

@@ -8,9 +8,7 @@ from typing import Any
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
-from tests.rig.recorded_am import NAMESPACE, REQUEST, RESPONSE, RecordedAm
-
-JOB = "yw"
+from tests.rig.am_rules import JOB, NAMESPACE, REQUEST, RESPONSE, RecordedAm
 
 
 class AmInMemory:

@@ -16,8 +16,7 @@ import pytest
 from samza_dagster.client import PlacementClient
 from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.connection import Connection
-from tests.rig.am_process import running_am
-from tests.rig.recorded_am import NAMESPACE, REQUEST
+from tests.rig.recorded_am import NAMESPACE, REQUEST, running
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
@@ -55,7 +54,7 @@ def test_a_move_ends_on_its_host_and_gc_clears_what_stops_the_am(
     connection: Connection, client: PlacementClient, tmp_path: Path
 ) -> None:
     """Somebody's request for a processor that isn't there keeps everybody's from being served."""
-    with running_am(connection.bootstrap_servers, connection.job_name, tmp_path / "journal"):
+    with running(connection.bootstrap_servers, tmp_path, job=connection.job_name):
         asked = client.place("0", "nm3", allow_unknown_host=True).uuid
         assert client.wait(asked, timeout_s=30).status_code == "SUCCEEDED"
         assert client.view().processors["0"].host == "nm3"
@@ -83,11 +82,11 @@ def test_a_request_that_was_under_way_as_the_am_died_never_ends(
 ) -> None:
     """The next attempt has another deployment id, and serves what is asked of it."""
     servers, job = connection.bootstrap_servers, connection.job_name
-    with running_am(servers, job, tmp_path / "first", "--faster", "2"):
+    with running(servers, tmp_path, "--faster", "2", job=job):
         asked = client.place("0", "nm3", allow_unknown_host=True).uuid
         client.wait(asked, timeout_s=30, until=lambda response: True)
         before = client.view().deployment_id
-    with running_am(servers, job, tmp_path / "second", "--replaced", "2-new"):
+    with running(servers, tmp_path, "--replaced", "2-new", job=job):
         until("the new attempt", lambda: client.view().deployment_id == "2-new")
         assert before != "2-new"
         again = client.place("0", "nm3", allow_unknown_host=True).uuid

@@ -20,26 +20,24 @@ from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from tests.rig.am_process import running_am
 from tests.rig.cockpit import PATIENCE_S
 from tests.rig.pace import PACE
-from tests.rig.recorded_am import MOST_FAILURES, NAMESPACE, WINDOW_S
+from tests.rig.recorded_am import JOB, MOST_FAILURES, NAMESPACE, WINDOW_S, Running, running
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 
-JOB = "recorded"
 SETTINGS = {"canaries": 1, "bake_s": 0, "at_once": 2, "verify_timeout_s": 0, "lag_timeout_s": 0}
 
 
 class Coordinated:
     """A job whose AM is Samza's, and bounces of it in this process."""
 
-    def __init__(self, connection: Connection, journal: Path, instance: dg.DagsterInstance) -> None:
+    def __init__(self, connection: Connection, am: Running, instance: dg.DagsterInstance) -> None:
         self.connection = connection
         self.instance = instance
-        self._journal = journal
+        self.stops = am.stops
 
     def bounce(self) -> dg.ExecuteInProcessResult:
         """One, to its end."""
@@ -60,10 +58,6 @@ class Coordinated:
             raise_on_error=False,
         )
 
-    def stops(self) -> list[dict[str, Any]]:
-        """Each time that the AM stopped a container, as it noted that itself."""
-        return [json.loads(line) for line in self._journal.read_text().splitlines()]
-
     def topics(self) -> set[str]:
         return set(
             KafkaCluster(self.connection.bootstrap_servers).admin().list_topics(timeout=10).topics
@@ -77,14 +71,13 @@ def coordinated(bootstrap_servers: str, tmp_path: Path) -> Iterator[Coordinated]
     cluster = KafkaCluster(bootstrap_servers)
     ensure_topic(cluster, connection.coordinator_stream_topic)
     ensure_topic(cluster, checkpoint_topic(JOB, "1"))
-    journal = tmp_path / "journal"
     home = tmp_path / "dagster"
     home.mkdir()
     with (
-        running_am(bootstrap_servers, JOB, journal, seconds=PATIENCE_S),
+        running(bootstrap_servers, tmp_path) as am,
         dg.DagsterInstance.local_temp(str(home)) as instance,
     ):
-        yield Coordinated(connection, journal, instance)
+        yield Coordinated(connection, am, instance)
 
 
 def test_samzas_own_am_is_bounced_through_its_messages_and_never_driven_to_its_limit(

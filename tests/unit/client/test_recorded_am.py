@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.rig.am_in_memory import AmInMemory
-from tests.rig.recorded_am import BACK_S, FALLS_BACK, LOCALITY, WIRE
+from tests.rig.am_rules import BACK_S, FALLS_BACK, LOCALITY, WIRE
 
 pytestmark = pytest.mark.unit
 

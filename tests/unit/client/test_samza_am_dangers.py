@@ -12,7 +12,7 @@ from samza_dagster.cli.doctor import poison_findings
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import InvalidInput, Refused
 from tests.rig.am_in_memory import AmInMemory
-from tests.rig.recorded_am import FIELDS, NAMESPACE, REQUEST
+from tests.rig.am_rules import FIELDS, NAMESPACE, REQUEST
 
 pytestmark = pytest.mark.unit
 
