@@ -64,6 +64,8 @@ def test_the_page_does_what_it_says(
             "broker-1:9092": servers,
             "orders": demo_job.JOB_NAME,
             "30 3 * * *": "* * * * *",  # the next morning is a minute away
+            # This job is a minute old, and its containers report once a minute.
+            "samza-dagster lag\n": "until samza-dagster lag; do sleep 1; done\n",
             "samza-dagster bounce status": f"{_UNTIL_BOUNCED}\nsamza-dagster bounce status",
         },
     )
