@@ -30,7 +30,9 @@ def doctor(config: Path, as_json: bool) -> None:
     in, shut out, seen refused by every broker, and removed. The login is the coordinator's
     (SAMZA_DAGSTER_CLIENT_CONFIG). Topics that lack replicas, of those that are wanted or in sync, are
     told with the command that mends them. Where containers report, the clocks of their hosts are
-    held against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold, 4
+    held against this machine's, for 15 s at most. Of a job that Samza's own Application Master runs
+    only what that one needs is asked, and YARN where its address is given
+    (SAMZA_DAGSTER_YARN_RESOURCE_MANAGER). Exit code 1 when a condition doesn't hold, 4
     when none is known not to, and something can't be read.
 
     \b
@@ -83,9 +85,9 @@ def clock_findings(config: Path) -> Iterator[Finding]:
     """
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.host_clocks import observed_clocks
-    from samza_dagster.metadata.connection import Connection, client_config_of
+    from samza_dagster.metadata.connection import Connection
 
-    connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
+    connection = Connection.from_properties(config, os.environ)
     with PlacementClient(connection) as client:
         try:
             yield from judged(observed_clocks(client))
