@@ -16,6 +16,7 @@ from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all
 from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused, some_of
 from samza_dagster.legal_hosts import Placing
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -115,6 +116,20 @@ def _check_startable(view: JobView, processor_id: str) -> None:
         )
 
 
+def _check_read(view: JobView, processor_id: str) -> None:
+    """What a dead job's coordinator stream has, the next deployment drops as another one's."""
+    asked = f"place {processor_id}: a coordinator reads the request"
+    if view.dead is not None:
+        raise Refused(asked, seen=view.dead, fix="deploy the job again")
+    application = view.application
+    if application is not None and application.state != RUNNING:
+        raise Refused(
+            asked,
+            seen=f"YARN's ResourceManager: {application}",
+            fix="wait until its Application Master runs; it has a deployment id of its own",
+        )
+
+
 def check_destination(
     view: JobView, processor: ProcessorView, destination: str, *, allow_unknown_host: bool = False
 ) -> tuple[str | None, tuple[str, ...]]:
@@ -126,6 +141,7 @@ def check_destination(
     """
     pid = processor.processor_id
     _check_startable(view, pid)
+    _check_read(view, pid)
     verdicts = judge_all(view, processor)
     notices: list[str] = []
     if view.coordinator == "samza" and not view.host_affinity:

@@ -15,8 +15,11 @@ from typing import Any, cast
 from immutables import Map
 
 from samza_dagster.client.views import (
+    ALIVE_STATE,
+    CLOSED_STATE,
     LAST_SEEN_STATE,
     LEAVING_STATE,
+    LOST_STATE,
     UNKNOWN_STATE,
     ActionView,
     FailoverView,
@@ -26,6 +29,7 @@ from samza_dagster.client.views import (
     LeaderView,
     ProcessorView,
 )
+from samza_dagster.metadata.resource_manager import RUNNING, Cluster, Node
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
@@ -138,6 +142,7 @@ def view_of_stream(
         if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
     }
     actions, queued = _pending(deployment_id, requests, responses)
+    reporters = metrics_topics(config)
     return JobView(
         job_name=job_name,
         job_id=job_id,
@@ -151,7 +156,41 @@ def view_of_stream(
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
-        tells_lag=bool(metrics_topics(config)),
+        tells_lag=bool(reporters),
+        report_every_s=max(reporters.values(), default=None),
+    )
+
+
+def with_named_hosts(view: JobView, names: Iterable[str]) -> JobView:
+    """`view` with hosts that a person named: the cluster has them, whoever was there so far."""
+    named = {name: HostView(host=name, state=UNKNOWN_STATE) for name in names}
+    return replace(view, hosts={**named, **view.hosts})
+
+
+def with_cluster(view: JobView, cluster: Cluster) -> JobView:
+    """`view` (of the stream) with what YARN's ResourceManager knows: nodes, and whether the job runs."""
+    nodes = {name: _node_view(node) for name, node in cluster.nodes.items()}
+    application = cluster.application
+    ended = application is not None and application.has_ended
+    return replace(
+        view,
+        hosts={**view.hosts, **nodes},
+        application=application,
+        dead=f"YARN's ResourceManager: {application}" if ended else None,
+        unreadable=(*view.unreadable, *(f"{cluster.url}: {odd}" for odd in cluster.odd)),
+    )
+
+
+def _node_view(node: Node) -> HostView:
+    open_state = ALIVE_STATE if node.state == RUNNING else CLOSED_STATE
+    return HostView(
+        host=node.host,
+        state=LOST_STATE if node.is_gone else open_state,
+        memory_mb=node.memory_mb,
+        free_memory_mb=node.free_memory_mb,
+        cores=node.cores,
+        free_cores=node.free_cores,
+        yarn_state=node.state,
     )
 
 
@@ -164,7 +203,7 @@ def host_view(host: str, record: Mapping[str, Any]) -> HostView:
 
     return HostView(
         host=host,
-        state="alive" if record.get("alive") is True else "lost",
+        state=ALIVE_STATE if record.get("alive") is True else LOST_STATE,
         memory_mb=number("memory_mb"),
         free_memory_mb=number("free_memory_mb"),
         cores=number("cores"),

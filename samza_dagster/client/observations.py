@@ -72,11 +72,6 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
     )
 
 
-def report_patience_s(reader: StreamReader) -> float:
-    """How long a container may report nothing new: three intervals of its least frequent reporter."""
-    return _METRICS_INTERVALS * max(metrics_topics(reader.config()).values(), default=0)
-
-
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:
     """How far each active is behind its input, of those that committed in the last ten minutes.
 

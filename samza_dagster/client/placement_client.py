@@ -30,7 +30,6 @@ from samza_dagster.client.observations import (
     read_input_lag,
     read_lag,
     read_progress,
-    report_patience_s,
 )
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
@@ -53,6 +52,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.resource_manager import ResourceManager
 from samza_dagster.model import (
     LocalityModel,
     PlacementRequest,
@@ -91,6 +91,8 @@ class PlacementClient(Following, OwnAsking):
         monotonic: Callable[[], float] = time.monotonic,
         mailbox: Mailbox | None = None,
         audit: Callable[[], AuditSource] | None = None,
+        yarn: ResourceManager | None = None,
+        named_hosts: tuple[str, ...] = (),
     ) -> Self:
         """A client over stores that exist already.
 
@@ -108,6 +110,8 @@ class PlacementClient(Following, OwnAsking):
                 monotonic,
                 mailbox=mailbox,
                 audit=audit,
+                yarn=yarn,
+                named_hosts=named_hosts,
             )
         )
 
@@ -155,7 +159,8 @@ class PlacementClient(Following, OwnAsking):
     def _view_over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
-            return base, None  # another coordinator deployed the job since
+            # Another coordinator deployed the job since.
+            return self._job.under_an_am(base), None
         view = with_state(
             base,
             deployment_id=state.deployment_id,
@@ -316,9 +321,13 @@ class PlacementClient(Following, OwnAsking):
         one that has reported nothing new while this process looked, for three of its intervals.
         """
         topics, reader = self._need_topics(), StreamReader(self._store)
-        lags = read_lag(self.view(), reader, topics)
-        patience_s = report_patience_s(reader)
-        return self._job.silence.judged(lags, now_s=self._job.monotonic(), patience_s=patience_s)
+        view = self.view()
+        lags = read_lag(view, reader, topics)
+        now_s, patience_s = self._job.monotonic(), view.report_patience_s
+        lags = self._job.silence.judged(lags, now_s=now_s, patience_s=patience_s)
+        seen = self._job.job_silence
+        seen.looked(view.deployment_id, lags, now_s=now_s, patience_s=patience_s)
+        return lags
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes.

@@ -6,10 +6,11 @@ Times are ms since the epoch, memory is MiB, offsets are Kafka's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal, cast
 
+from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
 from samza_dagster.placement.state import JobState
 
@@ -18,11 +19,16 @@ CoordinatorKind = Literal["samza_dagster", "samza"]
 LAST_SEEN_STATE = "last-seen"
 UNKNOWN_STATE = "unknown"
 LEAVING_STATE = "leaving"
+ALIVE_STATE = "alive"
+LOST_STATE = "lost"
+CLOSED_STATE = "closed"
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, View):
         return value.to_json()
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, Mapping):
@@ -78,6 +84,9 @@ class ProcessorView(View):
 class HostView(View):
     """One host: `alive` or `lost` by its agent, `last-seen` from localities alone.
 
+    By YARN's ResourceManager, whose word is then `yarn_state`: `alive`, `lost` with all that ran
+    there, or `closed`: it takes no container more. `unknown`: a person named it.
+
     Hosts of one `fault_domain` may fail together; empty where none is known, or heeded.
     """
 
@@ -88,6 +97,7 @@ class HostView(View):
     cores: int | None = None
     free_cores: int | None = None
     fault_domain: str = ""
+    yarn_state: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,8 +175,11 @@ class JobView(View):
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
-    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
-    state as our coordinator's rules read it; it isn't shown.
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are;
+    `report_every_s` is the interval of the least frequent one (None: it has none). `application` is the job by the word of YARN's ResourceManager, `yarn_unread` why that one
+    couldn't be asked (None: it was, or its address isn't given). `dead`: by whose word nothing of the
+    job runs any more, so that nobody would read a request (None: by nobody's). `heart` is the
+    recorded state as our coordinator's rules read it; it isn't shown.
     """
 
     job_name: str
@@ -190,7 +203,16 @@ class JobView(View):
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: str | None = None
     tells_lag: bool = True
+    report_every_s: int | None = None
+    application: Application | None = None
+    yarn_unread: str | None = None
+    dead: str | None = None
     heart: JobState | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def report_patience_s(self) -> int:
+        """A reporter that is late by two intervals isn't taken for dead."""
+        return 3 * (self.report_every_s or 0)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that is shown."""

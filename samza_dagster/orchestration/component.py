@@ -95,8 +95,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     variable that holds each. `prefix` goes before the names of jobs, sensors and schedules
     and is the first part of asset keys: of several jobs in one code location, all but one
     need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
-    standby to; where the coordinator chooses by itself it isn't bound. `bounces` are rolling bounces by the clock. `build_defs` puts together what
-    the `build_*` methods give; override any of them.
+    standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
+    where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
+    runs the job. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
+    `build_*` methods give; override any of them.
     """
 
     bootstrap_servers: str
@@ -105,6 +107,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
+    yarn_resource_manager: str = ""
     policies: Policies = field(default_factory=Policies)
     auto_failover: AutoFailover = field(default_factory=AutoFailover)
     lag_slo: LagSlo = field(default_factory=LagSlo)
@@ -262,6 +265,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             job_id=str(self.app_id),
             client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
+            yarn_resource_manager=self.yarn_resource_manager,
+            hosts=self.hosts,
             prefix=self.prefix,
         )
         return {

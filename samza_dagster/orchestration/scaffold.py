@@ -26,6 +26,8 @@ attributes:
   client_config_env: {{}}  # {{sasl.password: KAFKA_PASSWORD}}
   # The only hosts that a job sends a standby to; any without it:
   # hosts: [host-1, host-2]
+  # Under Samza's own Application Master, where YARN is:
+  # yarn_resource_manager: http://resource-manager:8088
   auto_failover:
     mode: advise  # shadow records, advise says what to run, act asks itself
   lag_slo:
