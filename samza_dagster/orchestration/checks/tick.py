@@ -98,6 +98,9 @@ def invariant_findings(
 ) -> dict[str, Sequence[Finding] | Unreachable]:
     """One look at the job by every rule of `outside`, by check."""
     view = client.view()
+    dead = outside.not_dead(view)
+    if dead:
+        return {**dict.fromkeys(names.ASSETS, ()), names.REPLICAS: dead, names.LAG: dead}
     reported = {
         p: locality.host
         for p, locality in client.locality().processor_localities.items()
@@ -121,6 +124,9 @@ def lag_slo_tick(
         lags, objectives = read_lags(client), settings.parsed()
         if isinstance(lags, Unreachable):
             return {names.OBJECTIVE: lags}, board.extra
+        dead = outside.not_dead(client.view())
+        if dead:
+            return {names.OBJECTIVE: dead}, {}
         samples = followed(board.extra, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
         return {names.OBJECTIVE: found}, samples

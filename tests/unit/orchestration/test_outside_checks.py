@@ -57,6 +57,39 @@ def test_a_job_that_is_well_gives_no_finding() -> None:
     )
 
 
+def test_a_container_that_was_seen_last_on_a_host_that_yarn_has_lost_isnt_taken_for_running() -> (
+    None
+):
+    """Under Samza's own AM, which says nothing of it itself, and starts it elsewhere."""
+    there = job(processor("0", "h1", "last-seen"), processor("0-0", "h2", "last-seen"), coordinator="samza")  # fmt: skip
+    assert outside_checks.replicas_present(there) == []
+    lost = replace(there, hosts={**there.hosts, "h1": HostView("h1", "lost", yarn_state="LOST")})
+    (finding,) = outside_checks.replicas_present(lost)
+    assert (finding.subject, finding.seen, finding.severity) == (
+        "0",
+        "last seen on h1, which is lost",
+        "ERROR",
+    )
+    assert "starts it elsewhere" in finding.fix
+
+
+def test_a_missing_standby_of_an_application_masters_job_is_no_request_of_ours() -> None:
+    """Its AM knows no `control-standby`: the job's config says how many there are."""
+    (ours,) = outside_checks.replicas_present(job(processor("0", "h1")), 1)
+    assert ours.fix == "samza-dagster control-standby start 0"
+    (theirs,) = outside_checks.replicas_present(
+        job(processor("0", "h1", "last-seen"), coordinator="samza"), 1
+    )
+    assert theirs.fix.startswith("job.standbytasks.replication.factor")
+
+
+def test_a_dead_job_is_one_finding() -> None:
+    assert outside_checks.not_dead(WELL) == []
+    (finding,) = outside_checks.not_dead(replace(WELL, dead="YARN's ResourceManager: a1 is KILLED"))
+    assert (finding.subject, finding.severity) == ("job", "ERROR")
+    assert "deploy the job again" in finding.fix
+
+
 def test_a_group_s_two_processes_on_one_host_are_an_error() -> None:
     """Also while one of them stops: its directory isn't free before it is dead."""
     found = outside_checks.same_host(job(processor("0", "h1"), processor("0-0", "h1", "stopping")))
