@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.failover.memory import (
-    COORDINATOR_GONE,
     HOST_SICK,
+    OF_NO_CONTAINER,
     Suspect,
     urgency,
 )
@@ -121,7 +121,7 @@ def _each(
             continue
         for processor, incarnation in suspect.members:
             seen = sight.by_id.get(processor) if sight is not None else None
-            judged = sight is not None and suspect.kind != COORDINATOR_GONE
+            judged = sight is not None and suspect.kind not in OF_NO_CONTAINER
             if judged and (seen is None or seen.incarnation != incarnation):
                 continue
             action = action_for(suspect.kind, seen, processor)

@@ -20,10 +20,14 @@ MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
 HOST_SICK = "host-sick"
+HOST_LOST = "host-lost"
 COORDINATOR_GONE = "coordinator-gone"
+JOB_DEAD = "job-dead"
 STANDBY_DOWN = "standby-down"
 FLAPPING = "flapping"
-_WIDE = (COORDINATOR_GONE, HOST_SICK)
+OF_NO_CONTAINER = (COORDINATOR_GONE, JOB_DEAD)
+_OF_A_HOST = (HOST_SICK, HOST_LOST)
+_WIDE = (*OF_NO_CONTAINER, *_OF_A_HOST)
 _ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
 
 
@@ -56,8 +60,23 @@ class Suspect:
 
 def suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -> str:
     """What a trouble is remembered by: of a processor, a new incarnation is a new suspect."""
-    of = () if kind == HOST_SICK else (incarnation for _, incarnation in members)
+    of = () if kind in _OF_A_HOST else (incarnation for _, incarnation in members)
     return "|".join((kind, subject, *of))
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that looks bad now."""
+
+    kind: str
+    subject: str
+    members: tuple[tuple[str, str], ...]
+    why: str
+
+    @property
+    def key(self) -> str:
+        """What it is remembered by."""
+        return suspect_key(self.kind, self.subject, self.members)
 
 
 def weight(kind: str) -> int:

@@ -21,6 +21,8 @@ from samza_dagster.orchestration.failover.mass import together, went_bad
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
     FLAPPING,
+    JOB_DEAD,
+    OF_NO_CONTAINER,
     STANDBY_DOWN,
     Acted,
     Memory,
@@ -233,24 +235,16 @@ def _decide(
 ) -> Decision:
     group = group_of(case.processor)
     command = _command(case, sight, bad)
-    if case.kind == COORDINATOR_GONE or case.action == NOTHING:
-        gone = case.kind == COORDINATOR_GONE
-        busy = "" if gone else sight.busy.get(group, "")
-        if busy:
-            return Decision(case, Verdict.WATCH, busy, command)
+    busy = "" if case.kind in OF_NO_CONTAINER else _handled(case, sight)
+    if busy:
+        return Decision(case, Verdict.WATCH, busy, command)
+    if case.action == NOTHING:
         shadow = rules.mode is Mode.SHADOW
         return Decision(case, Verdict.SHADOW if shadow else Verdict.ADVISE, "", command)
 
     def held(rule: str, why: str) -> Decision:
         return Decision(case, Verdict.HELD, f"{rule}: {why}", command)
 
-    busy = sight.busy.get(group)
-    if busy is not None:
-        return Decision(case, Verdict.WATCH, busy, command)
-    seen = sight.by_id.get(case.processor)
-    host = seen.host if seen is not None else None
-    if sight.host_states.get(host or "") == LOST:
-        return Decision(case, Verdict.WATCH, f"host {host} is lost, which it handles", command)
     if judged.nobody_reads:
         return held("no coordinator", "nobody would read the request, or much later")
     if case.action == FAIL_OVER and not sight.ours:
@@ -277,6 +271,15 @@ def _decide(
     return Decision(case, Verdict.ASK, "", command)
 
 
+def _handled(case: Case, sight: Sight) -> str:
+    """What the coordinator is at there; empty: nothing."""
+    seen = sight.by_id.get(case.processor)
+    host = seen.host if seen is not None else None
+    lost = sight.host_states.get(host or "") == LOST
+    handled = f"host {host} is lost, which it handles" if lost else ""
+    return sight.busy.get(group_of(case.processor), handled)
+
+
 def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[ContainerSeen]:
     """Standbys of a group that run where nothing looks bad."""
     return [s for s in sight.standbys.get(group, ()) if s.runs and s.host not in bad]
@@ -297,6 +300,10 @@ def _acted(case: Case, now_ms: int) -> Acted:
 
 def _command(case: Case, sight: Sight, bad: Collection[str]) -> str:
     """What a person would run."""
+    if case.kind == JOB_DEAD:
+        return "deploy the job again, as it was submitted before"
+    if case.kind == COORDINATOR_GONE and not sight.ours:
+        return "wait: YARN starts another Application Master by itself; else its log says why not"
     if case.kind == COORDINATOR_GONE:
         return (
             "samza-dagster coordinator run --config <the job's properties> --launch <how a"

@@ -112,8 +112,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
 
     def rules(self) -> "Rules":
         """As the policy takes them."""
+        from samza_dagster.orchestration.failover.pace import Limits
         from samza_dagster.orchestration.failover.policy import Mode, Rules
-        from samza_dagster.orchestration.failover.signals import Limits
 
         return Rules(
             mode=Mode(self.mode),

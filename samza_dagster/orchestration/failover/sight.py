@@ -73,6 +73,9 @@ class Sight:
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
     agent's last word, of those of which that is known. `unread`: what can't be read now.
+    `application` is YARN's word on the job's state, empty where it isn't known; `dead`: by whose word
+    nothing of it runs any more, empty: by nobody's. `report_patience_ms`: how long a container may
+    report nothing new.
     """
 
     job: str
@@ -83,6 +86,10 @@ class Sight:
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     leader: LeaderSeen | None = None
     unread: tuple[str, ...] = ()
+    deployment: str = ""
+    application: str = ""
+    dead: str = ""
+    report_patience_ms: int = 0
 
     @property
     def ours(self) -> bool:
@@ -166,6 +173,10 @@ def sight_of(
         busy=busy_groups(view),
         leader=_leader(view),
         unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ())})),
+        deployment=view.deployment_id or "",
+        application=view.application.state if view.application is not None else "",
+        dead=view.dead or "",
+        report_patience_ms=3_000 * (view.report_every_s or 0),
     )
 
 

@@ -6,21 +6,23 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from samza_dagster.orchestration.failover.lost_hosts import lost_since
+from samza_dagster.orchestration.failover.lost_hosts import lost_signals, lost_since
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
     FLAPPING,
     HOST_SICK,
+    JOB_DEAD,
     MOST_MEMBERS,
+    OF_NO_CONTAINER,
     STANDBY_DOWN,
     LeaderMark,
     Memory,
+    Signal,
     Suspect,
     Trend,
-    suspect_key,
     weight,
 )
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
+from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS, Limits
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
 from samza_dagster.readiness import Heard, heard
 
@@ -28,46 +30,15 @@ FALLING_BEHIND = "falling-behind"
 SILENT = "silent"
 STANDBY_STANDS = "standby-stands"
 COORDINATOR = "coordinator"
+JOB = "job"
 LEAVING = "leaving"
 _BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
+RUNS = "RUNNING"
+"""YARN's word on an application that has an Application Master."""
 SHORTEST_PATIENCE_MS = 15_000
 _SHORT = 0xFFF
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """From when on something looks bad, and how often it must. Times in ms."""
-
-    bad_looks: int = 3
-    bad_within_ms: int = 60_000
-    good_looks: int = 3
-    host_silent_ms: int = 12_000
-    report_silent_ms: int = 90_000
-    backlog_records: int = 10_000
-    stuck_ms: int = 180_000
-    growing_commits: int = 3
-    growing_ms: int = 60_000
-    standby_behind_records: int = 1_000
-    standby_stands_ms: int = 240_000
-    standby_down_ms: int = 300_000
-    leader_beats: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """One thing that looks bad now."""
-
-    kind: str
-    subject: str
-    members: tuple[tuple[str, str], ...]
-    why: str
-
-    @property
-    def key(self) -> str:
-        """What it is remembered by."""
-        return suspect_key(self.kind, self.subject, self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +72,10 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         for c in sight.containers
         if (trend := _trend(c, former.get(c.processor_id), since, limits, now_ms))
     }
+    dead = sight.dead or _all_silent(sight, reports, limits, now_ms)
     signals = _signals(sight, trends, leader, limits, now_ms)
+    if dead:  # nothing of it can be helped but by a new deployment
+        signals = (Signal(JOB_DEAD, JOB, ((JOB, sight.deployment),), dead),)
     suspects: dict[str, Suspect] = {}
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
@@ -109,7 +83,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     for key in followed:
         suspects[key] = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
     for key, old in memory.suspects.items():
-        if key in by_key or _is_unknown(old, sight):
+        if key in by_key or dead or _is_unknown(old, sight):
             suspects.setdefault(key, old)
             continue
         good = replace(old, good=old.good + counts)
@@ -160,7 +134,7 @@ def _nobody_reads(
     limits: Limits,
     now_ms: int,
 ) -> bool:
-    if any(signal.kind == COORDINATOR_GONE for signal in signals):
+    if any(signal.kind in OF_NO_CONTAINER for signal in signals):
         return True
     if leader is None or sight.leader is None or not sight.leader.beat_every_ms:
         return False
@@ -235,6 +209,22 @@ def _silent_since(
     }
 
 
+def _all_silent(sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_ms: int) -> str:
+    """For how long all that reported has been silent, where nobody says that the job runs.
+
+    Samza's own Application Master shows no other sign of life in the coordinator stream.
+    """
+    known = [h.at_ms for h in reports.values() if h.mark]
+    if sight.ours or sight.application or sight.unread or not known:
+        return ""
+    silent_ms = now_ms - max(known)
+    if silent_ms < max(limits.report_silent_ms, sight.report_patience_ms):
+        return ""
+    return (
+        f"all {len(known)} containers that reported have been silent for {silent_ms / 1000:.0f} s"
+    )
+
+
 def _trend(
     seen: ContainerSeen,
     old: Trend | None,
@@ -279,7 +269,7 @@ def _signals(
     limits: Limits,
     now_ms: int,
 ) -> tuple[Signal, ...]:
-    found: list[Signal] = [*_leader_signals(sight, leader, limits, now_ms)]
+    found = [*_leader_signals(sight, leader, limits, now_ms), *lost_signals(sight)]
     host_of = {c.processor_id: c.host for c in sight.containers}
     mute: set[str] = set()
     for seen in sight.containers:
@@ -376,6 +366,10 @@ def _leader_signals(
     sight: Sight, leader: LeaderMark | None, limits: Limits, now_ms: int
 ) -> list[Signal]:
     seen = sight.leader
+    if sight.application not in ("", RUNS):
+        me = ((COORDINATOR, sight.deployment),)
+        why = f"its YARN application is {sight.application}: no Application Master runs"
+        return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]
     if seen is None or leader is None:
         return []
     me = ((COORDINATOR, str(seen.epoch)),)
