@@ -125,6 +125,11 @@ class JobView(views.JobView, Protocol):
         ...
 
     @property
+    def yarn_unread(self) -> str | None:
+        """Why YARN's ResourceManager couldn't be asked; None: it was, or its address isn't given."""
+        ...
+
+    @property
     def dead(self) -> str | None:
         """By whose word nothing of the job runs any more; None: by nobody's."""
         ...

@@ -164,6 +164,7 @@ def sight_of(
                 unread=unread is not None or processor_id in reasons,
             )
         )
+    yarn = (f"YARN's ResourceManager: {view.yarn_unread}",) if view.yarn_unread else ()
     return Sight(
         job=f"{view.job_name}/{view.job_id}",
         coordinator=view.coordinator,
@@ -172,7 +173,7 @@ def sight_of(
         host_words=dict(words or {}),
         busy=busy_groups(view),
         leader=_leader(view),
-        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ())})),
+        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ()), *yarn})),
         deployment=view.deployment_id or "",
         application=view.application.state if view.application is not None else "",
         dead=view.dead or "",

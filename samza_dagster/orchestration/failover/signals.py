@@ -215,7 +215,8 @@ def _all_silent(sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_
     Samza's own Application Master shows no other sign of life in the coordinator stream.
     """
     known = [h.at_ms for h in reports.values() if h.mark]
-    if sight.ours or sight.application or sight.unread or not known:
+    unread = any(c.unread for c in sight.containers)
+    if sight.ours or sight.application or unread or not known:
         return ""
     silent_ms = now_ms - max(known)
     if silent_ms < max(limits.report_silent_ms, sight.report_patience_ms):
