@@ -138,6 +138,7 @@ def view_of_stream(
         if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
     }
     actions, queued = _pending(deployment_id, requests, responses)
+    reporters = metrics_topics(config)
     return JobView(
         job_name=job_name,
         job_id=job_id,
@@ -151,7 +152,8 @@ def view_of_stream(
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
-        tells_lag=bool(metrics_topics(config)),
+        tells_lag=bool(reporters),
+        report_every_s=max(reporters.values(), default=None),
     )
 
 

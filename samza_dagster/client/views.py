@@ -165,7 +165,8 @@ class JobView(View):
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
-    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are;
+    `report_every_s` is the interval of the least frequent one (None: it has none). `heart` is the recorded
     state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -190,6 +191,7 @@ class JobView(View):
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: str | None = None
     tells_lag: bool = True
+    report_every_s: int | None = None
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:

@@ -114,6 +114,11 @@ class JobView(views.JobView, Protocol):
         """Who leads; None under Samza's AM."""
         ...
 
+    @property
+    def report_every_s(self) -> int | None:
+        """How often its containers report their metrics; None: they don't."""
+        ...
+
 
 class ReplicaLag(views.ReplicaLag, Protocol):
     """How far one replica is behind, and when it said so."""
