@@ -18,7 +18,7 @@ from samza_dagster.orchestration.failover.memory import (
     Memory,
     Suspect,
 )
-from samza_dagster.orchestration.failover.reports import have_reported
+from samza_dagster.orchestration.failover.reports import newest_report_ms
 from samza_dagster.orchestration.failover.sight import Sight
 from samza_dagster.readiness import Heard
 
@@ -84,9 +84,9 @@ def awaits_report(
         return False
     since_ms = max(memory.deployment_ms, *suspect.bad_ms, 0)
     if suspect.kind == JOB_DEAD:
-        return not any(have_reported(sight.containers, reports, since_ms))
-    about = [c for p, _ in suspect.members if (c := sight.by_id.get(p)) is not None]
-    return not all(have_reported(about, reports, since_ms))
+        return all(newest_report_ms(c, reports) <= since_ms for c in sight.containers)
+    about = (c for p, _ in suspect.members if (c := sight.by_id.get(p)) is not None)
+    return any(newest_report_ms(c, reports) <= since_ms for c in about)
 
 
 def _became(was: tuple[str, str, str], now: tuple[str, str, str]) -> str:

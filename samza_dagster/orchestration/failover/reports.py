@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from samza_dagster.orchestration.failover.memory import Memory, Trend
 from samza_dagster.orchestration.failover.pace import Limits
@@ -72,13 +72,6 @@ def newest_report_ms(seen: ContainerSeen, reports: Mapping[str, Heard]) -> int:
     """When its newest report was first seen; 0: none was."""
     known = reports.get(_source(seen))
     return known.at_ms if known is not None and known.mark else 0
-
-
-def have_reported(
-    containers: Iterable[ContainerSeen], reports: Mapping[str, Heard], since_ms: int
-) -> list[bool]:
-    """Of each, whether a report of it has come since then."""
-    return [newest_report_ms(c, reports) > since_ms for c in containers]
 
 
 def _can_be_heard(seen: ContainerSeen) -> bool:
