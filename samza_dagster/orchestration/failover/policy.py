@@ -352,8 +352,8 @@ _COMMANDS = {
         " to be asked again"
     ),
     JOB_DEAD: (
-        "yarn application -list: if the job's application has ended, deploy the job again; nobody"
-        " would read a request"
+        "deploy the job again, as it was submitted before, if its YARN application has ended (yarn"
+        " application -list): nobody would read a request"
     ),
 }
 """What a person would run about the job as a whole."""
