@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
+YARN ?=
 WITHIN ?=
 FAULTS ?= 14
 BLIND_FAULTS ?= 5
@@ -50,8 +51,8 @@ setup: $(STAMP) ## the virtual environment, from the locked requirements
 java: $(STAMP)
 	@$(BIN)/python -m samza_dagster.sandbox.java_check
 
-demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself
-	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once)
+demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself; YARN=1 under Samza's own Application Master
+	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once) $(if $(YARN),--yarn)
 
 test: $(STAMP) java ## lint, types and all levels of tests, each within its budget; WITHIN=seconds for who cuts it off then
 	@$(BIN)/python -m tests.levels $(if $(WITHIN),--within $(WITHIN))
@@ -94,8 +95,8 @@ faults-real: $(STAMP) java ## faults of real containers that `make test` has no 
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
 	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit
 
-test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN (4 minutes)
-	@$(BIN)/python -m pytest tests/integration/yarn -q -s -m yarn --durations=5
+test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART="files" for some (14 minutes)
+	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/e2e) -q -s -m yarn --durations=5
 
 absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers; SHARE=2/4 for a quarter (39 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s

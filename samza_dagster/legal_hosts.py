@@ -24,6 +24,7 @@ from samza_dagster.placement.state import (
 )
 
 LOST = "lost"
+NO_DESTINATION = (LOST, "closed")
 _PHASES = {phase.value: phase for phase in Phase}
 
 
@@ -51,7 +52,7 @@ class SeenHost(Protocol):
 
     @property
     def state(self) -> str:
-        """`lost` or any other word."""
+        """`lost`, `closed` (YARN gives nothing more of it) or any other word."""
         ...
 
     @property
@@ -116,10 +117,10 @@ class Placing:
 
     def __init__(self, view: SeenJob, only: str | None = None) -> None:
         self._hosts = {
-            name: Host(name, alive=host.state != LOST, fault_domain=host.fault_domain)
+            name: Host(name, alive=host.state not in NO_DESTINATION, fault_domain=host.fault_domain)
             for name, host in view.hosts.items()
         }
-        self._lost = {name for name, host in view.hosts.items() if host.state == LOST}
+        self._lost = {name for name, host in view.hosts.items() if host.state in NO_DESTINATION}
         self._members: dict[str, dict[str, Processor]] = {}
         for pid, processor in view.processors.items():
             if only is None or group_of(pid) == only:

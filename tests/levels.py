@@ -103,6 +103,12 @@ LEVELS = (
         (_pytest("integration and not realfault and not absence", "integration"),),
     ),
     Level("e2e", 240, (_pytest("e2e"),)),
+    Level(
+        "yarn",
+        120,
+        (_pytest("yarn and not longyarn", "integration/yarn"),),
+        (sys.executable, "-m", "samza_dagster.sandbox.artifacts", "yarn", "samza-yarn"),
+    ),
     Level("contract", 240, (_pytest("contract and not longcontract", "contract", workers=4),)),
     Level("kill points", 300, (_pytest("killpoints and not longcontract", "contract", workers=3),)),
 )

@@ -142,42 +142,44 @@ def _downtime(found: Mapping[str, Any]) -> Figures:
     return Figures(f"{count} moves", seen, "4.0 s")
 
 
+_YARN = "tests/integration/yarn"
 SUITES = (
     Suite("Dagster", 80, ("make", "test-dagster-long")),
     Suite("Dagster's processes killed", 520, ("make", "test-deploy", "SHARE={day}/2")),
     # 180 on the reference machine: Chromium draws with the processors that the job needs.
     Suite("browser", 200, ("make", "test-browser")),
-    Suite("Dagster over real containers", 480, ("make", "cockpit-real")),
-    Suite("kill matrix on real containers", 360, ("make", "killmatrix-real", "SHARE={day}/4")),
+    Suite("Dagster over real containers", 330, ("make", "cockpit-real")),
+    Suite("kill matrix on real containers", 320, ("make", "killmatrix-real", "SHARE={day}/4")),
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
-    Suite("real faults", 530, ("make", "faults-real")),
-    Suite("YARN", 240, ("make", "test-yarn")),
-    Suite("absences", 330, ("make", "absences", "SHARE={day}/8")),
+    Suite("real faults", 370, ("make", "faults-real")),
+    Suite("YARN", 430, ("make", "test-yarn", f"PART={_YARN}/test_yarn_*.py")),
+    Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
     Suite(
-        *("chaos on three brokers", 420),
+        *("chaos on three brokers", 370),
         ("make", "chaos", "BROKERS=3", "FAULTS=20", "SEED={seed}"),
         *("chaos_three_brokers.json", _chaos),
     ),
     Suite("chaos without a fence", 250, ("make", "chaos-blind"), "chaos_blind.json", _blind),
     Suite("simulator", 280, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
     Suite(
-        "small world", 270, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
+        "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
-    Suite("planted bugs", 370, ("make", "mutants"), "mutants.json", _caught),
+    Suite("planted bugs", 260, ("make", "mutants"), "mutants.json", _caught),
 )
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""
 
 MEASUREMENTS = (
-    Suite("operators", 300, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
+    Suite("YARN, its page and demo", 370, ("make", "test-yarn", f"PART={_YARN}/test_from_samza.py tests/e2e")),
+    Suite("operators", 120, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
     Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),
     Suite("death to start", 120, ("make", "bench-failover"), "failover_reaction.json", _reaction),
     Suite("event to request", 420, ("make", "bench-cockpit", "FREEZES=6", "MOVES=4"), "cockpit_reaction.json", _cockpit),
     Suite("downtime", 460, ("make", "bench-downtime", "SIZES=1,4", "MOVES=2"), "downtime.json", _downtime),
 )  # fmt: skip
-"""What a release is measured by besides."""
+"""What a release is measured by besides, and what a week has no time for."""
 
 
 def slices(suites: Sequence[Suite], days: int = DAYS) -> list[list[Suite]]:

@@ -30,6 +30,11 @@ timeout_option = click.option(
     metavar="SECONDS",
     help="How long to wait; the action may go on after it.",
 )
+beyond_budget_option = click.option(
+    "--beyond-budget",
+    is_flag=True,
+    help="With Samza's own AM: ask also where it may end the job for so many stops in a row.",
+)
 dry_run_option = click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 expiry_option = click.option(
     "--request-expiry",

@@ -16,6 +16,7 @@ from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from samza_dagster.client import JobView
     from samza_dagster.coordinator.diagnosis import Finding
     from samza_dagster.readiness import HostClock
 
@@ -30,7 +31,9 @@ def doctor(config: Path, as_json: bool) -> None:
     in, shut out, seen refused by every broker, and removed. The login is the coordinator's
     (SAMZA_DAGSTER_CLIENT_CONFIG). Topics that lack replicas, of those that are wanted or in sync, are
     told with the command that mends them. Where containers report, the clocks of their hosts are
-    held against this machine's, for 15 s at most. Exit code 1 when a condition doesn't hold, 4
+    held against this machine's, for 15 s at most. Of a job that Samza's own Application Master runs
+    only what that one needs is asked, and YARN where its address is given
+    (SAMZA_DAGSTER_YARN_RESOURCE_MANAGER). Exit code 1 when a condition doesn't hold, 4
     when none is known not to, and something can't be read.
 
     \b
@@ -44,7 +47,7 @@ def doctor(config: Path, as_json: bool) -> None:
     with busy("Asking the brokers …"):
         found = list(_as_far_as_read(report(config), unread))
     with busy("Waiting for reports of the hosts …"):
-        found += _as_far_as_read(clock_findings(config), unread)
+        found += _as_far_as_read(job_findings(config), unread)
     broken = any(not each.ok for each in found)
     if as_json:
         print_json(
@@ -75,24 +78,39 @@ def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iter
         unread.append(error)
 
 
-def clock_findings(config: Path) -> Iterator[Finding]:
-    """Whether the hosts' clocks agree with this machine's; none while nobody reports.
+def job_findings(config: Path) -> Iterator[Finding]:
+    """Whether the hosts' clocks agree with this machine's, and Samza's AM can serve.
 
-    Nobody does before a job's first deployment, which this command is for, too. Raises
-    `Unreachable`.
+    None of a clock while nobody reports, and none at all before a job's first deployment, which
+    this command is for, too. Raises `Unreachable`.
     """
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.host_clocks import observed_clocks
-    from samza_dagster.metadata.connection import Connection, client_config_of
+    from samza_dagster.metadata.connection import Connection
 
-    connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
+    connection = Connection.from_properties(config, os.environ)
     with PlacementClient(connection) as client:
         try:
             yield from judged(observed_clocks(client))
+            yield from poison_findings(client.known_view())
         except MalformedRecord:
             raise
         except InvalidInput:  # no coordinator stream yet, or another job's, which is told before
             return
+
+
+def poison_findings(view: JobView) -> Iterator[Finding]:
+    """Whether Samza's AM, where it coordinates, gets past every placement record."""
+    from samza_dagster.coordinator.diagnosis import Finding
+
+    if view.coordinator == "samza":
+        seen = "; ".join(f"{key}: {why}" for key, why in view.poison.items())
+        yield Finding(
+            "Samza's AM can serve placement requests",
+            not view.poison,
+            seen or "it can read every record",
+            "samza-dagster gc removes what it throws at (--dry-run shows it)",
+        )
 
 
 def judged(clocks: Mapping[str, HostClock]) -> list[Finding]:

@@ -43,7 +43,8 @@ def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bo
     """Remove placement messages that nobody needs any more, from both topics.
 
     Answers that are final and old enough, with their requests, and every request of
-    another deployment. Nothing of an action in flight. Ages are by the clock of whoever
+    another deployment. Where Samza's AM coordinates also what stops it from serving anybody: a
+    record that it can't read, a request for a processor that isn't there. Nothing of an action in flight. Ages are by the clock of whoever
     answers, up to its newest answer or sign of life. samza_dagster's own coordinator
     does the same by itself every hour; with Samza's AM, a schedule may.
 

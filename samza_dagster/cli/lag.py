@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 def lag(target: Target, as_json: bool) -> None:
     """Show the lag of every replica of every store partition, in records.
 
+    A standby's is what it was when it last reported; column `since` has the records written to its
+    changelog after that. Of a report older than three of the job's intervals they count as lag.
+
     Column `known by`: `metrics` is a standby's own report, `running` an active that has
     reported work since it started, so it has all that it wrote, `checkpoint` the last commit of
     an active that isn't known to run, `none` nothing reported: also while an active restores.
@@ -56,6 +59,7 @@ def _print(replicas: Sequence[ReplicaLag]) -> None:
             "end",
             "applied",
             "lag",
+            "since",
             "known by",
             "seen at",
             *(("reason",) if any(r.reason for r in replicas) else ()),
@@ -70,6 +74,7 @@ def _print(replicas: Sequence[ReplicaLag]) -> None:
                 r.end_offset,
                 r.applied_offset,
                 r.lag,
+                r.written_since,
                 r.basis,
                 at(r.observed_at_ms),
                 *((r.reason or "",) if any(each.reason for each in replicas) else ()),

@@ -24,6 +24,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "Let auto_failover act again on a group that failed over.",
         "",
     ),
+    "incidents": (
+        "samza_dagster.cli.incidents:incidents",
+        "Show what auto_failover told, and what became of it.",
+        "",
+    ),
     "control-standby": (
         "samza_dagster.cli.control_standby:control_standby",
         "Spin up one more standby, or stop one.",

@@ -27,6 +27,7 @@ class Target:
     config: Path | None = None
     job_name: str | None = None
     job_id: str | None = None
+    yarn_resource_manager: str | None = None
 
     def connection(self) -> Connection:
         """The connection: options first, then `--config`, then the environment.
@@ -36,18 +37,19 @@ class Target:
         from samza_dagster.metadata import connection as known
 
         if self.config is not None:
-            settings = known.client_config_of(os.environ)
-            base = known.Connection.from_properties(self.config, client_config=settings)
+            base = known.Connection.from_properties(self.config, os.environ)
             return replace(
                 base,
                 bootstrap_servers=self.bootstrap_servers or base.bootstrap_servers,
                 job_name=self.job_name or base.job_name,
                 job_id=self.job_id or base.job_id,
+                yarn_resource_manager=self.yarn_resource_manager or base.yarn_resource_manager,
             )
         given = {
             known.BOOTSTRAP_SERVERS: self.bootstrap_servers,
             known.JOB_NAME: self.job_name,
             known.JOB_ID: self.job_id,
+            known.RESOURCE_MANAGER: self.yarn_resource_manager,
         }
         environment = {**os.environ, **{name: text for name, text in given.items() if text}}
         options = {known.BOOTSTRAP_SERVERS: "--bootstrap-servers", known.JOB_NAME: "--job-name"}
@@ -82,6 +84,14 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+resource_manager_option = click.option(
+    "--yarn-resource-manager",
+    metavar="URL,…",
+    help="YARN's web address, where Samza's own AM runs the job: nodes and application are asked "
+    "of it [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
+)
+
+
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of the job; the command gets them as `target`."""
 
@@ -92,14 +102,16 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         config: Path | None,
         job_name: str | None,
         job_id: str | None,
+        yarn_resource_manager: str | None,
         **rest: Any,
     ) -> Any:
-        target = Target(bootstrap_servers, config, job_name, job_id)
+        target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager)
         return command(*args, target=target, **rest)
 
+    wrapped = resource_manager_option(with_target)
     wrapped = click.option(
         "--job-id", metavar="ID", help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1]."
-    )(with_target)
+    )(wrapped)
     wrapped = click.option(
         "--job-name", metavar="NAME", help="job.name [env: SAMZA_DAGSTER_JOB_NAME]."
     )(wrapped)

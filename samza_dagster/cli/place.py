@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from samza_dagster.cli.asking import (
+    beyond_budget_option,
     dry_run_option,
     exit_code,
     expiry_option,
@@ -21,6 +22,7 @@ from samza_dagster.cli.asking import (
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice
 from samza_dagster.cli.plan_output import print_plan
+from samza_dagster.client.plan import instead
 from samza_dagster.client.responses import is_held
 from samza_dagster.model import PlacementRequest, StatusCode
 
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     help="Reserve, and wait for `commit` or `release` before the container is touched.",
 )
 @wait_option
+@beyond_budget_option
 @timeout_option
 @dry_run_option
 @json_option
@@ -74,6 +77,7 @@ def place(
     allow_unknown_host: bool,
     or_any_legal: bool,
     hold: bool,
+    beyond_budget: bool,
     wait: bool,
     timeout: float,
     dry_run: bool,
@@ -105,11 +109,16 @@ def place(
                     deployment_id,
                     allow_unknown_host=allow_unknown_host,
                     or_any_legal=or_any_legal,
+                    beyond_budget=beyond_budget,
+                    hold=hold,
                 )
             print_plan(plan, as_json)
             ctx.exit(2 if plan.refusal else 0)
         try:
             with busy("Checking and asking …"):
+                budget = client.view().stop_budgets.get(processor)
+                if budget is not None and budget.is_low():
+                    notice(f"Notice: {budget.notice()}")
                 request: PlacementRequest | Asked
                 if hold:
                     request = client.reserve(
@@ -128,6 +137,7 @@ def place(
                         uuid=asked,
                         allow_unknown_host=allow_unknown_host,
                         or_any_legal=or_any_legal,
+                        beyond_budget=beyond_budget,
                     )
             written = True
             responses = tell_asked(client, request.uuid)
@@ -148,7 +158,7 @@ def place(
     new = client.wrote(request.uuid)
     show(document, responses, as_json, uuid=request.uuid, written=new, cells=cells)
     if request.destination_host != destination:
-        notice(f"Notice: a rule forbids {destination}; any legal host was asked for.")
+        notice(f"Notice: {instead(destination, request.destination_host)}")
     if responses and is_held(responses[-1]):
         notice(f"Held. Go on: samza-dagster commit {request.uuid}, or release {request.uuid}")
     if (
@@ -156,5 +166,8 @@ def place(
         and responses[-1].status_code is StatusCode.FAILED
         and "start" in (responses[-1].response_message or "")
     ):
-        notice(f"Why: {processor}'s log, last-failure/{processor}.log beside the host's agent.log")
+        where = (
+            f"last-failure/{processor}.log beside the host's agent.log; under YARN its container's"
+        )
+        notice(f"Why: {processor}'s log, {where}")
     ctx.exit(exit_code(responses))

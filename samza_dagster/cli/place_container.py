@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from samza_dagster.cli.asking import beyond_budget_option
 from samza_dagster.cli.options import Target, bootstrap_option
 from samza_dagster.cli.output import notice
 from samza_dagster.cli.reporting import Reporting
@@ -41,6 +42,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
 @click.option("--processor-id", required=True, help="Which container: 0, 1, 0-0, …")
 @click.option("--request-expiry", type=float, metavar="SECONDS", help="For the reservation.")
 @click.option("--destination-host", required=True, help="A host, ANY_HOST or LAST_SEEN.")
+@beyond_budget_option
 @bootstrap_option
 def place_container(
     *,
@@ -50,6 +52,7 @@ def place_container(
     processor_id: str,
     request_expiry: float | None,
     destination_host: str,
+    beyond_budget: bool,
     bootstrap_servers: str | None,
     config: Path | None,
 ) -> None:
@@ -65,13 +68,20 @@ def place_container(
     target = Target(bootstrap_servers, config, app_name, app_id)
     with target.client() as client:
         # Samza's metadata doesn't name every host of the cluster: the AM decides.
-        plan = client.plan(processor_id, destination_host, deployment_id, allow_unknown_host=True)
+        plan = client.plan(
+            processor_id,
+            destination_host,
+            deployment_id,
+            allow_unknown_host=True,
+            beyond_budget=beyond_budget,
+        )
         request = client.place(
             processor_id,
             destination_host,
             deployment_id=deployment_id,
             request_expiry_s=request_expiry,
             allow_unknown_host=True,
+            beyond_budget=beyond_budget,
         )
     for text in plan.notices:
         notice(f"Notice: {text}")

@@ -12,7 +12,9 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.client.asked import Asked
+from samza_dagster.client.responses import over_with
 from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import PlacementRequest, PlacementResponse
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ _SHOWN = 20
 def status(target: Target, what: str | None, as_json: bool) -> None:
     """Show the job, or one processor with the actions issued on it, or one request.
 
-    Exits 4 when the coordinator's state can't be read; what the coordinator stream says is shown.
+    Exits 4 when the coordinator's state, or YARN's ResourceManager where its address is given,
+    can't be read; what the coordinator stream says is shown.
 
     \b
     Examples:
@@ -43,6 +46,7 @@ def status(target: Target, what: str | None, as_json: bool) -> None:
                 view = client.known_view()
             _show_job(view, as_json)
             end_if_unread(view)
+            _end_if_yarn_is_unread(view)
         elif _UUID.fullmatch(what):
             _show_request(client, what, as_json)
         else:
@@ -55,6 +59,15 @@ def end_if_unread(view: JobView) -> None:
         notice(
             f"Warning: the coordinator's state can't be read: {view.unread}. Shown is what the "
             "coordinator stream says: what runs now, hosts and actions aren't known."
+        )
+        raise click.exceptions.Exit(Unreachable.exit_code)
+
+
+def _end_if_yarn_is_unread(view: JobView) -> None:
+    if view.yarn_unread is not None:
+        notice(
+            f"Warning: YARN's ResourceManager can't be asked: {view.yarn_unread}. Its nodes, and "
+            "whether the job runs, aren't known."
         )
         raise click.exceptions.Exit(Unreachable.exit_code)
 
@@ -74,7 +87,11 @@ def _show_job(view: JobView, as_json: bool) -> None:
         "Hosts",
         ("host", "state", "memory MiB", "free MiB", "cores", "free cores"),
         [
-            (h.host, h.state, h.memory_mb, h.free_memory_mb, h.cores, h.free_cores)
+            (
+                h.host,
+                f"{h.state}, {h.yarn_state}" if h.yarn_state not in ("", RUNNING) else h.state,
+                *(h.memory_mb, h.free_memory_mb, h.cores, h.free_cores),
+            )
             for _, h in sorted(view.hosts.items())
         ],
     )
@@ -91,8 +108,21 @@ def _show_job(view: JobView, as_json: bool) -> None:
     _print_actions((*view.actions, *view.queued))
     _print_troubles(view)
     _print_leader(view.leader)
+    if view.application is not None:
+        where = f", Application Master on {host}" if (host := view.application.master_host) else ""
+        click.echo(f"YARN: {view.application}{where}, {view.application.tracking_url}")
+    if view.dead is not None:
+        notice(
+            f"Warning: nothing of the job runs any more: {view.dead}. Deploy it again: nobody "
+            "would read a request."
+        )
     for text in view.unreadable:
         notice(f"Notice: skipped a record that can't be read: {text}")
+    for key, why in view.poison.items():
+        notice(
+            f"Warning: Samza's AM serves no request while this record stands: {key}: {why}. "
+            "samza-dagster gc removes it (--dry-run shows it)"
+        )
     for text in view.fatal:
         notice(f"Warning: Samza's reader ends at this record, no container can start: {text}")
 
@@ -210,12 +240,22 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
             seen="neither a request nor a response, in the coordinator stream or our own topic",
             fix="see samza-dagster status for the requests that are known",
         )
+    ended = response is not None and response.status_code.is_terminal
+    of = response or (request if isinstance(request, PlacementRequest) else None)
+    over = (
+        ""
+        if ended or of is None
+        else over_with(of.deployment_id, client.known_view().deployment_id)
+    )
+    if over:
+        notice(f"Notice: {over}; nobody answers this request")
     if as_json:
         wire = request.to_wire() if isinstance(request, PlacementRequest) else None
         print_json(
             {
                 "request": wire or (request.to_json() if isinstance(request, Asked) else None),
                 "response": response.to_wire() if response else None,
+                "over": over or None,
             }
         )
     elif response is not None:

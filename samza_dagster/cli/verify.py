@@ -52,7 +52,8 @@ def verify(
     The chain of records is whole and unchanged; epochs grow; every start names how the
     incarnation before it lost its tasks (dead, fenced, lease), as that was recorded; no
     processor ever had two owners; no two of a group were on one host. The first
-    violation is told, and the exit code is then 1. It is 4 when the records break no rule, and
+    violation is told, and the exit code is then 1. Samza's own Application Master records nothing:
+    of a job that it coordinates that is said. It is 4 when the records break no rule, and
     the coordinator's state, which names the last of them, can't be read.
 
     \b
@@ -65,6 +66,7 @@ def verify(
 
     kept = _parsed_head(head)
     history = _history(target, from_file)
+    theirs = None if from_file is not None else _deployment_of_an_am(target)
     if export is not None:
         _export(history, export)
     with busy(f"Checking {len(history.records)} records …"):
@@ -75,6 +77,11 @@ def verify(
         print_json(_document(verdict, history))
     else:
         _show(verdict, history)
+    if theirs is not None:
+        notice(
+            f"Notice: Samza's own Application Master coordinates the job (deployment {theirs}). It "
+            "keeps no such history: what it does isn't checked here, but by the sensor `invariants`."
+        )
     if history.unread is not None:
         notice(
             f"Warning: the coordinator's state can't be read: {history.unread}. Whether records "
@@ -96,6 +103,16 @@ def _history(target: Target, from_file: TextIO | None) -> AuditHistory:
         raise InvalidInput(
             f"read {from_file.name}", seen="bytes that are no UTF-8", fix="a file of --export"
         ) from error
+
+
+def _deployment_of_an_am(target: Target) -> str | None:
+    """The deployment that Samza's own Application Master runs; None: none, or it isn't known."""
+    try:
+        with target.client() as client:
+            view = client.view()
+    except (InvalidInput, Unreachable):  # no stream yet: nothing was ever deployed
+        return None
+    return view.deployment_id if view.coordinator == "samza" else None
 
 
 def _parsed_head(text: str | None) -> Head | None:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from samza_dagster.client.audit_history import AuditSource, open_audit
+from samza_dagster.client.job_silence import JobSilence
+from samza_dagster.client.job_view import with_cluster, with_named_hosts
 from samza_dagster.client.mailbox import Mailbox
-from samza_dagster.client.report_silence import ReportSilence
+from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.state_source import StateSource, TopicStateSource
+from samza_dagster.client.views import JobView
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
+from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
 
-_SILENCES: defaultdict[tuple[str, str, str], ReportSilence] = defaultdict(ReportSilence)
+_SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 """By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
+
+_JOB_SILENCES: defaultdict[tuple[str, str, str], JobSilence] = defaultdict(JobSilence)
 
 
 def wall_clock_ms() -> int:
@@ -32,6 +39,9 @@ def wall_clock_ms() -> int:
 class JobAccess:
     """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
     `mailbox` None: nothing can be asked but what Samza's wire has. `audit` opens the audit topic.
+
+    `yarn` None: of YARN nothing is known. `named_hosts`: the cluster has them, a person says so.
+    Both count where Samza's own Application Master coordinates.
 
     `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
     """
@@ -46,10 +56,13 @@ class JobAccess:
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: Mailbox | None = None
     audit: Callable[[], AuditSource] | None = None
-    silence: ReportSilence = field(default_factory=ReportSilence)
+    seen: SeenReports = field(default_factory=SeenReports)
+    job_silence: JobSilence = field(default_factory=JobSilence)
+    yarn: ResourceManager | None = None
+    named_hosts: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, connection: Connection) -> Self:
+    def of(cls, connection: Connection, named_hosts: Sequence[str] = ()) -> Self:
         """Over Kafka; connects at the first call."""
         bad_keys: list[str] = []
         return cls(
@@ -69,8 +82,30 @@ class JobAccess:
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
             audit=lambda: open_audit(connection),
-            silence=_SILENCES[connection.bootstrap_servers, connection.job_name, connection.job_id],
+            seen=_SEEN[connection.bootstrap_servers, connection.job_name, connection.job_id],
+            job_silence=_JOB_SILENCES[
+                connection.bootstrap_servers, connection.job_name, connection.job_id
+            ],
+            yarn=resource_manager(found) if (found := connection.resource_managers) else None,
+            named_hosts=tuple(named_hosts),
         )
+
+    def under_an_am(self, view: JobView) -> JobView:
+        """`view`, of the coordinator stream, with what is known beside it: Samza's AM writes no more.
+
+        What YARN's ResourceManager says counts before what a person named, and before silence.
+        """
+        named = with_named_hosts(view, self.named_hosts)
+        if self.yarn is not None:
+            try:
+                view = with_cluster(view, self.yarn.cluster(self.job_name, self.job_id))
+            except Unreachable as error:
+                view = replace(named, yarn_unread=error.seen)
+        else:
+            view = named
+        if view.application is not None:
+            return view
+        return replace(view, dead=self.job_silence.of(view.deployment_id, now_s=self.monotonic()))
 
     def close(self) -> None:
         """Ends watches and releases connections."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
-from samza_dagster.client.views import LEAVING_STATE, JobView, ProcessorView
+from samza_dagster.client.views import LEAVING_STATE, UNKNOWN_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused, some_of
 from samza_dagster.legal_hosts import Placing
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -113,6 +115,53 @@ def _check_startable(view: JobView, processor_id: str) -> None:
             seen=f"a record that ends Samza's reader of the coordinator stream: {'; '.join(view.fatal)}",
             fix="stop whoever writes it, write a deletion of that key, and wait until the topic is compacted past both",
         )
+    if view.poison:
+        raise Refused(
+            f"place {processor_id}: Samza's AM must be able to serve it",
+            seen=f"it throws at every reading of {some_of([f'{k}: {why}' for k, why in view.poison.items()])}",
+            fix="samza-dagster gc removes it (--dry-run shows it), and stop whoever writes it",
+        )
+
+
+def _check_am_takes_it(view: JobView, processor: ProcessorView) -> None:
+    """Where Samza's AM coordinates: what it would do to a request for this container now.
+
+    It queues one for a container that doesn't run, without a word; and it serialises an active
+    with its standbys, but not two standbys of it, which would be down at the same time.
+    """
+    pid = processor.processor_id
+    if view.coordinator != "samza":
+        return
+    if processor.state == UNKNOWN_STATE and view.host_affinity:
+        raise Refused(
+            f"place {pid}: a container that runs",
+            seen="it has never reported a host: Samza's AM keeps a request for it, unanswered, until it runs",
+            fix=f"wait until it runs: samza-dagster status {pid}",
+        )
+    if processor.mode is TaskMode.STANDBY:
+        siblings = {p.processor_id for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY}
+        actions = (*view.actions, *view.queued)
+        moving = next((a for a in actions if a.processor_id in siblings), None)
+        if moving is not None:
+            raise Refused(
+                f"place {pid}: one standby of an active at a time",
+                seen=f"request {moving.uuid} of {moving.processor_id} is {moving.stage}, and Samza's AM would stop both",
+                fix=f"wait for its end: samza-dagster status {moving.uuid}",
+            )
+
+
+def _check_read(view: JobView, processor_id: str) -> None:
+    """What a dead job's coordinator stream has, the next deployment drops as another one's."""
+    asked = f"place {processor_id}: a coordinator reads the request"
+    if view.dead is not None:
+        raise Refused(asked, seen=view.dead, fix="deploy the job again")
+    application = view.application
+    if application is not None and application.state != RUNNING:
+        raise Refused(
+            asked,
+            seen=f"YARN's ResourceManager: {application}",
+            fix="wait until its Application Master runs; it has a deployment id of its own",
+        )
 
 
 def check_destination(
@@ -126,9 +175,11 @@ def check_destination(
     """
     pid = processor.processor_id
     _check_startable(view, pid)
+    _check_read(view, pid)
+    _check_am_takes_it(view, processor)
     verdicts = judge_all(view, processor)
     notices: list[str] = []
-    if view.coordinator == "samza" and not view.host_affinity:
+    if view.takes_any_host:
         notices.append(
             "job.host-affinity.enabled is off: Samza's AM takes every destination for ANY_HOST and answers with the host that was asked for"
         )
@@ -144,19 +195,11 @@ def check_destination(
             notices.append(f"{pid} has never reported a host: the coordinator takes any")
         if destination == FORCE_RESTART_LAST_SEEN:
             notices.append("stops the container before its resource is reserved")
-        return processor.last_seen_host, tuple(notices)
+        host = processor.host or processor.last_seen_host
+        return None if view.takes_any_host else host, tuple(notices)
     if destination == ANY_HOST:
-        others = [v for v in verdicts if v.host != processor.host]
-        if view.coordinator == "samza_dagster" and not any(v.legal for v in others):
-            raise Refused(
-                f"place {pid} --to ANY_HOST: no other host is legal",
-                seen="; ".join(f"{v.host}: {v.seen}" for v in others) or "no other host",
-                fix=next((v.fix for v in verdicts if v.fix), "start an agent on another host"),
-            )
-        if view.coordinator == "samza" and peers_of(view, processor):
-            notices.append(
-                "Samza's AM checks the same-host rule only after it stopped the container: it may fall back to the source host; a named host can't"
-            )
+        if not view.takes_any_host:
+            _most_roomy(view, processor, verdicts)
         return None, tuple(notices)
     if not _HOST_FORM.fullmatch(destination):
         raise InvalidInput(
@@ -193,7 +236,48 @@ def check_destination(
         )
     if not verdict.ready:
         notices.append(f"{destination}: {verdict.seen}; {verdict.fix}")
-    return destination, tuple(notices)
+    return None if view.takes_any_host else destination, tuple(notices)
+
+
+def _most_roomy(
+    view: JobView, processor: ProcessorView, verdicts: Iterable[HostVerdict]
+) -> HostVerdict:
+    """Of the legal hosts where it isn't: one with room, with most of it, with fewest containers.
+
+    Raises `Refused` when there is none.
+    """
+    others = [v for v in verdicts if v.host != processor.host]
+    legal = [v for v in others if v.legal]
+    if not legal:
+        fix = next((v.fix for v in others if v.fix), "start an agent on another host")
+        if view.coordinator == "samza":
+            fix = "name a host of the cluster that no container has reported yet: --allow-unknown-host"
+        raise Refused(
+            f"place {processor.processor_id} --to ANY_HOST: no other host is legal",
+            seen="; ".join(f"{v.host}: {v.seen}" for v in others) or "no other host",
+            fix=fix,
+        )
+    load = Counter(p.host for p in view.processors.values())
+
+    def rank(verdict: HostVerdict) -> tuple[bool, int, int, str]:
+        free = view.hosts[verdict.host].free_memory_mb or 0
+        return (not verdict.ready, -free, load[verdict.host], verdict.host)
+
+    return min(legal, key=rank)
+
+
+def check_budget(view: JobView, processor_id: str, *, beyond_budget: bool = False) -> str:
+    """What to know of the stops that Samza's AM counts, before one more; empty: there is plenty.
+
+    Raises `Refused` where that might end the job, unless somebody wants it `beyond_budget`.
+    """
+    budget = view.stop_budgets.get(processor_id)
+    if budget is None:
+        return ""
+    refusal = None if beyond_budget else budget.refusal(f"place {processor_id}")
+    if refusal is not None:
+        raise refusal
+    return budget.notice()
 
 
 def legal_destination(
@@ -204,10 +288,12 @@ def legal_destination(
     allow_unknown_host: bool = False,
     or_any_legal: bool = False,
 ) -> str:
-    """The destination to ask for: `destination`, or `ANY_HOST` in its place.
+    """The destination to ask for: `destination`, or any legal host in its place.
 
     With `or_any_legal` a standby whose destination a rule forbids goes to any legal host
-    (SEP-22). Raises as `check_destination` does, with the first refusal.
+    (SEP-22). Where Samza's AM coordinates that is a host that is named: it would look at the rules
+    for `ANY_HOST` only after it has stopped the container. Raises as `check_destination` does, with
+    the first refusal.
     """
     try:
         check_destination(view, processor, destination, allow_unknown_host=allow_unknown_host)
@@ -215,10 +301,11 @@ def legal_destination(
         if not or_any_legal or processor.mode is not TaskMode.STANDBY:
             raise
         try:
-            check_destination(view, processor, ANY_HOST)
+            return legal_destination(view, processor, ANY_HOST)
         except Refused:
             raise refused from None
-        return ANY_HOST
+    if destination == ANY_HOST and view.coordinator == "samza" and view.host_affinity:
+        return _most_roomy(view, processor, judge_all(view, processor)).host
     return destination
 
 

@@ -27,14 +27,15 @@ from samza_dagster.model import PlacementRequest, PlacementResponse
 class Following:
     """The part of `PlacementClient` that looks at requests which were made.
 
-    `_written` has, by UUID, where the stream ended before this client wrote the request.
+    `_written` has, by UUID, where the stream ended before this client wrote the request, and for
+    which deployment.
     """
 
     _job: JobAccess
     _store: MetadataStore
     _placement: ContainerPlacementMetadataStore
     _own: OwnRequests
-    _written: dict[str, int]
+    _written: dict[str, tuple[int, str]]
 
     def standby_origins(self) -> dict[str, str]:
         """Standby → UUID of the request that has spun up the one which has its id now or had it last.
@@ -98,29 +99,32 @@ class Following:
 
         `on_response` gets each status once, in order: all of them for a request that this
         client wrote, else the present one and those after it. Raises `DeadlineExceeded`
-        that tells what was seen last; the action may go on.
+        that tells what was seen last; the action may go on. Raises `ActionFailed` when the
+        deployment that was asked is over: nobody answers then.
         """
         asked = canonical_uuid(uuid)
-        own = self._is_own(asked)
-        written = self._own.written if own else self._written
+        ours = asked in self._own.written
+        written = self._written.get(asked)
+        known = None if ours or written is not None else self._known(asked)
+        own = ours or (written is None and known is None and self._is_in_own_mail(asked))
         source: ResponseSource = (
             OwnResponses(self._own.mailbox(), self._own.mail)
             if own
-            else StreamResponses(self._placement, self._store.end_position)
+            else StreamResponses(self._placement, self._store)
         )
+        at, deployment_id = written or (None, known.deployment_id if known is not None else None)
         wait = ResponseWait(
             source,
             asked,
             on_response=on_response,
             until=until,
+            deployment_id=deployment_id,
             monotonic=self._job.monotonic,
         )
-        return wait.run(timeout_s, written_at=written.get(asked))
+        return wait.run(timeout_s, written_at=self._own.written.get(asked) if own else at)
 
-    def _is_own(self, uuid: str) -> bool:
-        if uuid in self._own.written or uuid in self._written:
-            return uuid in self._own.written
-        if self._job.mailbox is None or self._known(uuid) is not None:
+    def _is_in_own_mail(self, uuid: str) -> bool:
+        if self._job.mailbox is None:
             return False
         mail = self._own.mail()
         return uuid in mail.requests or uuid in mail.responses

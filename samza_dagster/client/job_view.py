@@ -14,9 +14,14 @@ from typing import Any, cast
 
 from immutables import Map
 
+from samza_dagster.client.responses import started_on
+from samza_dagster.client.stop_budget import stop_budgets
 from samza_dagster.client.views import (
+    ALIVE_STATE,
+    CLOSED_STATE,
     LAST_SEEN_STATE,
     LEAVING_STATE,
+    LOST_STATE,
     UNKNOWN_STATE,
     ActionView,
     FailoverView,
@@ -26,16 +31,18 @@ from samza_dagster.client.views import (
     LeaderView,
     ProcessorView,
 )
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
+from samza_dagster.metadata.placement_store import request_key
+from samza_dagster.metadata.resource_manager import RUNNING, Cluster, Node
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
+from samza_dagster.model.naming import is_standby
 from samza_dagster.model.numbers import long_or_none
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import Group, Host, JobState, Limits
 
-DEPLOYMENT_ID = "app.run.id"
 # Each with the older name that Samza reads too, where the newer isn't given.
 HOST_AFFINITY = ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled")
 CONTAINER_MEMORY = ("cluster-manager.container.memory.mb", "yarn.container.memory.mb")
@@ -91,6 +98,27 @@ def _pending(
     return _by_time(actions), _by_time(queued)
 
 
+def _without_processor(
+    deployment_id: str | None,
+    processors: Mapping[str, ProcessorView],
+    requests: Iterable[PlacementRequest],
+) -> dict[str, str]:
+    """Keys of the requests on which an AM with standbys throws: for an active that isn't there.
+
+    It asks for the active's standbys before anything else (`ContainerManager`). A request for a
+    standby that isn't there waits without a word, and is in nobody's way.
+    """
+    if not any(is_standby(processor_id) for processor_id in processors):
+        return {}
+    return {
+        request_key(r.uuid): f"it is for processor {r.processor_id!r}, which the job doesn't have"
+        for r in requests
+        if r.deployment_id == deployment_id
+        and not is_standby(r.processor_id)
+        and r.processor_id not in processors
+    }
+
+
 def _by_time(actions: Iterable[ActionView]) -> tuple[ActionView, ...]:
     return tuple(sorted(actions, key=lambda a: (a.since_ms, a.uuid)))
 
@@ -105,14 +133,16 @@ def view_of_stream(
     localities: Mapping[str, str],
     requests: Mapping[str, PlacementRequest],
     responses: Mapping[str, PlacementResponse],
+    now_ms: int,
     placed: Mapping[str, str] | None = None,
     unreadable: tuple[str, ...] = (),
+    unreadable_placements: Mapping[str, str] | None = None,
 ) -> JobView:
     """The job as Samza's coordinator stream alone tells it.
 
     Processors come from the task assignments (a locality without a task is left
-    over from an older, larger deployment); hosts from localities, and from finished
-    actions, since a host that took a container once exists. `placed` is where a processor was
+    over from an older, larger deployment); hosts from localities, and from finished actions, since a
+    host that took a container once exists: the one that was asked for need not. `placed` is where a processor was
     started since it reported its host last.
     """
     deployment_id = config.get(DEPLOYMENT_ID)
@@ -131,18 +161,20 @@ def view_of_stream(
             tasks=tuple(sorted(tasks)),
             last_seen_host=reported,
         )
-    names = {p.host for p in processors.values() if p.host}
-    names |= {
-        r.destination_host
-        for r in responses.values()
-        if r.status_code.value == "SUCCEEDED" and r.destination_host not in DESTINATION_WORDS
-    }
+    names = {name for p in processors.values() for name in (p.host, p.last_seen_host) if name}
+    names |= set(filter(None, map(started_on, responses.values())))
     actions, queued = _pending(deployment_id, requests, responses)
+    answered = [r for r in responses.values() if r.deployment_id == deployment_id]
+    reporters = metrics_topics(config)
     return JobView(
         job_name=job_name,
         job_id=job_id,
         deployment_id=deployment_id,
         processors=processors,
+        poison={
+            **(unreadable_placements or {}),
+            **_without_processor(deployment_id, processors, requests.values()),
+        },
         hosts={name: HostView(host=name, state=LAST_SEEN_STATE) for name in names},
         actions=actions,
         queued=queued,
@@ -151,7 +183,44 @@ def view_of_stream(
         container_memory_mb=_number(config, CONTAINER_MEMORY),
         container_cores=_number(config, CONTAINER_CORES),
         unreadable=unreadable,
-        tells_lag=bool(metrics_topics(config)),
+        tells_lag=bool(reporters),
+        report_every_s=max(reporters.values(), default=None),
+        stop_budgets=stop_budgets(
+            config, processors, answered, [action.processor_id for action in queued], now_ms
+        ),
+    )
+
+
+def with_named_hosts(view: JobView, names: Iterable[str]) -> JobView:
+    """`view` with hosts that a person named: the cluster has them, whoever was there so far."""
+    named = {name: HostView(host=name, state=UNKNOWN_STATE) for name in names}
+    return replace(view, hosts={**named, **view.hosts})
+
+
+def with_cluster(view: JobView, cluster: Cluster) -> JobView:
+    """`view` (of the stream) with what YARN's ResourceManager knows: nodes, and whether the job runs."""
+    nodes = {name: _node_view(node) for name, node in cluster.nodes.items()}
+    application = cluster.application
+    ended = application is not None and application.has_ended
+    return replace(
+        view,
+        hosts={**view.hosts, **nodes},
+        application=application,
+        dead=f"YARN's ResourceManager: {application}" if ended else None,
+        unreadable=(*view.unreadable, *(f"{cluster.url}: {odd}" for odd in cluster.odd)),
+    )
+
+
+def _node_view(node: Node) -> HostView:
+    open_state = ALIVE_STATE if node.state == RUNNING else CLOSED_STATE
+    return HostView(
+        host=node.host,
+        state=LOST_STATE if node.is_gone else open_state,
+        memory_mb=node.memory_mb,
+        free_memory_mb=node.free_memory_mb,
+        cores=node.cores,
+        free_cores=node.free_cores,
+        yarn_state=node.state,
     )
 
 
@@ -164,7 +233,7 @@ def host_view(host: str, record: Mapping[str, Any]) -> HostView:
 
     return HostView(
         host=host,
-        state="alive" if record.get("alive") is True else "lost",
+        state=ALIVE_STATE if record.get("alive") is True else LOST_STATE,
         memory_mb=number("memory_mb"),
         free_memory_mb=number("free_memory_mb"),
         cores=number("cores"),
@@ -282,12 +351,14 @@ def with_state(
     )
     return replace(
         base,
+        poison={},
         deployment_id=deployment_id,
         processors=processors,
         hosts=dict(hosts),
         actions=_by_time(actions),
         queued=_by_time(queued),
         coordinator="samza_dagster",
+        stop_budgets={},
         host_affinity=limits.host_affinity,
         container_memory_mb=limits.container_memory_mb,
         container_cores=limits.container_cores,

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
 from samza_dagster.client.input_lag import input_lags, input_topics
-from samza_dagster.client.replica_lag import is_own_report, replica_lags
+from samza_dagster.client.replica_lag import (
+    asked_times,
+    is_own_report,
+    replica_lags,
+    store_replicas,
+)
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
 from samza_dagster.errors import InvalidInput, Unreachable
@@ -38,43 +44,42 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
     # Of two reporters of one container the more frequent is read last: its word is newer.
     reporters = sorted(metrics_topics(config).items(), key=lambda each: -each[1])
     unread: list[Unreachable] = []
-    snapshots = (
-        record.value
-        for topic, interval_s in reporters
-        for record in _read(topics.tail(topic, _METRICS_INTERVALS * interval_s * 1000), unread)
-    )
     owners = {task: p for p in view.processors.values() for task in p.tasks}
 
     def counts(sample: TaskSample) -> bool:
         owner = owners.get(sample.task_name)
         return owner is not None and is_own_report(owner, sample)
 
-    samples = task_samples(snapshots, view.job_name, view.job_id, counts=counts)
+    samples: dict[str, TaskSample] = {}
+    for topic, interval_s in reporters:
+        last_ms = _METRICS_INTERVALS * interval_s * 1000
+        for record in _read(topics.tail(topic, last_ms), unread):
+            told = task_samples([record.value], view.job_name, view.job_id, counts=counts)
+            for task, sample in told.items():
+                if task not in samples or not sample.is_of_a_former(samples[task]):
+                    samples[task] = replace(sample, came_ms=record.timestamp_ms)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
     unread_checkpoints: list[Unreachable] = []
     checkpoints = _newest_checkpoints(view, topics, unread_checkpoints) if idle else {}
     # Ends after applied offsets: a lag is never too small.
     ranges = topics.offset_ranges({store.topic for store in stores})
+    partitions = {
+        task: partition
+        for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
+        if (partition := long_or_none(text)) is not None
+    }
+    replicas = store_replicas(view, stores, partitions, ranges)
+    times = asked_times(replicas, samples, round(view.report_patience_s * 1000))
     return replica_lags(
-        view,
-        stores=stores,
-        changelog_partitions={
-            task: partition
-            for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
-            if (partition := long_or_none(text)) is not None
-        },
-        ranges=ranges,
+        replicas,
         samples=samples,
         checkpoints=checkpoints,
+        patience_ms=round(view.report_patience_s * 1000),
+        first_since=topics.offsets_since(times) if times else {},
         unread_samples=_why(unread),
         unread_checkpoints=_why(unread_checkpoints),
     )
-
-
-def report_patience_s(reader: StreamReader) -> float:
-    """How long a container may report nothing new: three intervals of its least frequent reporter."""
-    return _METRICS_INTERVALS * max(metrics_topics(reader.config()).values(), default=0)
 
 
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:

@@ -5,6 +5,8 @@ Samza's AM knows none of them: nothing is written where it coordinates.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from samza_dagster.client.checks import check_destination, find_processor
 from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
@@ -30,7 +32,16 @@ _ON_AN_AM = {
 """What does the same, or the nearest, where Samza's own AM coordinates."""
 
 
-def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> None:
+class Coordinated(Protocol):
+    """A job as far as it tells whose word it is."""
+
+    @property
+    def coordinator(self) -> str:
+        """`samza_dagster`, or `samza`."""
+        ...
+
+
+def require_our_coordinator(view: Coordinated, asked: str, kind: RequestKind) -> None:
     """Raises `Refused` where Samza's own AM coordinates, with what it can do instead."""
     if view.coordinator != "samza_dagster":
         nearest = _ON_AN_AM.get(kind, "nothing: it holds no request back")

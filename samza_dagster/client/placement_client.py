@@ -16,6 +16,7 @@ from samza_dagster.client import tidying
 from samza_dagster.client.access import JobAccess, wall_clock_ms
 from samza_dagster.client.audit_history import AuditSource
 from samza_dagster.client.checks import (
+    check_budget,
     expiry_ms,
     find_deployment,
     find_processor,
@@ -30,7 +31,6 @@ from samza_dagster.client.observations import (
     read_input_lag,
     read_lag,
     read_progress,
-    report_patience_s,
 )
 from samza_dagster.client.own_asking import OwnAsking
 from samza_dagster.client.own_requests import OwnRequests
@@ -53,12 +53,13 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.resource_manager import ResourceManager
 from samza_dagster.model import (
     LocalityModel,
     PlacementRequest,
     ProcessorLocality,
 )
-from samza_dagster.model.naming import ANY_HOST, require_owner
+from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS, require_owner
 
 
 class PlacementClient(Following, OwnAsking):
@@ -74,8 +75,8 @@ class PlacementClient(Following, OwnAsking):
         self._placement = ContainerPlacementMetadataStore(
             self._store, now_ms=self._job.now_ms, on_malformed=lambda _: None
         )
-        # UUID → where the stream ended before this client wrote the request.
-        self._written: dict[str, int] = {}
+        # UUID → where the stream ended before this client wrote the request, and its deployment.
+        self._written: dict[str, tuple[int, str]] = {}
         self._own = OwnRequests(self._job, self._view)
 
     @classmethod
@@ -91,6 +92,8 @@ class PlacementClient(Following, OwnAsking):
         monotonic: Callable[[], float] = time.monotonic,
         mailbox: Mailbox | None = None,
         audit: Callable[[], AuditSource] | None = None,
+        yarn: ResourceManager | None = None,
+        named_hosts: tuple[str, ...] = (),
     ) -> Self:
         """A client over stores that exist already.
 
@@ -108,6 +111,8 @@ class PlacementClient(Following, OwnAsking):
                 monotonic,
                 mailbox=mailbox,
                 audit=audit,
+                yarn=yarn,
+                named_hosts=named_hosts,
             )
         )
 
@@ -146,7 +151,8 @@ class PlacementClient(Following, OwnAsking):
             return replace(base, unread=error.seen)
 
     def _base_view(self) -> JobView:
-        base = StreamReader(self._store).view(self._job.job_name, self._job.job_id)
+        reader = StreamReader(self._store)
+        base = reader.view(self._job.job_name, self._job.job_id, self._job.now_ms())
         return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
 
     def _view(self) -> tuple[JobView, CoordinatorState | None]:
@@ -155,7 +161,8 @@ class PlacementClient(Following, OwnAsking):
     def _view_over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
         state = self._job.state.read() if self._job.state is not None else None
         if state is None or base.deployment_id not in (None, state.deployment_id):
-            return base, None  # another coordinator deployed the job since
+            # Another coordinator deployed the job since.
+            return self._job.under_an_am(base), None
         view = with_state(
             base,
             deployment_id=state.deployment_id,
@@ -181,8 +188,10 @@ class PlacementClient(Following, OwnAsking):
         *,
         allow_unknown_host: bool = False,
         or_any_legal: bool = False,
+        beyond_budget: bool = False,
+        hold: bool = False,
     ) -> Plan:
-        """What `place` would ask, and a verdict on every host. Nothing is written.
+        """What `place`, or with `hold` `reserve`, would ask, and a verdict on every host. Nothing is written.
 
         Raises `InvalidInput` for an unknown processor or deployment; a destination that
         a rule forbids is a plan whose `refusal` says why.
@@ -194,6 +203,8 @@ class PlacementClient(Following, OwnAsking):
             deployment_id,
             allow_unknown_host=allow_unknown_host,
             or_any_legal=or_any_legal,
+            beyond_budget=beyond_budget,
+            hold=hold,
         )
 
     def place(
@@ -206,11 +217,14 @@ class PlacementClient(Following, OwnAsking):
         uuid: str | None = None,
         allow_unknown_host: bool = False,
         or_any_legal: bool = False,
+        beyond_budget: bool = False,
     ) -> PlacementRequest:
         """Writes one placement request, after every rule that can be checked was.
 
         With `or_any_legal` a standby whose destination a rule forbids goes to any legal
-        host, as SEP-22 has it; the request then says `ANY_HOST`.
+        host, as SEP-22 has it; the request then says `ANY_HOST`, or the host that this is
+        (`legal_destination`). With `beyond_budget` it is also asked where Samza's AM may end the
+        job for it (`StopBudget`).
 
         Returns it as written. A `uuid` that the stream knows already writes nothing and
         returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
@@ -223,8 +237,9 @@ class PlacementClient(Following, OwnAsking):
         if uuid is not None:
             known = self._known(asked)
             if known is not None:
-                if or_any_legal and known.destination_host == ANY_HOST:
-                    destination = ANY_HOST
+                chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
+                if chosen and (or_any_legal or destination == ANY_HOST):
+                    destination = known.destination_host
                 return same_request(known, processor_id, destination)
         view, state = self._view()
         deployment = find_deployment(view, deployment_id)
@@ -238,6 +253,7 @@ class PlacementClient(Following, OwnAsking):
                 allow_unknown_host=allow_unknown_host,
                 or_any_legal=or_any_legal,
             )
+            check_budget(view, processor_id, beyond_budget=beyond_budget)
         request = PlacementRequest(
             uuid=asked,
             deployment_id=deployment,
@@ -248,7 +264,7 @@ class PlacementClient(Following, OwnAsking):
         )
         if taken:
             return request
-        self._written[asked] = self._store.end_position()
+        self._written[asked] = self._store.end_position(), deployment
         try:
             self._placement.write_request(
                 deployment,
@@ -275,7 +291,7 @@ class PlacementClient(Following, OwnAsking):
         return state.uuids if state is not None else frozenset()
 
     def unneeded(self, *, older_than_s: float) -> tuple[Removal, ...]:
-        """Placement messages that nobody needs any more; see `finished_or_foreign`."""
+        """Placement messages that nobody needs any more; see `tidying.unneeded`."""
         view, state = self._view()
         if view.deployment_id is None:
             raise InvalidInput(
@@ -286,8 +302,9 @@ class PlacementClient(Following, OwnAsking):
         return tidying.unneeded(
             self._placement,
             state,
-            view.deployment_id,
+            view,
             older_than_ms=round(older_than_s * 1000),
+            counted=[p for p, budget in view.stop_budgets.items() if budget.counted],
         )
 
     def remove(self, removals: Iterable[Removal]) -> int:
@@ -315,10 +332,13 @@ class PlacementClient(Following, OwnAsking):
         A replica of which something can't be read has a `reason`, the others are as ever; so has
         one that has reported nothing new while this process looked, for three of its intervals.
         """
-        topics, reader = self._need_topics(), StreamReader(self._store)
-        lags = read_lag(self.view(), reader, topics)
-        patience_s = report_patience_s(reader)
-        return self._job.silence.judged(lags, now_s=self._job.monotonic(), patience_s=patience_s)
+        topics, view = self._need_topics(), self.view()
+        lags = read_lag(view, StreamReader(self._store), topics)
+        now_s, patience_s = self._job.monotonic(), view.report_patience_s
+        lags = self._job.seen.judged(lags, now_s=now_s, patience_s=patience_s)
+        seen = self._job.job_silence
+        seen.looked(view.deployment_id, lags, now_s=now_s, patience_s=patience_s)
+        return lags
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes.
@@ -339,7 +359,8 @@ class PlacementClient(Following, OwnAsking):
             return look
         unread: list[str] = []
         try:
-            look = replace(look, lags=read_lag(view, StreamReader(self._store), topics))
+            lags = read_lag(view, StreamReader(self._store), topics)
+            look = replace(look, lags=self._job.seen.bounded(lags))
         except Unreachable as error:
             unread.append(error.seen)
         try:

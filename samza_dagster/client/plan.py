@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samza_dagster.client.checks import (
+    check_budget,
     check_destination,
     find_deployment,
     find_processor,
     legal_destination,
 )
+from samza_dagster.client.own_checks import require_our_coordinator
 from samza_dagster.client.verdicts import HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import JobView, ProcessorView, View
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import TaskMode
-from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
+from samza_dagster.model.naming import ANY_HOST, FORCE_RESTART_LAST_SEEN, STANDBY
+from samza_dagster.model.own_requests import RequestKind
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ def make_plan(
     *,
     allow_unknown_host: bool = False,
     or_any_legal: bool = False,
+    beyond_budget: bool = False,
+    hold: bool = False,
 ) -> Plan:
     """The plan of one request; a destination that is refused is a plan that says why.
 
@@ -59,6 +64,8 @@ def make_plan(
     notices: tuple[str, ...] = ()
     host: str | None = None
     try:
+        if hold:
+            require_our_coordinator(view, f"place {processor_id} --hold", RequestKind.PLACE)
         legal = legal_destination(
             view,
             processor,
@@ -70,8 +77,10 @@ def make_plan(
             view, processor, legal, allow_unknown_host=allow_unknown_host
         )
         if legal != destination:
-            notices = (f"a rule forbids {destination}: any legal host is asked for", *notices)
+            notices = (instead(destination, legal), *notices)
             destination = legal
+        spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
+        notices = (*notices, spent) if spent else notices
     except InvalidInput as error:
         refusal = str(error)
     waits = waiting(view, processor)
@@ -89,6 +98,17 @@ def make_plan(
         notices=notices,
         refusal=refusal,
     )
+
+
+def instead(asked: str, legal: str) -> str:
+    """Why another destination is asked for than was said."""
+    if asked == ANY_HOST:
+        return (
+            f"ANY_HOST is {legal}: Samza's AM looks at the rules for it only after it has stopped"
+            " the container"
+        )
+    what = "any legal host" if legal == ANY_HOST else legal
+    return f"a rule forbids {asked}: {what} is asked for"
 
 
 def _steps(

@@ -2,13 +2,16 @@
 
 The applied offset of a standby is its gauge `<system>-<changelog>-<partition>-offset` in
 the metrics topic; `messages-behind-high-watermark` isn't used: it reads 0 for a dead
-standby. An active that has been through its restore has all that it wrote. That it runs
+standby. Its lag is what it was when that report came: by default a job reports once a minute, and
+all that was written since would look like lag. See docs/decisions/0018.
+An active that has been through its restore has all that it wrote. That it runs
 doesn't tell it: a container checks in before its stores are restored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import (
@@ -26,35 +29,47 @@ from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.model.naming import active_task_of
 from samza_dagster.readiness import records_behind
 
+FirstSince = Mapping[tuple[str, int, int], int]
+"""Topic, partition and time in ms → the first record of that time or a later one."""
+
 
 def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
     """Whether a sample is of the incarnation that the view shows, not of a former one.
 
-    By execution id where both are known, else by host. From Samza's AM alone that is all: two
-    incarnations on one host can't be told apart, and of a host that nobody told all count.
+    By execution id where both are known, else by host: Samza's AM tells no ids, and of a host that
+    nobody told all count. Two incarnations on one host are told apart by
+    `TaskSample.is_of_a_former`.
     """
     if processor.execution_id and sample.execution_id:
         return processor.execution_id == sample.execution_id
     return processor.host == sample.host or processor.state == UNKNOWN_STATE
 
 
-def replica_lags(
+@dataclass(frozen=True, slots=True)
+class StoreReplica:
+    """One task's replica of one store partition, and where the changelog begins and ends now."""
+
+    processor: ProcessorView
+    task: str
+    store: StoreChangelog
+    partition: int
+    span: OffsetRange | Unreachable
+
+    def applied(self, sample: TaskSample | None) -> int | None:
+        """The offset that a standby reports as applied."""
+        if sample is None or self.processor.mode is not TaskMode.STANDBY:
+            return None
+        return sample.offsets.get(f"{self.store.system}-{self.store.topic}-{self.partition}-offset")
+
+
+def store_replicas(
     view: JobView,
-    *,
-    stores: tuple[StoreChangelog, ...],
+    stores: Sequence[StoreChangelog],
     changelog_partitions: Mapping[str, int],
     ranges: Ranges,
-    samples: Mapping[str, TaskSample],
-    checkpoints: Mapping[str, Checkpoint],
-    unread_samples: str | None = None,
-    unread_checkpoints: str | None = None,
-) -> tuple[ReplicaLag, ...]:
-    """One entry per task and store; partitions of a topic that isn't there are left out.
-
-    `unread_samples` and `unread_checkpoints` say why some couldn't be read: a task without
-    one may have written it there.
-    """
-    lags: list[ReplicaLag] = []
+) -> tuple[StoreReplica, ...]:
+    """One per task and store; partitions of a topic that isn't there are left out."""
+    found: list[StoreReplica] = []
     for _, processor in sorted(view.processors.items()):
         for task in processor.tasks:
             partition = changelog_partitions.get(
@@ -63,42 +78,72 @@ def replica_lags(
             for store in stores:
                 span = span_of(ranges, store.topic, partition)
                 if span is not None:
-                    lags.append(
-                        _lag(
-                            processor=processor,
-                            task=task,
-                            store=store,
-                            partition=partition,
-                            span=span,
-                            sample=samples.get(task),
-                            checkpoint=checkpoints.get(task),
-                            unread_samples=unread_samples,
-                            unread_checkpoints=unread_checkpoints,
-                        )
-                    )
-    return tuple(lags)
+                    found.append(StoreReplica(processor, task, store, partition, span))
+    return tuple(found)
+
+
+def asked_times(
+    replicas: Iterable[StoreReplica], samples: Mapping[str, TaskSample], patience_ms: int
+) -> set[tuple[str, int, int]]:
+    """Topic, partition and time of what has to be asked: when each report came, and `patience_ms` later."""
+    return {
+        (one.store.topic, one.partition, sample.came_ms + late_ms)
+        for one in replicas
+        if (sample := samples.get(one.task)) is not None
+        and (applied := one.applied(sample)) is not None
+        and isinstance(one.span, OffsetRange)
+        and applied < one.span.end - 1
+        for late_ms in (0, patience_ms)
+    }
+
+
+def replica_lags(
+    replicas: Iterable[StoreReplica],
+    *,
+    samples: Mapping[str, TaskSample],
+    checkpoints: Mapping[str, Checkpoint],
+    patience_ms: int,
+    first_since: FirstSince,
+    unread_samples: str | None = None,
+    unread_checkpoints: str | None = None,
+) -> tuple[ReplicaLag, ...]:
+    """The lag of each.
+
+    `first_since` answers `asked_times`. `unread_samples` and `unread_checkpoints` say why some
+    couldn't be read: a task without one may have written it there.
+    """
+    return tuple(
+        _lag(
+            one,
+            samples.get(one.task),
+            checkpoints.get(one.task),
+            patience_ms,
+            first_since,
+            unread_samples,
+            unread_checkpoints,
+        )
+        for one in replicas
+    )
 
 
 def _lag(
-    *,
-    processor: ProcessorView,
-    task: str,
-    store: StoreChangelog,
-    partition: int,
-    span: OffsetRange | Unreachable,
+    one: StoreReplica,
     sample: TaskSample | None,
     checkpoint: Checkpoint | None,
+    patience_ms: int,
+    first_since: FirstSince,
     unread_samples: str | None,
     unread_checkpoints: str | None,
 ) -> ReplicaLag:
+    processor, span = one.processor, one.span
     applied: int | None = None
     observed: int | None = None
     basis = "none"
     reason = unread_samples if sample is None else None
     if processor.mode is TaskMode.STANDBY:
-        gauge = f"{store.system}-{store.topic}-{partition}-offset"
-        if sample is not None and gauge in sample.offsets:
-            applied, observed, basis = sample.offsets[gauge], sample.at_ms, "metrics"
+        applied = one.applied(sample)
+        if sample is not None and applied is not None:
+            observed, basis = sample.at_ms, "metrics"
     elif processor.is_running or (sample is not None and processor.state == LAST_SEEN_STATE):
         observed = sample.at_ms if sample is not None else None
         if sample is not None and sample.processes:
@@ -106,23 +151,27 @@ def _lag(
             basis = "running"
     elif checkpoint is None:
         reason = reason or unread_checkpoints
-    elif store.store in checkpoint.changelog_offsets:
-        applied, basis = checkpoint.changelog_offsets[store.store], "checkpoint"
+    elif one.store.store in checkpoint.changelog_offsets:
+        applied, basis = checkpoint.changelog_offsets[one.store.store], "checkpoint"
         observed = checkpoint.at_ms
-    end, lag = None, None
+    end, lag, since = None, None, 0
     if isinstance(span, Unreachable):
         reason = span.seen
     else:
         # What the changelog no longer holds isn't to be read: a replica before it begins with it.
         place = applied if applied is None else max(applied, span.start - 1)
-        end, lag = span.end, records_behind(span.start, span.end, place)
+        end = span.end
+        if basis == "metrics" and sample is not None and place is not None:
+            at = (one.store.topic, one.partition, sample.came_ms)
+            end = _end_then(span, place, at, patience_ms, first_since)
+        lag, since = records_behind(span.start, end, place), span.end - end
     return ReplicaLag(
         processor_id=processor.processor_id,
-        task_name=task,
+        task_name=one.task,
         mode=processor.mode,
-        store=store.store,
-        changelog=store.topic,
-        partition=partition,
+        store=one.store.store,
+        changelog=one.store.topic,
+        partition=one.partition,
         host=processor.host or (sample.host if sample is not None else None),
         end_offset=end,
         applied_offset=applied,
@@ -131,4 +180,24 @@ def _lag(
         basis=basis,
         execution_id=sample.execution_id if sample is not None else "",
         reason=reason,
+        written_since=since,
     )
+
+
+def _end_then(
+    span: OffsetRange,
+    applied: int,
+    came: tuple[str, int, int],
+    patience_ms: int,
+    first_since: FirstSince,
+) -> int:
+    """Where the changelog ended when a report came, by the times of records.
+
+    Not before what the report says was applied, nor behind the end of now. A changelog that
+    goes on for longer than `patience_ms` after a report says that the reporter is silent, or that its
+    clock is wrong by minutes: the end of now then, which is never too little.
+    """
+    topic, partition, came_ms = came
+    if (topic, partition, came_ms + patience_ms) in first_since:
+        return span.end
+    return min(max(first_since.get(came, span.end), applied + 1), span.end)

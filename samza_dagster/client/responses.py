@@ -9,14 +9,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from samza_dagster.client.mailbox import Mailbox
-from samza_dagster.errors import DeadlineExceeded
-from samza_dagster.metadata.interface import Watch
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, MalformedRecord
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.interface import Change, MetadataStore, Watch
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.placement import texts
 
 OnResponse = Callable[[PlacementResponse], None]
+OnDeployment = Callable[[str], None]
 Until = Callable[[PlacementResponse], bool]
 _HELD = texts.held("", 0).partition(",")[0]
 _SLICE_S = 0.5  # so that Ctrl-C is heard
@@ -48,6 +51,23 @@ def is_held(response: PlacementResponse) -> bool:
     return response.response_message.startswith(_HELD)
 
 
+def over_with(deployment_id: str, running: str | None) -> str:
+    """That a request without an end has none to come: its deployment isn't the running one. Else ""."""
+    if running in (None, deployment_id):
+        return ""
+    return f"over: deployment {deployment_id} ended; {running} runs"
+
+
+def never_answered(uuid: str, over: str, last: PlacementResponse | None) -> ActionFailed:
+    """The error of whoever waits for such a request; `over` as `over_with` says it."""
+    told = f"last {last.status_code.value}: {last.response_message}" if last else "no response"
+    return ActionFailed(
+        f"the outcome of request {uuid}",
+        seen=f"{over}; {told}: a new coordinator knows nothing of it",
+        fix="see where its container is (samza-dagster status), then ask again",
+    )
+
+
 class ResponseSource(Protocol):
     """Where the responses of one kind of request are."""
 
@@ -63,19 +83,24 @@ class ResponseSource(Protocol):
         """The position that the next record will have."""
         ...
 
-    def watch(self, on_response: OnResponse, from_position: int) -> Watch:
-        """Calls `on_response` with each response from a position on."""
+    def deployment(self) -> str | None:
+        """The running deployment; None where a request's end never hangs on it."""
+        ...
+
+    def watch(
+        self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
+    ) -> Watch:
+        """Calls `on_response` with each response from a position on, `on_deployment` with each deployment."""
         ...
 
 
 class StreamResponses:
     """`ResponseSource` of the coordinator stream."""
 
-    def __init__(
-        self, placement: ContainerPlacementMetadataStore, end_position: Callable[[], int]
-    ) -> None:
+    def __init__(self, placement: ContainerPlacementMetadataStore, store: MetadataStore) -> None:
         self._placement = placement
-        self.end_position = end_position
+        self._store = store
+        self.end_position = store.end_position
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """Sees `ResponseSource`."""
@@ -85,11 +110,34 @@ class StreamResponses:
         """Sees `ResponseSource`."""
         return self._placement.read_request(uuid) is not None
 
-    def watch(self, on_response: OnResponse, from_position: int) -> Watch:
+    def deployment(self) -> str | None:
+        """Sees `ResponseSource`: Samza's AM knows nothing of what the one before it was asked."""
+        return _deployment(self._store.get(stream.SET_CONFIG, DEPLOYMENT_ID))
+
+    def watch(
+        self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
+    ) -> Watch:
         """Sees `ResponseSource`."""
+
+        def on_other(change: Change) -> None:
+            is_deployment = (change.namespace, change.key) == (stream.SET_CONFIG, DEPLOYMENT_ID)
+            found = _deployment(change.value) if is_deployment else None
+            if found is not None:
+                on_deployment(found)
+
         return self._placement.watch_responses(
-            lambda response, _change: on_response(response), from_position=from_position
+            lambda response, _change: on_response(response),
+            from_position=from_position,
+            on_other=on_other,
         )
+
+
+def _deployment(raw: bytes | None) -> str | None:
+    try:
+        value = stream.decode_envelope(raw).values.get("value") if raw is not None else None
+    except MalformedRecord:
+        return None
+    return value if isinstance(value, str) else None
 
 
 class OwnResponses:
@@ -108,7 +156,12 @@ class OwnResponses:
         """Sees `ResponseSource`."""
         return uuid in self._mail().requests
 
-    def watch(self, on_response: OnResponse, from_position: int) -> Watch:
+    def deployment(self) -> None:
+        """Sees `ResponseSource`: our coordinator answers what the deployment before was asked."""
+
+    def watch(
+        self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
+    ) -> Watch:
         """Sees `ResponseSource`."""
         return self._mailbox.watch_responses(
             lambda response, _position: on_response(response), from_position=from_position
@@ -116,7 +169,10 @@ class OwnResponses:
 
 
 class ResponseWait:
-    """One wait for the responses of one request."""
+    """One wait for the responses of one request.
+
+    `deployment_id` is the request's, where that is known: once another one runs nobody answers it.
+    """
 
     def __init__(
         self,
@@ -125,10 +181,13 @@ class ResponseWait:
         *,
         on_response: OnResponse | None,
         until: Until,
+        deployment_id: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._uuid = uuid
+        self._deployment_id = deployment_id
+        self._running: str | None = None
         self._on_response = on_response
         self._until = until
         self._monotonic = monotonic
@@ -140,14 +199,17 @@ class ResponseWait:
 
         `written_at`: the request was written at or after this position, so that the tail
         from there holds all its responses; None: the present one is read too. Raises
-        `DeadlineExceeded` that tells what was seen last.
+        `DeadlineExceeded` that tells what was seen last, `ActionFailed` once another deployment
+        runs than the request is of, and no answer of a coordinator that knew it has come since.
         """
         deadline = self._monotonic() + timeout_s
         # Read before the tail's start is taken: the tail has nothing older than this.
         before = None if written_at is not None else self._source.response(self._uuid)
         start = self._source.end_position() if written_at is None else written_at
-        watch = self._source.watch(self._note, start)
+        watch = self._source.watch(self._note, self._note_deployment, start)
         try:
+            if self._deployment_id is not None:
+                self._running = self._running or self._source.deployment()
             backlog = [] if written_at is not None else self._present(before)
             while True:
                 response = backlog.pop(0) if backlog else self._next(deadline, timeout_s)
@@ -164,6 +226,12 @@ class ResponseWait:
     def _note(self, response: PlacementResponse) -> None:
         if response.uuid == self._uuid:
             self._arrived.put(response)
+
+    def _note_deployment(self, deployment_id: str) -> None:
+        self._running = deployment_id
+
+    def _over(self) -> str:
+        return over_with(self._deployment_id, self._running) if self._deployment_id else ""
 
     def _present(self, before: PlacementResponse | None) -> list[PlacementResponse]:
         """What stands now, then what the tail brought meanwhile, in order of writing."""
@@ -183,10 +251,16 @@ class ResponseWait:
         return [*head, *arrived] if now in arrived else [*head, now, *arrived]
 
     def _next(self, deadline: float, timeout_s: float) -> PlacementResponse:
+        was_over = False
         while True:
-            left = deadline - self._monotonic()
+            over, now = self._over(), self._monotonic()
+            if over and not was_over:
+                was_over, deadline = True, min(deadline, now + _TAIL_S)
+            left = deadline - now
             if left <= 0:
-                raise self._late(timeout_s)
+                raise (
+                    never_answered(self._uuid, over, self._last) if over else self._late(timeout_s)
+                )
             try:
                 return self._arrived.get(timeout=min(left, _SLICE_S))
             except queue.Empty:

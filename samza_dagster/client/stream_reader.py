@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from samza_dagster.client.job_view import DEPLOYMENT_ID, view_of_stream
+from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.responses import started_on
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import Kept, MetadataStore
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import response_key
 from samza_dagster.model.naming import require_owner
 from samza_dagster.model.placement_messages import (
@@ -30,6 +31,7 @@ class StreamReader:
         self._store = store
         self._read: Mapping[str, Mapping[str, Kept]] | None = None
         self._unreadable: list[str] = []
+        self._chokes: dict[str, str] = {}
 
     @property
     def unreadable(self) -> tuple[str, ...]:
@@ -61,10 +63,11 @@ class StreamReader:
         return self.values(stream.SET_CONFIG, "value")
 
     def placement(self) -> tuple[dict[str, PlacementRequest], dict[str, PlacementResponse]]:
-        """Requests not yet taken and the newest response of each request, by UUID."""
+        """Requests not yet taken and the newest response of each request, by UUID, in the stream's order."""
         requests: dict[str, PlacementRequest] = {}
         responses: dict[str, PlacementResponse] = {}
-        for key, (raw, _) in self._keys(PLACEMENT_NAMESPACE).items():
+        kept = self._keys(PLACEMENT_NAMESPACE)
+        for key, (raw, _) in sorted(kept.items(), key=lambda item: item[1].position):
             try:
                 if key.endswith(f".{REQUEST}"):
                     request = parse_request(raw)
@@ -72,12 +75,15 @@ class StreamReader:
                 elif key.endswith(f".{RESPONSE}"):
                     response = parse_response(raw)
                     responses[response.uuid] = response
+                else:
+                    self._chokes[key] = "neither a request nor a response"
             except MalformedRecord as error:
                 self._skip(PLACEMENT_NAMESPACE, key, error)
+                self._chokes[key] = error.seen
         return requests, responses
 
-    def view(self, job_name: str, job_id: str) -> JobView:
-        """The job as this stream alone tells it; raises `Refused` when it is another job's."""
+    def view(self, job_name: str, job_id: str, now_ms: int) -> JobView:
+        """The job as this stream alone tells it now; raises `Refused` when it is another job's."""
         requests, responses = self.placement()
         config = self.config()
         require_owner(config, job_name, job_id)
@@ -94,7 +100,9 @@ class StreamReader:
             placed=self._placed(config.get(DEPLOYMENT_ID), responses.values()),
             requests=requests,
             responses=responses,
+            now_ms=now_ms,
             unreadable=self.unreadable,
+            unreadable_placements=self._chokes,
         )
 
     def _placed(

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.state_source import CoordinatorState
+from samza_dagster.client.views import JobView
 from samza_dagster.metadata.cleanup import Removal, Where, finished_or_foreign
 from samza_dagster.metadata.own_requests import OwnMail
-from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.model import PlacementResponse
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore, request_key
+from samza_dagster.model import PlacementRequest, PlacementResponse
 from samza_dagster.placement.reading import in_flight
 
 
 def unneeded(
     placement: ContainerPlacementMetadataStore,
     state: CoordinatorState | None,
-    deployment_id: str,
+    view: JobView,
     *,
     older_than_ms: int,
+    counted: Collection[str] = (),
 ) -> tuple[Removal, ...]:
-    """What `finished_or_foreign` finds in both topics.
+    """What `finished_or_foreign` finds in both topics, after what Samza's AM can't get past.
 
     An answer is as old as the coordinator's own clock has shown since: in its last sign of life, or
-    in the newest answer. The clock of this machine counts for nothing.
+    in the newest answer. The clock of this machine counts for nothing. `counted` are processors
+    whose answers stay: of them Samza's AM counts the stops.
     """
+    assert view.deployment_id is not None, "asked before"
     mail = state.mail if state is not None else OwnMail()
     answers = placement.responses()
     shown_ms = [one.timestamp for one in (*answers, *mail.responses.values())]
@@ -33,17 +37,35 @@ def unneeded(
     now_ms = max(shown_ms, default=0)
 
     def is_old(answer: PlacementResponse) -> bool:
-        return now_ms - answer.timestamp >= older_than_ms
+        kept = answer.deployment_id == view.deployment_id and answer.processor_id in counted
+        return not kept and now_ms - answer.timestamp >= older_than_ms
 
-    return finished_or_foreign(
-        requests=placement.requests(),
+    requests = placement.requests()
+    return _stuck(view, requests) + finished_or_foreign(
+        requests=requests,
         responses=answers,
         own_requests=mail.requests,
         own_responses=mail.responses,
-        deployment_id=deployment_id,
+        deployment_id=view.deployment_id,
         in_flight=in_flight(state.groups.values()) if state is not None else (),
         is_old=is_old,
     )
+
+
+def _stuck(view: JobView, requests: Iterable[PlacementRequest]) -> tuple[Removal, ...]:
+    """Where Samza's AM coordinates: what stops its placement thread, and what it never takes."""
+    stream = Where.COORDINATOR_STREAM
+    poison = [Removal(stream, "record", key, None, why) for key, why in view.poison.items()]
+    waits = [
+        Removal(stream, "request", r.uuid, r.timestamp, f"no processor {r.processor_id} is there")
+        for r in requests
+        if view.coordinator == "samza"
+        and view.processors
+        and r.deployment_id == view.deployment_id
+        and r.processor_id not in view.processors
+        and request_key(r.uuid) not in view.poison
+    ]
+    return (*poison, *waits)
 
 
 def remove(
@@ -53,7 +75,9 @@ def remove(
     count = 0
     for removal in removals:
         is_request = removal.kind == "request"
-        if removal.where is Where.STATE_TOPIC:
+        if removal.kind == "record":
+            placement.delete_record(removal.uuid)
+        elif removal.where is Where.STATE_TOPIC:
             assert mailbox is not None, "found by a client that has none"
             (mailbox.delete_request if is_request else mailbox.delete_response)(removal.uuid)
         elif is_request:

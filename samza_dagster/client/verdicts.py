@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView, View
+from samza_dagster.client.views import (
+    LOST_STATE,
+    ActionView,
+    HostView,
+    JobView,
+    ProcessorView,
+    View,
+)
 from samza_dagster.legal_hosts import Placing
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model.naming import active_task_of, group_of
 
 SAME_HOST_RULE = "an active and its standbys, or two standbys of it, are never on one host"
@@ -87,7 +95,16 @@ def _judge(
     peers: tuple[ProcessorView, ...],
     placing: Placing,
 ) -> HostVerdict:
-    if host.state == "lost":
+    if host.yarn_state not in ("", RUNNING):
+        return HostVerdict(
+            host=host.host,
+            legal=False,
+            ready=False,
+            rule="a destination's node is RUNNING for YARN's ResourceManager",
+            seen=f"{host.host} is {host.yarn_state}",
+            fix=f"bring the NodeManager of {host.host} back",
+        )
+    if host.state == LOST_STATE:
         return HostVerdict(
             host=host.host,
             legal=False,

@@ -6,10 +6,12 @@ Times are ms since the epoch, memory is MiB, offsets are Kafka's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal, cast
 
+from samza_dagster.client.stop_budget import StopBudget
+from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
 from samza_dagster.placement.state import JobState
 
@@ -18,11 +20,16 @@ CoordinatorKind = Literal["samza_dagster", "samza"]
 LAST_SEEN_STATE = "last-seen"
 UNKNOWN_STATE = "unknown"
 LEAVING_STATE = "leaving"
+ALIVE_STATE = "alive"
+LOST_STATE = "lost"
+CLOSED_STATE = "closed"
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, View):
         return value.to_json()
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, Mapping):
@@ -78,6 +85,9 @@ class ProcessorView(View):
 class HostView(View):
     """One host: `alive` or `lost` by its agent, `last-seen` from localities alone.
 
+    By YARN's ResourceManager, whose word is then `yarn_state`: `alive`, `lost` with all that ran
+    there, or `closed`: it takes no container more. `unknown`: a person named it.
+
     Hosts of one `fault_domain` may fail together; empty where none is known, or heeded.
     """
 
@@ -88,6 +98,7 @@ class HostView(View):
     cores: int | None = None
     free_cores: int | None = None
     fault_domain: str = ""
+    yarn_state: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,12 +172,18 @@ class JobView(View):
 
     `coordinator` says whose word it is: `samza_dagster` when our state topic holds
     this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
-    those that end Samza's reader, so that no container can start. `deployed`: all actives and
+    those that end Samza's reader, so that no container can start, `poison` the keys of placement
+    records at which Samza's AM throws at every reading, so that it serves no request, and why. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a
-    metrics reporter that writes to a topic, by which alone standbys tell how far they are. `heart` is the recorded
-    state as our coordinator's rules read it; it isn't shown.
+    metrics reporter that writes to a topic, by which alone standbys tell how far they are;
+    `report_every_s` is the interval of the least frequent one (None: it has none).
+    `stop_budgets`: processor → what Samza's AM counts against it, where that coordinates.
+    `application` is the job by the word of YARN's ResourceManager, `yarn_unread` why that one
+    couldn't be asked (None: it was, or its address isn't given). `dead`: by whose word nothing of the
+    job runs any more, so that nobody would read a request (None: by nobody's). `heart` is the
+    recorded state as our coordinator's rules read it; it isn't shown.
     """
 
     job_name: str
@@ -182,6 +199,7 @@ class JobView(View):
     container_cores: int | None = None
     unreadable: tuple[str, ...] = ()
     fatal: tuple[str, ...] = ()
+    poison: Mapping[str, str] = field(default_factory=dict[str, str])
     failovers: tuple[FailoverView, ...] = ()
     ghosts: tuple[GhostView, ...] = ()
     max_standbys: int | None = None
@@ -190,7 +208,22 @@ class JobView(View):
     degraded: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: str | None = None
     tells_lag: bool = True
+    stop_budgets: Mapping[str, StopBudget] = field(default_factory=dict[str, StopBudget])
+    report_every_s: int | None = None
+    application: Application | None = None
+    yarn_unread: str | None = None
+    dead: str | None = None
     heart: JobState | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def takes_any_host(self) -> bool:
+        """Samza's AM takes every destination for `ANY_HOST` where host affinity is off."""
+        return self.coordinator == "samza" and not self.host_affinity
+
+    @property
+    def report_patience_s(self) -> int:
+        """A reporter that is late by two intervals isn't taken for dead."""
+        return 3 * (self.report_every_s or 0)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that is shown."""
@@ -208,7 +241,10 @@ class ReplicaLag(View):
     it has processed or committed since it started has all that it wrote: end - 1),
     `checkpoint` (the last commit of an active that isn't known to run), `none`: also an
     active that has checked in and may still restore. `lag` is in records still to be
-    read, None when it isn't known, as when the changelog ends before what was applied.
+    read, None when it isn't known, as when the changelog ends before what was applied. A standby's
+    is what it was when its report came: `end_offset` is where the changelog ended then, and
+    `written_since` the records that have been written since; of a report older than three intervals
+    all of them count as lag.
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
     that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
     the lag, the replica's own reports included, or for how long it has reported nothing new; None:
@@ -229,6 +265,7 @@ class ReplicaLag(View):
     basis: str = "none"
     execution_id: str = ""
     reason: str | None = None
+    written_since: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
+from samza_dagster.metadata.connection import Connection, read_properties
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -77,6 +78,12 @@ def read_token(path: Path) -> str:
     "deployment is written over its config.",
 )
 @click.option(
+    "--yarn-resource-manager",
+    metavar="URL,…",
+    help="With --adopt: YARN's web address; nothing is adopted while it says that the application "
+    "runs, or says nothing [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
+)
+@click.option(
     "--record-events",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -91,6 +98,7 @@ def run_command(
     lease: float | None,
     take_over: str,
     adopt: bool,
+    yarn_resource_manager: str | None,
     record_events: Path | None,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
@@ -110,11 +118,12 @@ def run_command(
         --token-file token --url-file coordinator.url --adopt
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    connection = Connection.from_properties(config, os.environ)
+    if yarn_resource_manager is not None:
+        connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
     leadership = Leadership(
         Settings(
-            connection=Connection.from_properties(
-                config, client_config=client_config_of(os.environ)
-            ),
+            connection=connection,
             config=read_properties(config, "the job's config"),
             launch=LaunchTemplate.read(launch),
             token=read_token(token_file),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from samza_dagster.coordinator.deployment import input_topics, wanted_replicas
@@ -12,31 +13,27 @@ from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
 from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
 from samza_dagster.coordinator.principals import Principals, systems_apart
-from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection, client_config_of, read_properties
-from samza_dagster.metadata.job_owner import require_own_topics
+from samza_dagster.errors import InvalidInput, Unreachable, some_of
+from samza_dagster.metadata.connection import Connection, read_properties
+from samza_dagster.metadata.job_owner import Deployed, read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.replicas import (
     ENOUGH,
     IN_SYNC,
+    TRANSACTIONS,
     WAITED_FOR,
     Kept,
     kept_topics,
     shortcomings,
 )
+from samza_dagster.metadata.resource_manager import RUNNING, Cluster, resource_manager
 
 _ANSWER_S = 10.0
 
 
 def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
     """Every condition, as it is tried; raises `Unreachable`."""
-    try:
-        counts = partition_counts(cluster, input_topics(config))
-    except InvalidInput as error:
-        yield Finding("the job's inputs exist", False, error.seen, error.fix)
-    else:
-        seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
-        yield Finding("the job's inputs exist", True, seen)
+    yield _inputs(config, cluster)
     yield from topic_findings(config, cluster)
     yield _lease(config)
     try:
@@ -64,13 +61,62 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     yield from examine(principals, cluster, config)
 
 
-def topic_findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
+def findings_under_an_am(
+    config: Mapping[str, str], cluster: KafkaCluster, connection: Connection, deployed: Deployed
+) -> Iterator[Finding]:
+    """The conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
+    yield Finding(
+        "whoever coordinates the job is known",
+        True,
+        f"Samza's own Application Master, deployment {deployed.run_id}",
+    )
+    yield _inputs(config, cluster)
+    ours = (connection.state_topic, connection.audit_topic, TRANSACTIONS)
+    yield from topic_findings(config, cluster, ours)
+    if connection.resource_managers:
+        yarn = resource_manager(connection.resource_managers)
+        yield from yarn_findings(yarn.cluster(connection.job_name, connection.job_id))
+
+
+def yarn_findings(cluster: Cluster) -> Iterator[Finding]:
+    """What YARN's ResourceManager says of the job and of its nodes. Pure."""
+    application = cluster.application
+    yield Finding(
+        "YARN runs the job",
+        application is not None and application.state == RUNNING,
+        str(application or "it knows no such application"),
+        "deploy the job again; or another address, of the ResourceManager that it was submitted to",
+    )
+    states = Counter(node.state for node in cluster.nodes.values())
+    gone = some_of([node.host for node in cluster.nodes.values() if node.state != RUNNING])
+    yield Finding(
+        "YARN has nodes that run",
+        states[RUNNING] > 0,
+        ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+        + (f"; not {RUNNING}: {gone}" if gone else ""),
+        "start its NodeManagers",
+    )
+
+
+def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> Finding:
+    try:
+        counts = partition_counts(cluster, input_topics(config))
+    except InvalidInput as error:
+        return Finding("the job's inputs exist", False, error.seen, error.fix)
+    seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
+    return Finding("the job's inputs exist", True, seen)
+
+
+def topic_findings(
+    config: Mapping[str, str], cluster: KafkaCluster, without: Collection[str] = ()
+) -> Iterator[Finding]:
     """Whether the job's topics outlive the loss of a broker; raises `Unreachable`."""
     try:
         wanted = wanted_replicas(config)
     except InvalidInput as error:
         yield Finding(ENOUGH, False, f"{error.asked}: {error.seen}", error.fix)
         return
+    wanted = {topic: number for topic, number in wanted.items() if topic not in without}
     kept = kept_topics(cluster, wanted, _ANSWER_S)
     yield from judged(kept, wanted, cluster.bootstrap_servers)
 
@@ -106,17 +152,32 @@ def report(config: Path) -> Iterator[Finding]:
 
     Raises `Unreachable` as `findings`.
     """
-    connection = Connection.from_properties(config, client_config=client_config_of(os.environ))
+    connection = Connection.from_properties(config, os.environ)
     cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
-    yield from findings(read_properties(config, "the job's config"), cluster)
-    yield owner(connection)
+    properties = read_properties(config, "the job's config")
+    whose: Finding | Unreachable
+    try:
+        whose, deployed = owner(connection)
+    except Unreachable as error:
+        whose, deployed = error, Deployed()
+    if deployed.is_ours:
+        yield from findings(properties, cluster)
+    else:
+        yield from findings_under_an_am(properties, cluster, connection, deployed)
+    if isinstance(whose, Unreachable):
+        raise whose
+    yield whose
 
 
-def owner(connection: Connection) -> Finding:
-    """Whether coordinator stream and state topic are this job's, or nobody's yet."""
+def owner(connection: Connection) -> tuple[Finding, Deployed]:
+    """Whether coordinator stream and state topic are this job's or nobody's, and who deployed it.
+
+    Raises `Unreachable`.
+    """
     check = "the job's topics are no other job's"
     try:
-        require_own_topics(connection)
+        deployed = read_deployed(connection)
     except InvalidInput as error:
-        return Finding(check, False, error.seen, error.fix)
-    return Finding(check, True, f"{connection.coordinator_stream_topic}, {connection.state_topic}")
+        return Finding(check, False, error.seen, error.fix), Deployed()
+    topics = f"{connection.coordinator_stream_topic}, {connection.state_topic}"
+    return Finding(check, True, topics), deployed

@@ -17,7 +17,7 @@ from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.local import LocalCluster, require_url_file
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
-from samza_dagster.coordinator.adoption import read_deployed, require_ended, require_ours
+from samza_dagster.coordinator.adoption import require_ended, require_ours
 from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
@@ -49,7 +49,7 @@ from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_metadata import JobMetadata
-from samza_dagster.metadata.job_owner import require_own_topics
+from samza_dagster.metadata.job_owner import read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
@@ -160,7 +160,6 @@ class Leadership:
         settings, connection = self._settings, self._settings.connection
         stream_topic = connection.coordinator_stream_topic
         topic = connection.state_topic
-        require_own_topics(connection)
         deployed = read_deployed(connection)
         require_ours(deployed, adopt=settings.adopt)
         require_ended(deployed, connection, self._stopped)

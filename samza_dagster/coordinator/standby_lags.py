@@ -171,7 +171,8 @@ class StandbyLags:
             }
             for report in reports.values():
                 report.is_news = False
-            found.append(_lag(processor_id, parts[processor_id], reports, ranges, now_ms))
+            lag = _lag(processor_id, parts[processor_id], reports, ranges, now_ms)
+            found.append(lag.evolve(good_for_ms=max(lag.good_for_ms, self.current_ms)))
         return tuple(found)
 
     def stalled(self, parts: Sequence[StorePart], at_least_ms: int) -> Stall | None:

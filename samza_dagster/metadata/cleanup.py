@@ -20,12 +20,15 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class Removal:
-    """One message to delete; `kind` is `request` or `response`, `at_ms` its own timestamp."""
+    """One message to delete; `kind` is `request` or `response`, `at_ms` its own timestamp.
+
+    Or a `record` that can't be read as either: `uuid` is its key, and its time isn't known.
+    """
 
     where: Where
     kind: str
     uuid: str
-    at_ms: int
+    at_ms: int | None
     why: str
 
     def to_json(self) -> dict[str, Any]:
@@ -78,4 +81,4 @@ def finished_or_foreign(
                 found.append(Removal(where, "request", uuid, timestamp, "of another deployment"))
             elif uuid in old:
                 found.append(Removal(where, "request", uuid, timestamp, "answered"))
-    return tuple(sorted(found, key=lambda r: (r.at_ms, r.uuid, r.kind, r.where)))
+    return tuple(sorted(found, key=lambda r: (r.at_ms or 0, r.uuid, r.kind, r.where)))

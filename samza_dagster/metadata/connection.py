@@ -1,4 +1,4 @@
-"""Which job on which Kafka cluster, and how to log in there."""
+"""Which job on which Kafka cluster, how to log in there, and who runs it beside."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ BOOTSTRAP_SERVERS = "SAMZA_DAGSTER_BOOTSTRAP_SERVERS"
 JOB_NAME = "SAMZA_DAGSTER_JOB_NAME"
 JOB_ID = "SAMZA_DAGSTER_JOB_ID"
 CLIENT_CONFIG = "SAMZA_DAGSTER_CLIENT_CONFIG"
+RESOURCE_MANAGER = "SAMZA_DAGSTER_YARN_RESOURCE_MANAGER"
 DEFAULT_JOB_ID = "1"
 _RESERVED = frozenset(
     {"bootstrap.servers", "transactional.id", "enable.idempotence", "isolation.level", "group.id"}
 )
 _SECRET = re.compile(r"password|secret|\.key|jaas|token|oauthbearer", re.IGNORECASE)
 _SERVERS = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9A-Fa-f:]+\]:\d{1,5}")
+_RESOURCE_MANAGER = re.compile(r"https?://[^\s,/?#]+(/[^\s,?#]*)?")
 # Settings with the same name and meaning in Kafka's Java client and in librdkafka.
 _SAME_IN_JAVA = frozenset(
     {
@@ -44,13 +46,16 @@ class Connection:
     """A job and the Kafka cluster that holds its coordinator stream.
 
     `client_config` are librdkafka settings, security included, passed on as they are.
-    None of their values appears in `repr`.
+    None of their values appears in `repr`. `yarn_resource_manager` is where YARN's web address is,
+    of a job that Samza's own Application Master runs; several, separated by commas, where YARN is
+    highly available. Empty: what YARN knows isn't asked for.
     """
 
     bootstrap_servers: str
     job_name: str
     job_id: str = DEFAULT_JOB_ID
     client_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    yarn_resource_manager: str = ""
 
     def __post_init__(self) -> None:
         servers = [server.strip() for server in self.bootstrap_servers.split(",")]
@@ -66,12 +71,24 @@ class Connection:
                 raise InvalidInput(
                     f"{name} of a connection", seen=repr(value), fix="job.name / job.id of the job"
                 )
+        if not all(_RESOURCE_MANAGER.fullmatch(address) for address in self.resource_managers):
+            raise InvalidInput(
+                "yarn_resource_manager of a connection",
+                seen=repr(self.yarn_resource_manager),
+                fix="http://host:8088, several separated by commas",
+            )
         for name in sorted(_RESERVED & self.client_config.keys()):
             raise InvalidInput(
                 f"client_config of a connection: {name}",
                 seen="a setting that is decided here",
                 fix=f"leave {name} out",
             )
+
+    @property
+    def resource_managers(self) -> tuple[str, ...]:
+        """The addresses of YARN's ResourceManager, in the order in which they are tried."""
+        each = (address.strip().rstrip("/") for address in self.yarn_resource_manager.split(","))
+        return tuple(address for address in each if address)
 
     @property
     def own_name(self) -> str:
@@ -97,7 +114,8 @@ class Connection:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Connection:
         """From `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID` (default 1).
 
-        `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of librdkafka settings.
+        `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of librdkafka settings, and
+        `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address.
         Raises `InvalidInput` that names the variable.
         """
         source = os.environ if environment is None else environment
@@ -113,18 +131,20 @@ class Connection:
             job_name=source[JOB_NAME],
             job_id=source.get(JOB_ID) or DEFAULT_JOB_ID,
             client_config=client_config_of(source),
+            yarn_resource_manager=source.get(RESOURCE_MANAGER, ""),
         )
 
     @classmethod
     def from_properties(
-        cls, path: Path | str, *, client_config: Mapping[str, str] | None = None
+        cls, path: Path | str, environment: Mapping[str, str] | None = None
     ) -> Connection:
         """From a Samza `job.properties`: job.name, job.id, and the system of the coordinator.
 
         That is `job.coordinator.system`, else `job.default.system`. Its security settings
-        are translated to librdkafka's; those of `client_config` win. Raises `InvalidInput`
-        that names the property that is missing or can't be translated.
+        are translated to librdkafka's; those that the `environment` names win, and YARN's address
+        is its. Raises `InvalidInput` that names the property that is missing or can't be translated.
         """
+        given = client_config_of(environment or {})
         properties = read_properties(Path(path), "a Samza job's properties")
         asked = f"a connection from {path}"
         system = properties.get("job.coordinator.system") or properties.get("job.default.system")
@@ -148,12 +168,13 @@ class Connection:
             )
         settings: dict[str, str] = {}
         for prefix in reversed(prefixes):  # the consumer's win
-            settings |= _translated(properties, prefix, client_config or {}, asked)
+            settings |= _translated(properties, prefix, given, asked)
         return cls(
             bootstrap_servers=found,
             job_name=name,
             job_id=properties.get("job.id") or DEFAULT_JOB_ID,
-            client_config={**settings, **(client_config or {})},
+            client_config={**settings, **given},
+            yarn_resource_manager=(environment or {}).get(RESOURCE_MANAGER, ""),
         )
 
 

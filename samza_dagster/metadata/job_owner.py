@@ -1,49 +1,113 @@
-"""Whose a job's topics are: what stands in them tells (`naming.require_owner`)."""
+"""Whose a job's topics are, and who deployed it: what stands in coordinator stream and state topic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from samza_dagster.errors import InvalidInput, MalformedRecord, Refused
+from samza_dagster.errors import InvalidInput, MalformedRecord, Refused, UnknownTopic
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.job_metadata import JobMetadata
+from samza_dagster.metadata.coordinator_stream import SET_CONFIG, decode_envelope
+from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID, TRACKING_URL
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
-from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.metadata.state_topic import DEPLOYMENT, StateReader
 from samza_dagster.model import naming
 from samza_dagster.placement.restoring import JOB
 
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True)
+class Deployed:
+    """Who deployed the job: the coordinator stream's `app.run.id`, and ours by the state topic.
+
+    `config` is the stream's, as far as it can be read.
+    """
+
+    run_id: str | None = None
+    ours: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_ours(self) -> bool:
+        """Or nobody's: nothing was ever deployed."""
+        return self.run_id in (None, self.ours)
+
+    @property
+    def master_url(self) -> str | None:
+        """The tracking URL of its Application Master."""
+        return self.config.get(TRACKING_URL)
+
+
 def require_own_topics(connection: Connection) -> None:
     """Raises `Refused` when coordinator stream or state topic are another job's. Reads alone.
 
-    Topics that don't exist are nobody's. Raises `MalformedRecord` for a state that can't be
-    read, `Unreachable`.
+    Topics that don't exist are nobody's, nor are those that this client has no right to read.
+    Raises `MalformedRecord` for a state that can't be read, `Unreachable`.
     """
+    _read(connection, InvalidInput)
+
+
+def read_deployed(connection: Connection) -> Deployed:
+    """What stands in the job's topics now; those that don't exist say nothing.
+
+    A leader of ours writes both in one transaction, which may come between the two reads:
+    what disagrees is read once more. Raises as `require_own_topics` does, and `InvalidInput` for a
+    topic that this client has no right to read.
+    """
+    found = _read(connection, UnknownTopic)
+    return found if found.is_ours else _read(connection, UnknownTopic)
+
+
+def _read(connection: Connection, passed_over: type[InvalidInput]) -> Deployed:
     name, ident = connection.job_name, connection.job_id
-    naming.require_owner(_if_there(lambda: _config(connection)) or {}, name, ident)
-    recorded = _if_there(lambda: _recorded_job(connection))
+    state = _if_there(lambda: _state(connection), passed_over) or {}
+    ours = state.get(DEPLOYMENT, {}).get("deployment_id")
+    found = _if_there(lambda: _stream(connection, ours), passed_over) or Deployed(ours=ours)
+    naming.require_owner(found.config, name, ident)
+    recorded = _recorded_job(state)
     if recorded not in (None, *naming.names_on_record(name, ident)):
         raise Refused(
             f"job {name}, id {ident}",
             seen=f"topic {connection.state_topic} is of job {recorded}",
             fix="the job.name and job.id of that job; for one of its own another job.name or job.id",
         )
+    return found
 
 
-def _if_there(read: Callable[[], _T]) -> _T | None:
+def _if_there(read: Callable[[], _T], passed_over: type[InvalidInput]) -> _T | None:
     try:
         return read()
     except MalformedRecord:
         raise
-    except InvalidInput:  # no such topic
+    except passed_over:
         return None
 
 
-def _config(connection: Connection) -> dict[str, str]:
+def _state(connection: Connection) -> dict[str, Mapping[str, Any]]:
+    with closing(
+        StateReader(
+            connection.bootstrap_servers,
+            connection.state_topic,
+            client_config=connection.client_config,
+        )
+    ) as reader:
+        records = reader.snapshot().records
+    return {key: record.value for key, record in records.items() if record.value is not None}
+
+
+def _recorded_job(state: Mapping[str, Mapping[str, Any]]) -> str | None:
+    try:
+        job: object = state[JOB]["state"]["job"]
+    except (KeyError, TypeError):
+        return None  # whoever leads next refuses it, and names the field
+    return job if isinstance(job, str) else None
+
+
+def _stream(connection: Connection, ours: str | None) -> Deployed:
     with closing(
         KafkaMetadataStore(
             connection.bootstrap_servers,
@@ -53,20 +117,23 @@ def _config(connection: Connection) -> dict[str, str]:
             committed_only=True,
         )
     ) as store:
-        return JobMetadata(store).owner()
+        return deployed_by(store, ours)
 
 
-def _recorded_job(connection: Connection) -> str | None:
-    with closing(
-        StateReader(
-            connection.bootstrap_servers,
-            connection.state_topic,
-            client_config=connection.client_config,
-        )
-    ) as reader:
-        found = reader.snapshot().records.get(JOB)
-    try:
-        job: object = found.value["state"]["job"] if found and found.value else None
-    except (KeyError, TypeError):
-        return None  # whoever leads next refuses it, and names the field
-    return job if isinstance(job, str) else None
+def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
+    """What a coordinator stream says. A record that can't be read hides no other one.
+
+    A run id that can't be read is whose the job was: ours if it ever was, else another's. An
+    Application Master that deploys it writes one that can be.
+    """
+    config: dict[str, str] = {}
+    unread: set[str] = set()
+    for key, raw in store.all(SET_CONFIG).items():
+        try:
+            config[key] = str(decode_envelope(raw).values["value"])
+        except (MalformedRecord, KeyError):
+            unread.add(key)
+    run_id = config.get(DEPLOYMENT_ID)
+    if DEPLOYMENT_ID in unread:
+        run_id = ours or "(not readable)"
+    return Deployed(run_id, ours, config)

@@ -76,6 +76,16 @@ class JobTopics(Protocol):
         """First and next offset of every partition; topics that don't exist are left out."""
         ...
 
+    def offsets_since(
+        self, asked: Collection[tuple[str, int, int]]
+    ) -> Mapping[tuple[str, int, int], int]:
+        """Topic, partition and time in ms → the first record of that time or a later one.
+
+        By the times of the records themselves. Left out where there is none, and where the partition
+        can't be read.
+        """
+        ...
+
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
@@ -126,6 +136,25 @@ class KafkaJobTopics:
                 _raise_if_lost(unread.values())
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
+
+    def offsets_since(
+        self, asked: Collection[tuple[str, int, int]]
+    ) -> dict[tuple[str, int, int], int]:
+        """The first record of each partition at or after each time; one question per time."""
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+        found: dict[tuple[str, int, int], int] = {}
+        left = set(asked)
+        with self._answered("read the offsets of changelogs at the times of reports"):
+            while left:
+                # A request has each partition once.
+                times = {(topic, partition): at_ms for topic, partition, at_ms in left}
+                specs = {at: OffsetSpec.for_timestamp(max(ms, 0)) for at, ms in times.items()}
+                for at, first in _listed(self._admin, times, specs, {}).items():
+                    if first.offset >= 0:
+                        found[*at, times[at]] = first.offset
+                left -= {(*at, ms) for at, ms in times.items()}
+        return found
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
@@ -256,12 +285,15 @@ def _partitions(
 def _listed(
     kept: KeptClient[AdminClient],
     wanted: Collection[tuple[str, int]],
-    spec: Spec | None,  # typed so by its own makers, which never give None
+    spec: Spec | Mapping[tuple[str, int], Spec | None] | None,  # its makers never give None
     unread: dict[tuple[str, int], KafkaError],
     *,
     committed_only: bool = False,
 ) -> dict[tuple[str, int], Listed]:
-    """An offset of each of these partitions; those that can't be read go to `unread`."""
+    """An offset of each of these partitions; those that can't be read go to `unread`.
+
+    `spec` is the same for all of them, or each one's own.
+    """
     from confluent_kafka import IsolationLevel, TopicPartition
 
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
@@ -269,7 +301,8 @@ def _listed(
     def ask(
         admin: AdminClient, left: Collection[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], Any]:
-        asked = {TopicPartition(*at): spec for at in left}
+        specs = spec if isinstance(spec, Mapping) else dict.fromkeys(left, spec)
+        asked = {TopicPartition(*at): specs[at] for at in left}
         untyped = cast("Any", admin)  # its futures have no type
         listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
         return {(tp.topic, tp.partition): future for tp, future in listed.items()}

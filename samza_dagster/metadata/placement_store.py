@@ -142,6 +142,10 @@ class ContainerPlacementMetadataStore:
         self.delete_request(uuid)
         self.delete_response(uuid)
 
+    def delete_record(self, key: str) -> None:
+        """Deletes whatever stands under that key, be it no message at all."""
+        self._store.remove(PLACEMENT_NAMESPACE, key)
+
     def delete_all(self) -> int:
         """Deletes every placement message, unreadable ones too; returns how many."""
         keys = tuple(self._store.all(PLACEMENT_NAMESPACE))
@@ -201,9 +205,15 @@ class ContainerPlacementMetadataStore:
         *,
         from_position: int | None = None,
         on_deleted: Callable[[str, Change], None] | None = None,
+        on_other: Callable[[Change], None] = lambda _: None,
     ) -> Watch:
-        """Calls `on_response` for each status as it is written; `on_deleted` gets UUIDs."""
-        return self._watch(RESPONSE, parse_response, on_response, on_deleted, from_position)
+        """Calls `on_response` for each status as it is written; `on_deleted` gets UUIDs.
+
+        `on_other` gets every record that is no placement message, in its order among them.
+        """
+        return self._watch(
+            RESPONSE, parse_response, on_response, on_deleted, from_position, on_other
+        )
 
     def _put(self, key: str, message: PlacementRequest | PlacementResponse) -> int:
         return self._store.put(PLACEMENT_NAMESPACE, key, message.to_json().encode())
@@ -226,9 +236,13 @@ class ContainerPlacementMetadataStore:
         on_message: Callable[[_Message, Change], None],
         on_deleted: Callable[[str, Change], None] | None,
         from_position: int | None,
+        on_other: Callable[[Change], None] = lambda _: None,
     ) -> Watch:
         def on_change(change: Change) -> None:
-            if change.namespace != PLACEMENT_NAMESPACE or not change.key.endswith(f".{kind}"):
+            if change.namespace != PLACEMENT_NAMESPACE:
+                on_other(change)
+                return
+            if not change.key.endswith(f".{kind}"):
                 return
             if change.value is None:
                 if on_deleted is not None:

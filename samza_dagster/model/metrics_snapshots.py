@@ -27,8 +27,10 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 class TaskSample:
     """What one task last reported: its host, when, and its offset gauges by name.
 
-    `at_ms` is the clock of that host. `execution_id` is the incarnation's, empty in a
-    snapshot of an older Samza. `processes`: its run loop has processed or committed, so its
+    `at_ms` is the clock of that host, `started_ms` when this incarnation began by the same clock
+    (0 where the snapshot doesn't say). `execution_id` is the incarnation's, empty in a
+    snapshot of an older Samza. `came_ms` is the time of the record that brought it, by whose clock
+    the topic's setting says. `processes`: its run loop has processed or committed, so its
     stores are restored; always False of a standby's task. `unset` are the offset gauges
     that it reports without an offset: nothing was applied yet.
     """
@@ -40,6 +42,17 @@ class TaskSample:
     execution_id: str = ""
     processes: bool = False
     unset: frozenset[str] = frozenset()
+    started_ms: int = 0
+    came_ms: int = 0
+
+    def is_of_a_former(self, other: TaskSample) -> bool:
+        """Whether it is of an incarnation that began before that of the other, on the same host."""
+        known = self.execution_id and other.execution_id and self.host == other.host
+        return (
+            bool(known)
+            and self.execution_id != other.execution_id
+            and 0 < self.started_ms < other.started_ms
+        )
 
 
 def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
@@ -108,6 +121,7 @@ def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
         execution_id=str(header.get("exec-env-container-id") or ""),
         unset=frozenset(name for name, value in told.items() if value is None),
         processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
+        started_ms=long_or_none(header.get("reset-time")) or 0,
     )
 
 

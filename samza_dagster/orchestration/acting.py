@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
-from samza_dagster.model.naming import STANDBY
+from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
-from samza_dagster.orchestration.moves import START_STANDBY, MovePlan, host_map
+from samza_dagster.orchestration.moves import OURS, START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome
@@ -180,11 +180,18 @@ def _processes(
     processor: ProcessorView,
     since: int | None,
 ) -> str:
-    if str(processor.mode).lower() != "active":
-        return "a standby: it has checked in"
-    if not plan.verify_timeout_s:
-        return "it has checked in; processing wasn't waited for"
+    if plan.coordinator != OURS and plan.destination == FORCE_RESTART_LAST_SEEN:
+        # Its former process may commit, and report, until it is dead.
+        return "its stop was issued: whether it is back Samza's AM doesn't tell"
+    began = "has checked in" if plan.coordinator == OURS else "was launched"
     beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
+    if str(processor.mode).lower() != "active":
+        moved = plan.verify_timeout_s and processor.host not in (None, plan.source_host)
+        if plan.coordinator == OURS or not moved or plan.any_host:
+            return f"a standby: it {began}"
+        return _reports(client, plan, str(processor.host), beat)
+    if not plan.verify_timeout_s:
+        return f"it {began}; processing wasn't waited for"
     # A run of a former release left no place: it runs, so what is committed from now on is its own.
     place = client.checkpoints_end() if since is None else since
 
@@ -200,10 +207,30 @@ def _processes(
         timeout_s=plan.verify_timeout_s,
         beat=tell,
     ):
-        return "it has checked in and processes"
+        return f"it {began} and processes"
     raise ActionFailed(
         f"processor {plan.processor} processes within {plan.verify_timeout_s:g} s of its start",
         seen="no input offset grew in a commit since then",
         fix="look at the container's log; if its input is idle, re-execute the whole run with"
         " verify_timeout_s 0 (from failure it would keep its plan)",
+    )
+
+
+def _reports(client: Placement, plan: MovePlan, host: str, beat: Heartbeat) -> str:
+    """Waits until a standby that Samza's AM has launched elsewhere writes that it is there."""
+    pid = plan.processor
+
+    def has_reported() -> bool:
+        found = client.view().processors.get(pid)
+        return found is not None and found.last_seen_host == host
+
+    def tell(left_s: float) -> None:
+        beat(pid, lambda: f"waiting until {pid} reports from {host}; {time_left(left_s)}")
+
+    if wait_for(has_reported, timeout_s=plan.verify_timeout_s, beat=tell):
+        return f"a standby: it was launched and reports from {host}"
+    raise ActionFailed(
+        f"standby {pid} reports from {host} within {plan.verify_timeout_s:g} s of its launch",
+        seen="the coordinator stream has no word of it from there",
+        fix="look at the container's log; Samza's AM starts it again if it has ended",
     )

@@ -39,10 +39,11 @@ from samza_dagster.orchestration.config import (
 )
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
+from samza_dagster.orchestration.failover.sensor import NAME as AUTO_FAILOVER
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
-from samza_dagster.orchestration.jobs import placement_jobs, waiting_jobs
+from samza_dagster.orchestration.jobs import moving_job, placement_jobs, waiting_jobs
 from samza_dagster.orchestration.names import PREFIX_PATTERN
 from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -95,8 +96,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     variable that holds each. `prefix` goes before the names of jobs, sensors and schedules
     and is the first part of asset keys: of several jobs in one code location, all but one
     need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
-    standby to; where the coordinator chooses by itself it isn't bound. `bounces` are rolling bounces by the clock. `build_defs` puts together what
-    the `build_*` methods give; override any of them.
+    standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
+    where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
+    runs the job. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
+    `build_*` methods give; override any of them.
     """
 
     bootstrap_servers: str
@@ -105,6 +108,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
+    yarn_resource_manager: str = ""
     policies: Policies = field(default_factory=Policies)
     auto_failover: AutoFailover = field(default_factory=AutoFailover)
     lag_slo: LagSlo = field(default_factory=LagSlo)
@@ -205,6 +209,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """What records outcomes, goes on with what waits or pauses, and watches the job."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         waiting = self._under(waiting_jobs(self.tag))
+        launched = self._under([audit_job(self.tag), moving_job(self.tag)])
         sensors = [
             placement_responses_sensor(
                 interval_s, running=running, no_end_s=self.policies.timeout_s
@@ -212,16 +217,16 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             continuations_sensor(waiting, interval_s, running=running),
             choices_sensor(self.tag, max(30, interval_s), running=running),
             bounce_resume_sensor(self.tag, interval_s, running=running),
-            auto_failover_sensor(self.auto_failover),
+            auto_failover_sensor(self.auto_failover, launched),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),
         ]
         if not self.prefix:
             return sensors
         resources = self.build_resources()
+        jobs = {CONTINUATIONS: waiting, AUTO_FAILOVER: launched}
         return [
-            sensor_under(self.prefix, one, resources, waiting if one.name == CONTINUATIONS else ())
-            for one in sensors
+            sensor_under(self.prefix, one, resources, jobs.get(one.name, ())) for one in sensors
         ]
 
     def _under(self, jobs: list[dg.JobDefinition]) -> list[dg.JobDefinition]:
@@ -262,6 +267,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             job_id=str(self.app_id),
             client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
+            yarn_resource_manager=self.yarn_resource_manager,
+            hosts=self.hosts,
             prefix=self.prefix,
         )
         return {

@@ -119,7 +119,27 @@ class PlacementConfig(RunConfig):
     )
 
 
-class MoveContainerConfig(PlacementConfig):
+class ToHostConfig(PlacementConfig):
+    """What an action is told that may go to a named host."""
+
+    allow_unknown_host: bool = Field(
+        default=False,
+        description="With Samza's own AM: take a host that no container has reported yet. If the "
+        "cluster has none of that name the request fails, and the container is untouched.",
+    )
+
+
+class SingleConfig(PlacementConfig):
+    """What an action of one request is told."""
+
+    beyond_budget: bool = Field(
+        default=False,
+        description="With Samza's own AM: ask also where it may end the job for so many stops of "
+        "the container in a row.",
+    )
+
+
+class MoveContainerConfig(SingleConfig, ToHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
@@ -130,11 +150,11 @@ class MoveContainerConfig(PlacementConfig):
     )
 
 
-class RestartContainerConfig(PlacementConfig):
+class RestartContainerConfig(SingleConfig):
     """Restart on the host where the container was last seen."""
 
 
-class MoveWithStandbyConfig(PlacementConfig):
+class MoveWithStandbyConfig(ToHostConfig):
     """Where an active goes, and which standby makes room."""
 
     destination: str | None = Field(
@@ -151,7 +171,7 @@ class MoveWithStandbyConfig(PlacementConfig):
     )
 
 
-class RelocateStandbyConfig(PlacementConfig):
+class RelocateStandbyConfig(SingleConfig, ToHostConfig):
     """Where a standby goes."""
 
     destination: str | None = Field(

@@ -14,6 +14,7 @@ from samza_dagster.model.naming import (
     group_of,
     is_standby,
 )
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,
@@ -21,7 +22,9 @@ from samza_dagster.orchestration.config import (
     PlacementConfig,
     RelocateStandbyConfig,
     RestartContainerConfig,
+    SingleConfig,
     SpinUpStandbyConfig,
+    ToHostConfig,
 )
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
@@ -32,6 +35,7 @@ from samza_dagster.orchestration.moves import (
     find_processor,
     host_for_standby,
     host_map,
+    require_named_hosts,
     standby_for,
     standbys_of,
 )
@@ -47,10 +51,9 @@ def move_container(
     Raises `Refused` for a standby's destination outside the component's hosts, and for
     STANDBY where the coordinator might send the standby to such a one.
     """
-    processor, destination = find_processor(view, config.processor), config.destination
-    if is_standby(processor.processor_id):
-        destination = _for_standby(view, "move_container", processor, destination, policies)
-    elif destination == STANDBY and _is_bounded(view, policies):
+    processor = find_processor(view, config.processor)
+    destination = _chosen(view, "move_container", processor, config.destination, policies)
+    if destination == STANDBY and view.coordinator == OURS and _is_bounded(view, policies):
         raise Refused(
             f"the standby of {processor.processor_id} goes to one of the component's hosts",
             seen="with STANDBY the coordinator chooses a host for it",
@@ -84,7 +87,7 @@ def relocate_standby(
     if config.destination is None:
         destination = _legal_host(view, standby, policies)
     else:
-        destination = _for_standby(view, "relocate_standby", standby, config.destination, policies)
+        destination = _chosen(view, "relocate_standby", standby, config.destination, policies)
     return _plan(view, "relocate_standby", config, policies, destination=destination)
 
 
@@ -98,6 +101,7 @@ def spin_up_standby(
     that the standby is warm.
     """
     active, destination = find_processor(view, config.processor), config.destination
+    require_standbys_on_request(view, "spin_up_standby")
     require_told_lag(view, "spin_up_standby", "samza-dagster control-standby start doesn't wait")
     require_among_hosts("spin_up_standby", destination, policies)
     if destination == ANY_HOST and policies.hosts:
@@ -145,6 +149,7 @@ def move_with_standby(
     """
     active = find_processor(view, config.processor)
     standby = standby_for(view, active, config.standby)
+    require_named_hosts(view, "move_with_standby")
     host = cast("str", standby.host)
     destination = config.destination or host
     if destination == active.host:
@@ -191,6 +196,13 @@ def require_among_hosts(action: str, destination: str, policies: PlacementPolici
         )
 
 
+def require_standbys_on_request(view: JobView, action: str) -> None:
+    """Raises `Refused` where Samza's own AM coordinates, with what does the same there."""
+    from samza_dagster.client.own_checks import require_our_coordinator  # late: a run's start
+
+    require_our_coordinator(view, action, RequestKind.START_STANDBY)
+
+
 def require_told_lag(view: JobView, action: str, instead: str) -> None:
     """Raises `Refused` where nobody tells how far a standby is: it would be waited for in vain."""
     if not view.tells_lag:
@@ -201,23 +213,34 @@ def require_told_lag(view: JobView, action: str, instead: str) -> None:
         )
 
 
-def _for_standby(
+def _chosen(
     view: JobView,
     action: str,
-    standby: ProcessorView,
+    processor: ProcessorView,
     destination: str,
     policies: PlacementPolicies,
 ) -> str:
-    require_among_hosts(action, destination, policies)
-    if destination == ANY_HOST and policies.hosts:
-        return _legal_host(view, standby, policies)
+    """The destination; ANY_HOST by its name where that is ours to choose.
+
+    It is for a standby where the component has hosts, and under Samza's own AM, which would
+    look at the rules for ANY_HOST only after it has stopped the container.
+    """
+    of_component = is_standby(processor.processor_id) and bool(policies.hosts)
+    if of_component:
+        require_among_hosts(action, destination, policies)
+    by_am = view.coordinator != OURS and not view.takes_any_host
+    if destination == ANY_HOST and (of_component or by_am):
+        return _legal_host(view, processor, policies)
     return destination
 
 
-def _legal_host(view: JobView, standby: ProcessorView, policies: PlacementPolicies) -> str:
-    active = view.processors.get(group_of(standby.processor_id))
+def _legal_host(view: JobView, processor: ProcessorView, policies: PlacementPolicies) -> str:
+    pid, here = processor.processor_id, processor.host or ""
+    if not is_standby(pid):
+        return host_for_standby(view, pid, here, here)
+    active = view.processors.get(group_of(pid))
     source = active.host if active is not None else None
-    return host_for_standby(view, standby.processor_id, source, standby.host or "", policies.hosts)
+    return host_for_standby(view, pid, source, here, policies.hosts)
 
 
 def _is_bounded(view: JobView, policies: PlacementPolicies) -> bool:
@@ -254,6 +277,7 @@ def _plan(
         destination=destination,
         before=host_map(view),
         coordinator=view.coordinator,
+        any_host=view.takes_any_host,
         **_bounds(config, policies),
         **more,
     )
@@ -270,7 +294,10 @@ def _bounds(config: PlacementConfig, policies: PlacementPolicies) -> dict[str, A
         "timeout_s": given(config.timeout_s, policies.timeout_s),
         "verify_timeout_s": given(config.verify_timeout_s, policies.verify_timeout_s),
         "allowed_hosts": tuple(policies.hosts),
+        "allow_unknown_host": isinstance(config, ToHostConfig) and config.allow_unknown_host,
     }
+    if isinstance(config, SingleConfig):
+        bounds["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
         limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
         bounds["catch_up"] = CatchUp(

@@ -119,6 +119,11 @@ def waiting_jobs(job: str) -> list[dg.JobDefinition]:
     return [_to_job(graph, job) for graph in GRAPHS if graph.name in WAITING]
 
 
+def moving_job(job: str) -> dg.JobDefinition:
+    """`move_with_standby`, which sensor `auto_failover` launches where Samza's AM coordinates."""
+    return _to_job(move_with_standby_graph, job)
+
+
 @cache
 def _to_job(graph: dg.GraphDefinition, job: str) -> dg.JobDefinition:
     return graph.to_job(  # pyright: ignore[reportUnknownMemberType]

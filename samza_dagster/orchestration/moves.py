@@ -51,8 +51,10 @@ class MovePlan:
     `destination` is a host name or one of Samza's words. `coordinator`: whose word the
     job's state was when the plan was made. `kind` is `place`, `fail-over` or
     `start-standby`, whose `processor` is the active. `keep_standby`: the standby that was
-    spun up for the move stays in the job; `if_it_fails` is what becomes of it then. Times
-    are in seconds.
+    spun up for the move stays in the job; `if_it_fails` is what becomes of it then. `any_host`:
+    Samza's AM takes every destination for any, since host affinity is off. `allow_unknown_host`: it
+    may be a host that no container has reported. `beyond_budget`: it is asked also where Samza's
+    AM may end the job for it. Times are in seconds.
     """
 
     job: str
@@ -73,6 +75,9 @@ class MovePlan:
     catch_up: CatchUp | None = None
     keep_standby: bool = False
     if_it_fails: str = ""
+    beyond_budget: bool = False
+    any_host: bool = False
+    allow_unknown_host: bool = False
 
     def holds(self, destination: str) -> bool:
         """Whether a request for `destination` can hold it until its commit.
@@ -86,7 +91,8 @@ class MovePlan:
         """The host that the processor must run on in the end; None: the coordinator chose."""
         if self.destination == STANDBY:
             return self.standby_host
-        return None if self.destination in DESTINATION_WORDS else self.destination
+        chosen = self.any_host or self.destination in DESTINATION_WORDS
+        return None if chosen else self.destination
 
     @property
     def stops_active(self) -> bool:
@@ -132,6 +138,21 @@ def host_map(view: JobView) -> tuple[HostRow, ...]:
     )
 
 
+def require_named_hosts(view: JobView, action: str) -> None:
+    """Raises `Refused` where nobody could be sent to a host that is named."""
+    if view.takes_any_host:
+        raise Refused(
+            f"{action}: containers go to the hosts that are named",
+            seen="job.host-affinity.enabled is off: Samza's AM takes every destination for any host",
+            fix="job.host-affinity.enabled=true in the job's config, and deploy it anew",
+        )
+
+
+_NAME_ONE = (
+    "; or relocate_standby or move_container to one that no container has reported yet, with"
+    " allow_unknown_host: true"
+)
+"""Where Samza's AM coordinates: its cluster may have more hosts than its metadata tells."""
 NEW_RUN = "launch a new run: it makes a plan for the job as it is now"
 """What is to be done where a plan's processor has left the job since."""
 
@@ -228,11 +249,13 @@ def host_for_standby(
         else:
             legal.append(host)
     if not legal:
+        who = f"standby {standby}" if is_standby(standby) else standby
         raise Refused(
-            f"a host for standby {standby} away from {source} and {destination}",
+            f"a host for {who} away from {' and '.join(dict.fromkeys((str(source), destination)))}",
             seen=some_of([*why_not.values()], "; ") or "no hosts",
             fix="one more host that is alive and has no container of this group"
-            + (", nor one in its fault domain" if knows_domains(view) else ""),
+            + (", nor one in its fault domain" if knows_domains(view) else "")
+            + ("" if view.coordinator == OURS else _NAME_ONE),
         )
     load = dict.fromkeys(view.hosts, 0)
     for processor in view.processors.values():

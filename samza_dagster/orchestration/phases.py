@@ -45,6 +45,7 @@ from samza_dagster.orchestration.requests import (
     ended_badly,
     follow,
     is_forgotten,
+    is_over,
     request_uuid,
     standing,
 )
@@ -172,7 +173,8 @@ class Phases:
         """
         if begun.uuid and not begun.ended and is_forgotten(self._client, begun.uuid):
             return None
-        if not begun.uuid or not ended_badly(self._client.response(begun.uuid)):
+        failed = ended_badly(self._client.response(begun.uuid)) if begun.uuid else False
+        if not failed and not (begun.uuid and is_over(self._client, begun.uuid)):
             return begun
         if self._context.run.parent_run_id is None:
             return begun
@@ -221,11 +223,20 @@ class Phases:
                 asked_ms = client.start_standby(
                     processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
                 ).timestamp
+            elif hold:
+                asked_ms = client.reserve(
+                    processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
+                ).timestamp
             else:
-                write = client.reserve if hold else client.place
-                expiry = plan.request_expiry_s
-                asked_ms = write(
-                    processor_id, destination, request_expiry_s=expiry, uuid=uuid
+                # The plan has looked at it: under Samza's AM a host that its last container has
+                # left since, as a standby that made room, is known no more.
+                asked_ms = client.place(
+                    processor_id,
+                    destination,
+                    request_expiry_s=plan.request_expiry_s,
+                    uuid=uuid,
+                    beyond_budget=plan.beyond_budget,
+                    allow_unknown_host=True,
                 ).timestamp
         else:
             self._context.log.info(

@@ -188,7 +188,8 @@ def _told(
 def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
     """The plan as Markdown: each step, and what the rules say of every host.
 
-    Raises `Refused` when the first request would be refused, before anything is asked.
+    Raises `Refused` when the first request would be refused, before anything is asked; and when
+    Samza's AM may end the job for the second.
     """
     lines = [f"**{plan.action}** of processor `{plan.processor}` of `{plan.job}`", ""]
     steps: list[str] = []
@@ -216,7 +217,12 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
         ruled, about = client.plan(plan.standby, away), plan.standby
     else:
-        ruled = client.plan(plan.processor, plan.destination)
+        ruled = client.plan(
+            plan.processor,
+            plan.destination,
+            allow_unknown_host=plan.allow_unknown_host,
+            beyond_budget=plan.beyond_budget,
+        )
     if plan.destination != STANDBY and not own:
         steps += _steps(plan)
     if plan.catch_up is not None:
@@ -228,19 +234,25 @@ def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
     elif plan.verify_timeout_s:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
-    lines += ["", *(f"- {notice}" for notice in ruled.notices)]
+    refusal, notices = ruled.refusal, [*ruled.notices]
+    budget = view.stop_budgets.get(plan.processor)
+    if makes_room and budget is not None:  # the second request: nothing is to be left half done
+        refused = budget.refusal(f"place {plan.processor}")
+        refusal = refusal or (str(refused) if refused is not None else None)
+        notices += [budget.notice()] if budget.is_low() else []
+    lines += ["", *(f"- {notice}" for notice in notices)]
     lines += ["", "| host | may take the first | rule | seen | fix |", "|---|---|---|---|---|"]
     rows = [
         f"| {v.host} | {'yes' if v.legal else 'no'} | {v.rule} | {v.seen} | {v.fix or '-'} |"
         for v in ruled.hosts
     ]
     lines += lines_within(rows, MOST_OF_RULES, "| … | and {} more hosts | | | |")
-    if ruled.refusal is not None:
+    if refusal is not None:
         from samza_dagster.orchestration.refusing import new_standby, rows_of
 
         about = new_standby(about) if plan.kind == START_STANDBY else about
         raise Refused(
-            f"{plan.action} of {plan.processor}: {ruled.refusal}", hosts=rows_of(about, ruled.hosts)
+            f"{plan.action} of {plan.processor}: {refusal}", hosts=rows_of(about, ruled.hosts)
         )
     return "\n".join(lines)
 

@@ -86,7 +86,14 @@ class Placement(Protocol):
         """The job as it stands."""
         ...
 
-    def plan(self, processor_id: str, destination: str) -> Plan:
+    def plan(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        allow_unknown_host: bool = False,
+        beyond_budget: bool = False,
+    ) -> Plan:
         """What a request would do and why. Writes nothing."""
         ...
 
@@ -98,6 +105,8 @@ class Placement(Protocol):
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
+        beyond_budget: bool = False,
+        allow_unknown_host: bool = False,
     ) -> PlacementRequest:
         """Writes a request; the same uuid again writes nothing new. The request as it stands."""
         ...

@@ -154,6 +154,15 @@ def is_held(response: PlacementResponse) -> bool:
     return response.response_message.startswith(_HELD_TEXT)
 
 
+def is_over(client: Placement, uuid: str) -> bool:
+    """Whether a request has no end and none to come: the deployment that was asked isn't the running one."""
+    told = client.response(uuid) or client.request(uuid)
+    if told is None or told.status_code.is_terminal:
+        return False
+    running = client.view().deployment_id
+    return running not in (None, told.deployment_id)
+
+
 def is_forgotten(client: Placement, uuid: str) -> bool:
     """Whether a request was taken and answered, and its answer is cleaned up by now."""
     if client.response(uuid) or client.request(uuid) or client.own_request(uuid):
@@ -173,6 +182,7 @@ def standing(
 ) -> Asked:
     """The newest attempt of a step, from `first` on, that didn't fail; else the next one to ask.
 
+    One that a deployment was asked which is over has failed: nobody will answer it.
     A request for another processor, or one that has ended for a destination that doesn't
     fit, stands for a run whose config was changed on re-execution: it is passed over.
     Raises `Refused` while one for another destination is in flight.
@@ -191,7 +201,9 @@ def standing(
         told = response or request
         if told is None:
             forgotten = True
-        elif told.processor_id == processor_id and not ended_badly(response):
+        elif told.processor_id == processor_id and not (
+            ended_badly(response) or is_over(client, uuid)
+        ):
             found = Asked(uuid, attempt, response, told.destination_host)
         attempt += 1
     if found is not None and fits(str(found.destination)):

@@ -76,7 +76,16 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         default_factory=dict,
         description="librdkafka setting → environment variable that holds its (secret) value.",
     )
-
+    yarn_resource_manager: str = Field(
+        default="",
+        description="YARN's web address (http://host:8088; several with commas), where Samza's own"
+        " AM runs the job: its nodes and its word on the job are asked for. Empty: neither.",
+    )
+    hosts: list[str] = Field(
+        default_factory=list,
+        description="Hosts that the cluster has, whether or not a container was there before."
+        " Only where Samza's own AM runs the job, and YARN isn't asked.",
+    )
     prefix: str = Field(
         default="",
         pattern=PREFIX_PATTERN,
@@ -115,13 +124,15 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             job_name=self.job_name,
             job_id=self.job_id,
             client_config=self.settings(),
+            yarn_resource_manager=self.yarn_resource_manager,
         )
 
     def open_client(self) -> Placement:
         """A new client; whoever calls this closes it. Raises `Unreachable`."""
         from samza_dagster.client import PlacementClient
+        from samza_dagster.client.access import JobAccess
 
-        return PlacementClient(self.connection())
+        return PlacementClient(JobAccess.of(self.connection(), self.hosts))
 
     @property
     def client(self) -> Placement:

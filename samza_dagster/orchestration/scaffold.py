@@ -26,8 +26,11 @@ attributes:
   client_config_env: {{}}  # {{sasl.password: KAFKA_PASSWORD}}
   # The only hosts that a job sends a standby to; any without it:
   # hosts: [host-1, host-2]
-  auto_failover:
-    mode: advise  # shadow records, advise says what to run, act asks itself
+  # Under Samza's own Application Master, where YARN is:
+  # yarn_resource_manager: http://resource-manager:8088
+  # shadow records, advise says what to run, act asks itself; without it shadow under Samza's own
+  # AM, else advise:
+  # auto_failover: {{mode: advise}}
   lag_slo:
     objectives:
       - {{records: 10000, seconds: 60}}

@@ -78,9 +78,9 @@ def wait_until_warm(
         require_own(samza.client, root, standby)
         seen = seen_before(context)
         watch = WarmUp(samza.client, standby, plan.catch_up, log=context.log.info)
-        verdict = watch.run(float(samza_policies.wait_in_run_s), seen)
+        steady_ms = watch.run(float(samza_policies.wait_in_run_s), seen)
         after = host_map(samza.client.view())
-    if verdict is None:
+    if steady_ms is None:
         bounds = plan.catch_up
         suspend(
             context,
@@ -88,14 +88,14 @@ def wait_until_warm(
         )
         return
     rows = [
-        {"at": s.at_ms, "seconds": (s.at_ms - watch.samples[0].at_ms) / 1000, "records": s.records}
-        for s in watch.samples[-SHOWN_SAMPLES:]
+        {"at": at_ms, "seconds": (at_ms - watch.samples[0][0]) / 1000, "records": records}
+        for at_ms, records in watch.samples[-SHOWN_SAMPLES:]
     ]
     metadata: dict[str, Any] = {
         "standby": standby,
         "host": host_of_started(started.message) or "-",
-        "lag_records": watch.samples[-1].records or 0,
-        "steady_seconds": verdict.steady_for_ms / 1000,
+        "lag_records": watch.samples[-1][1] or 0,
+        "steady_seconds": steady_ms / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,
         "lag": dg.MetadataValue.md(picture(_lag_svg(standby, watch, plan.catch_up), "lag")),
         "lag_table": table(rows, ("at", "seconds", "records")),
@@ -107,7 +107,7 @@ def wait_until_warm(
 
 
 def _lag_svg(standby: str, watch: "WarmUp", bounds: CatchUp) -> str:
-    known = [(s.at_ms, float(s.records)) for s in watch.samples if s.records is not None]
+    known = [(at_ms, float(records)) for at_ms, records in watch.samples if records is not None]
     return lag_svg({standby: known[-SHOWN_SAMPLES:]}, limit=bounds.lag_limit)
 
 

@@ -55,6 +55,7 @@ def move_via_new_standby(
     `Refused` for a standby, for one of Samza's words as the destination, and when no host is legal.
     """
     active = find_processor(view, config.processor)
+    decisions.require_standbys_on_request(view, ACTION)
     if is_standby(active.processor_id):
         raise Refused(
             f"{ACTION} moves an active",

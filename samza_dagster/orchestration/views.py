@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from samza_dagster.errors import Refused
     from samza_dagster.legal_hosts import SeenGhost
 
 
@@ -109,6 +110,47 @@ class ActionView(Protocol):
         ...
 
 
+class StopBudget(Protocol):
+    """What Samza's AM counts against a container before it ends the job."""
+
+    @property
+    def counted(self) -> int:
+        """Stops in a row, those to come included."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """More than these end the job."""
+        ...
+
+    @property
+    def is_ever_free(self) -> bool:
+        """Whether waiting helps."""
+        ...
+
+    @property
+    def free_at_ms(self) -> int | None:
+        """When the next stop begins a new row; None: now."""
+        ...
+
+    @property
+    def wait_ms(self) -> int:
+        """How long that was to go when it was read."""
+        ...
+
+    def is_low(self, stops: int = 1) -> bool:
+        """Whether so many more stops spend over half of it."""
+        ...
+
+    def notice(self, stops: int = 1) -> str:
+        """What to know before them; empty while there is plenty."""
+        ...
+
+    def refusal(self, asked: str, stops: int = 1) -> Refused | None:
+        """Why they are too many."""
+        ...
+
+
 class FailoverView(Protocol):
     """An active on its way to its standby's host, by the coordinator's own decision or on request."""
 
@@ -147,6 +189,11 @@ class JobView(Protocol):
         ...
 
     @property
+    def takes_any_host(self) -> bool:
+        """Samza's AM takes every destination for any host: `job.host-affinity.enabled` is off."""
+        ...
+
+    @property
     def container_memory_mb(self) -> int | None:
         """What a container takes, in MiB; None when the coordinator doesn't say."""
         ...
@@ -179,6 +226,16 @@ class JobView(Protocol):
     @property
     def tells_lag(self) -> bool:
         """Standbys report how far they are: the job has a metrics reporter."""
+        ...
+
+    @property
+    def stop_budgets(self) -> Mapping[str, StopBudget]:
+        """Of each processor where Samza's AM coordinates, and ends a job for failures."""
+        ...
+
+    @property
+    def report_every_s(self) -> int | None:
+        """How often its containers report, the least frequent reporter counts; None: they don't."""
         ...
 
     @property

@@ -114,6 +114,35 @@ class JobView(views.JobView, Protocol):
         """Who leads; None under Samza's AM."""
         ...
 
+    @property
+    def report_every_s(self) -> int | None:
+        """How often its containers report their metrics; None: they don't."""
+        ...
+
+    @property
+    def application(self) -> Application | None:
+        """The job by the word of YARN's ResourceManager; None: it isn't known."""
+        ...
+
+    @property
+    def yarn_unread(self) -> str | None:
+        """Why YARN's ResourceManager couldn't be asked; None: it was, or its address isn't given."""
+        ...
+
+    @property
+    def dead(self) -> str | None:
+        """By whose word nothing of the job runs any more; None: by nobody's."""
+        ...
+
+
+class Application(Protocol):
+    """A YARN application."""
+
+    @property
+    def state(self) -> str:
+        """YARN's word: `RUNNING` while it has an Application Master."""
+        ...
+
 
 class ReplicaLag(views.ReplicaLag, Protocol):
     """How far one replica is behind, and when it said so."""

@@ -166,7 +166,7 @@ def _candidate(lags: Map[str, Lag], standby_id: str) -> Candidate:
     lag = lags.get(standby_id)
     if lag is None:
         return Candidate(standby_id)
-    return Candidate(standby_id, lag.records, lag.ready_in_ms, lag.at_ms)
+    return Candidate(standby_id, lag.records, lag.ready_in_ms, lag.at_ms, lag.good_for_ms)
 
 
 def _without(group: Group, standby: Processor) -> Group:

@@ -15,6 +15,7 @@ from immutables import Map
 
 from samza_dagster.placement.index import EMPTY, Index
 from samza_dagster.placement.record import Evolving, record
+from samza_dagster.readiness.choice import GOOD_FOR_MS
 
 
 class Phase(StrEnum):
@@ -293,12 +294,16 @@ class Host(Evolving):
 
 @record
 class Lag(Evolving):
-    """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none."""
+    """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none.
+
+    It tells nothing once it is more than `good_for_ms` old.
+    """
 
     processor_id: str
     records: int | None
     ready_in_ms: int | None
     at_ms: int
+    good_for_ms: int = GOOD_FOR_MS
 
 
 @record

@@ -6,17 +6,13 @@ from samza_dagster.readiness.forecast import Applied, Forecast, last_of, time_to
 from samza_dagster.readiness.heard import Heard, heard
 from samza_dagster.readiness.lag import records_behind
 from samza_dagster.readiness.stall import stalled_for_ms, stands_since
-from samza_dagster.readiness.steadiness import Bounds, LagAt, Steadiness, steadiness
 
 __all__ = [
     "Applied",
-    "Bounds",
     "Candidate",
     "Forecast",
     "Heard",
     "HostClock",
-    "LagAt",
-    "Steadiness",
     "clocks",
     "heard",
     "last_of",
@@ -25,6 +21,5 @@ __all__ = [
     "soonest_ready",
     "stalled_for_ms",
     "stands_since",
-    "steadiness",
     "time_to_ready",
 ]

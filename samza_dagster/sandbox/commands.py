@@ -236,6 +236,8 @@ def _exports(facts: dict[str, Any]) -> str:
         "SAMZA_DAGSTER_JOB_NAME": facts["job"]["name"],
         "SAMZA_DAGSTER_JOB_ID": facts["job"]["id"],
     }
+    if facts.get("resource_manager"):
+        values["SAMZA_DAGSTER_YARN_RESOURCE_MANAGER"] = facts["resource_manager"]
     return "\n".join(f"export {name}={shlex.quote(text)}" for name, text in values.items())
 
 

@@ -23,6 +23,7 @@ from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo_findings import Findings
 from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.demo_move import PROCESSOR, DemoMove
+from samza_dagster.sandbox.hosts import host_names
 from samza_dagster.sandbox.java_check import need_linux
 from samza_dagster.sandbox.judge import Judge, Verdict
 from samza_dagster.sandbox.progress import Phases, artifact_progress
@@ -83,7 +84,9 @@ class Demo:
                     "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": servers,
                     "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
                     "SAMZA_DAGSTER_JOB_ID": JOB_ID,
-                    "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
+                    "SAMZA_DAGSTER_HOSTS": " ".join(host_names(options.hosts)),
+                    # Samza's own Application Master does itself what ours leaves to the sensor.
+                    "SAMZA_DAGSTER_AUTO_FAILOVER": "shadow" if options.yarn else "act",
                 },
             )
             with interrupts_deferred():
@@ -103,7 +106,7 @@ class Demo:
                     raise self._stack_failure
             assert self._stack is not None
             self._sandbox.registry.update(dagster_url=self._stack.url)
-            move = DemoMove(self._connection(), self._sandbox.hosts, self.findings, self._tell)
+            move = DemoMove(self._connection(), self._sandbox, self.findings, self._tell)
             self.links["move_with_standby"] = move.run(self._stack.runs, self._phases)
             with self._phases.phase("verdict"):
                 self._judge(judge, move)
@@ -154,8 +157,7 @@ class Demo:
         )
         with PlacementClient(self._connection()) as client:
             findings.lag = [replica.to_json() for replica in client.lag()]
-            execution_id = client.view().processors[PROCESSOR].execution_id
-        result = move.restored(execution_id)
+        result = move.restored()
         if result is not None:
             findings.restored = result.restored
             findings.produced_in_gap = result.produced_in_gap

@@ -23,7 +23,8 @@ from samza_dagster.sandbox.load_plan import RATE
 @click.option("--name", default="demo", show_default=True, help="Name of the sandbox.")
 @click.option("--state-mb", type=click.FloatRange(1, 4096), default=50.0, show_default=True)
 @click.option("--rate", type=click.FloatRange(1, 5000), default=RATE, show_default=True)
-def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
+@click.option("--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN.")
+def demo_command(once: bool, name: str, state_mb: float, rate: float, yarn: bool) -> None:
     """Moves a stateful Samza container to its standby's host, driven by Dagster.
 
     Brings up Kafka, four simulated hosts, real Samza containers with state and hot
@@ -34,6 +35,7 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
     Examples:
       samza-dagster demo
       samza-dagster demo --once --state-mb 10
+      samza-dagster demo --once --yarn
     """
     console = Console(stderr=True, highlight=False)
     began = time.monotonic()
@@ -45,7 +47,7 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float) -> None:
     demo = Demo(name, lambda line: tell(line.replace("[", r"\[")))
     status = 1
     try:
-        demo.run(Options(name=name, state_mb=state_mb, rate=rate))
+        demo.run(Options(name=name, state_mb=state_mb, rate=rate, yarn=yarn))
         status = 0 if demo.findings.all_held else 1
         for what, url in demo.links.items():
             tell(f"{what:<20} {url}")

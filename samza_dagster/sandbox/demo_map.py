@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from samza_dagster.client.views import JobView
+from collections.abc import Mapping
+from typing import Any
 
 
-def hosts_of(view: JobView) -> dict[str, str | None]:
-    """Processor id → host."""
-    return {name: processor.host for name, processor in sorted(view.processors.items())}
+def hosts_of(facts: Mapping[str, Any]) -> dict[str, str | None]:
+    """Processor id → host, by a sandbox's status."""
+    return {name: each.get("host") for name, each in sorted(facts["processors"].items())}
 
 
-def host_map(title: str, view: JobView) -> str:
-    """Host × container as text; an active in brackets."""
+def host_map(title: str, facts: Mapping[str, Any]) -> str:
+    """Host × container as text, by a sandbox's status; an active in brackets."""
     lines = [f"{title}:"]
-    for host in sorted(view.hosts):
+    for host in sorted(facts["hosts"]):
         here = [
-            f"[{p.processor_id}]" if p.mode == "Active" else p.processor_id
-            for p in sorted(view.processors.values(), key=lambda p: p.processor_id)
-            if p.host == host
+            f"[{name}]" if each.get("mode") == "Active" else name
+            for name, each in sorted(facts["processors"].items())
+            if each.get("host") == host
         ]
         lines.append(f"  {host:<10}{'  '.join(here) or '-'}")
     return "\n".join(lines)

@@ -4,50 +4,58 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.client.views import JobView, ProcessorView
 from samza_dagster.errors import ActionFailed
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse
+from samza_dagster.model.placement_messages import StatusCode
 from samza_dagster.placement import texts
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.demo_findings import Findings
 from samza_dagster.sandbox.demo_map import host_map, hosts_of
 from samza_dagster.sandbox.demo_restore import Restored, RestoreWatch
 from samza_dagster.sandbox.hosts import SimulatedHost
+from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.readiness import RUNNING
 
 PROCESSOR = "0"
+STANDBY = "0-0"
 _JOB = "move_with_standby"
 
 
 class DemoMove:
     """One move; what it shows goes to `findings`.
 
-    Made where the move begins: it reads the map before it.
+    Made where the move begins: it reads the map before it. What runs where is the sandbox's
+    word, not that of the client which Dagster asks with.
     """
 
     def __init__(
         self,
         connection: Connection,
-        hosts: Sequence[SimulatedHost],
+        sandbox: Sandbox,
         findings: Findings,
         tell: Callable[[str], None],
     ) -> None:
         self._connection = connection
-        self._hosts = hosts
+        self._sandbox = sandbox
         self._findings = findings
         self._tell = tell
-        before = self._view()
-        self._active = before.processors[PROCESSOR]
-        self._standby = before.processors[f"{PROCESSOR}-0"]
-        self.partitions = tuple(int(task.rpartition(" ")[2]) for task in self._active.tasks)
+        before = sandbox.status()
+        self._active: Mapping[str, Any] = before["processors"][PROCESSOR]
+        self._standby: Mapping[str, Any] = before["processors"][STANDBY]
+        with PlacementClient(connection) as client:
+            tasks = client.view().processors[PROCESSOR].tasks
+        self.partitions = tuple(int(task.rpartition(" ")[2]) for task in tasks)
+        self._destination = self._host(self._standby["host"])
         self._restore = RestoreWatch(
-            connection.bootstrap_servers, self._host_of(self._standby), self.partitions
+            connection.bootstrap_servers, self._destination.state_directory, self.partitions
         )
         self._standby_stops = False
         self._tell(host_map("before", before))
@@ -61,38 +69,32 @@ class DemoMove:
             link = runs.run_url(run_id)
             self._tell(f"run {link}")
             status = runs.wait(run_id, timeout_s=900)
-        after = self._view()
+        after = self._sandbox.status()
         self._tell(host_map("after", after))
-        self._findings.locality_after = hosts_of(after)
-        moved = after.processors[PROCESSOR]
+        hosts = self._findings.locality_after = hosts_of(after)
+        moved = after["processors"].get(PROCESSOR, {})
         self._findings.moved = (
             status == "SUCCESS"
-            and moved.host == self._standby.host
-            and moved.state == "running"
-            and moved.execution_id != self._active.execution_id
-            and after.processors[self._standby.processor_id].host
-            not in (self._active.host, moved.host)
+            and moved.get("host") == self._standby["host"]
+            and moved["state"] == RUNNING
+            and moved["execution_id"] != self._active["execution_id"]
+            and hosts.get(STANDBY) not in (None, self._active["host"], moved["host"])
         )
         if status != "SUCCESS":
             raise ActionFailed(f"{_JOB} in Dagster", seen=f"run {run_id} ended {status}", fix=link)
         return link
 
-    def restored(self, execution_id: str | None) -> Restored | None:
-        """What the moved active, now `execution_id`, read of the changelog."""
-        return self._restore.result(execution_id)
+    def restored(self) -> Restored | None:
+        """What the moved active read of the changelog; None while that can't be told."""
+        runner = self._sandbox.runner
+        execution_id = runner.processors().get(PROCESSOR, {}).get("execution_id")
+        return self._restore.result(runner.container_log(self._destination, str(execution_id)))
 
-    def _view(self) -> JobView:
-        with PlacementClient(self._connection) as client:
-            return client.view()
-
-    def _host_of(self, processor: ProcessorView) -> SimulatedHost:
-        for host in self._hosts:
-            if host.name == processor.host:
+    def _host(self, name: str) -> SimulatedHost:
+        for host in self._sandbox.hosts:
+            if host.name == name:
                 return host
-        raise ActionFailed(
-            f"find the host of container {processor.processor_id}",
-            seen=f"{processor.host} is none of the sandbox's",
-        )
+        raise ActionFailed(f"find host {name}", seen="it is none of the sandbox's")
 
     @contextlib.contextmanager
     def _responses_shown(self) -> Generator[None]:
@@ -116,7 +118,10 @@ class DemoMove:
             f"{response.response_message}"
         )
         self._findings.add_response(response, seconds)
-        if response.status_code.is_terminal:
+        if response.processor_id == STANDBY:  # Samza's own Application Master moves it first
+            if response.status_code is StatusCode.SUCCEEDED:
+                self._restore.standby_left()
+        elif response.status_code.is_terminal:
             self._restore.active_arrived()
         elif response.response_message == texts.STANDBY_STOP_IN_PROGRESS:
             self._standby_stops = True

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from samza_dagster.sandbox import kafka_client, standby_lag
 from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC
-from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.restore_log import restored_records
 
 
@@ -22,20 +22,22 @@ class Restored:
 
 
 class RestoreWatch:
-    """One move of an active with these changelog `partitions` to the host of its standby."""
+    """One move of an active with these changelog `partitions` to the host of its standby.
 
-    def __init__(self, servers: str, destination: SimulatedHost, partitions: Sequence[int]) -> None:
+    `state` is where that host's containers keep their stores.
+    """
+
+    def __init__(self, servers: str, state: Path, partitions: Sequence[int]) -> None:
         self._servers = servers
-        self._destination = destination
+        self._state = state
         self._partitions = tuple(partitions)
         self._applied: dict[int, int] = {}
         self._ends: tuple[int, ...] = ()
 
     def standby_left(self) -> None:
         """Notes the store that the standby left behind: what the active won't have to restore."""
-        state = self._destination.state_directory
         for partition in self._partitions:
-            offset = standby_lag.applied_offset(state, f"Partition {partition}")
+            offset = standby_lag.applied_offset(self._state, f"Partition {partition}")
             if offset is not None:
                 self._applied[partition] = offset
 
@@ -44,10 +46,9 @@ class RestoreWatch:
         with contextlib.closing(kafka_client.consumer(self._servers)) as consumer:
             self._ends = kafka_client.end_offsets(consumer, CHANGELOG_TOPIC)
 
-    def result(self, execution_id: str | None) -> Restored | None:
-        """By the log of the active's new incarnation; None while anything wasn't seen."""
-        log = self._destination.directory / "incarnations" / str(execution_id) / "container.log"
-        restored = restored_records(log.read_text(errors="replace"))
+    def result(self, log: str) -> Restored | None:
+        """By what the active's new incarnation has logged; None while anything wasn't seen."""
+        restored = restored_records(log)
         known = restored.keys() & self._applied.keys()
         if not known >= set(self._partitions) or not self._ends:
             return None

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.errors import (
-    ActionFailed,
-    DeadlineExceeded,
-    InvalidInput,
-    MissingPrerequisite,
-    Refused,
-    SamzaDagsterError,
-)
+from samza_dagster.errors import DeadlineExceeded, InvalidInput, MissingPrerequisite, Refused
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
-from samza_dagster.sandbox import demo_job, load, process, topics, warm_up
+from samza_dagster.sandbox import demo_job, load, process, topics
 from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import BROKER, keep_archive
 from samza_dagster.sandbox.brokers import Brokers, directories
-from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.hosts import (
-    HOST_CORES,
-    HOST_MEMORY_MB,
-    SimulatedHost,
-    host_names,
-    stop_hosts,
-)
+from samza_dagster.sandbox.hosts import HOST_CORES, HOST_MEMORY_MB, SimulatedHost, host_names
 from samza_dagster.sandbox.java_check import find_java, need_linux
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
@@ -44,7 +29,8 @@ from samza_dagster.sandbox.ports import is_taken
 from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
-from samza_dagster.sandbox.yarn.sandbox import YarnSandbox
+from samza_dagster.sandbox.runner import JobRunner, OwnRunner
+from samza_dagster.sandbox.yarn.runner import YarnRunner
 
 LOAD = "load"
 _DEFINITIONS = """import pathlib
@@ -132,8 +118,19 @@ class Sandbox:
     def __init__(self, name: str = "default", *, root: Path | None = None) -> None:
         self.registry = Registry(name, root=root)
         self.directory = self.registry.directory
-        self.files = CoordinatorFiles(self.directory / "coordinator")
-        self.yarn = YarnSandbox(self.directory / "yarn", self.registry)
+        self.own = OwnRunner(self.registry)
+        self.yarn = YarnRunner(self.registry)
+
+    @property
+    def runner(self) -> JobRunner:
+        """What runs its job, by its record."""
+        on_yarn = self.registry.read().get("options", {}).get("yarn", False)
+        return self.yarn if on_yarn else self.own
+
+    @property
+    def files(self) -> CoordinatorFiles:
+        """Of our own coordinator."""
+        return self.own.files
 
     @property
     def dagster_home(self) -> Path:
@@ -143,8 +140,7 @@ class Sandbox:
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
         """The simulated hosts on record."""
-        names = self.registry.read().get("hosts", [])
-        return tuple(SimulatedHost(name, self.directory / "hosts" / name) for name in names)
+        return self.runner.hosts
 
     def up(
         self,
@@ -203,6 +199,7 @@ class Sandbox:
                     "bootstrap_servers": facts["bootstrap_servers"],
                     "app_name": facts["job"]["name"],
                     "app_id": facts["job"]["id"],
+                    "hosts": sorted(facts["hosts"]),
                 },
             },
         )
@@ -249,23 +246,10 @@ class Sandbox:
         brokers = set(record.get("brokers", [BROKER]))
         facts["bootstrap_servers"] = record.get("bootstrap_servers") if brokers & live else None
         facts["dagster_url"] = record.get("dagster_url")
-        on_yarn = record.get("options", {}).get("yarn", False)
-        runs_it = self.yarn.roles if on_yarn else {COORDINATOR, *(h.role for h in self.hosts)}
-        wanted = {*brokers, LOAD, *runs_it}
+        wanted = {*brokers, LOAD, *self.runner.roles}
         facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
         facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
-        if on_yarn:
-            return facts | self.yarn.facts(live)
-        facts["coordinator_url"] = self.files.coordinator_url() if COORDINATOR in live else None
-        facts["hosts"] = {
-            h.name: {"state": "alive" if h.role in live else "lost"} for h in self.hosts
-        }
-        with contextlib.suppress(SamzaDagsterError):
-            answer = self.files.status()
-            facts["deployment_id"] = answer.get("deployment_id")
-            facts["hosts"] = {**facts["hosts"], **answer.get("hosts", {})}
-            facts["processors"] = answer.get("processors", {})
-        return facts
+        return facts | self.runner.facts(live)
 
     def _start(
         self,
@@ -277,9 +261,10 @@ class Sandbox:
         self.registry.update(
             state="starting", options=asdict(options), hosts=list(host_names(options.hosts))
         )
+        runner = self.runner
         with phases.phase("Java and jars") as tell:
             find_java()
-            for name in ("kafka", "samza", *(("yarn", "samza-yarn") if options.yarn else ())):
+            for name in ("kafka", "samza", *runner.jars):
                 jar_paths(name, progress=on_jar or every_tenth_jar(tell))
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
             broker = Brokers(
@@ -317,17 +302,12 @@ class Sandbox:
             replicas=options.replicas,
             logins=logins,
         )
-        if options.yarn:
-            self.yarn.start(host_names(options.hosts), options.host_memory_mb, config, phases)
-        else:
-            with phases.phase("hosts and coordinator"):
-                self._start_own(config, options)
+        runner.start(config, options.host_memory_mb, phases)
         self._start_load(servers, plan)
         deadline = time.monotonic() + options.deadline_s
-        hosts = self.yarn.hosts if options.yarn else self.hosts
         ready = Readiness(
-            self.yarn.processors if options.yarn else self._processors,
-            [host.state_directory for host in hosts],
+            runner.processors,
+            [host.state_directory for host in runner.hosts],
             servers,
             wanted=options.processors,
             standbys=options.standbys,
@@ -343,28 +323,6 @@ class Sandbox:
         finally:
             ready.close()
         self.registry.update(state="up")
-
-    def _start_own(self, config: Mapping[str, str], options: Options) -> None:
-        """Our own coordinator, and an agent for each host."""
-        self.files.write(config, warm_up.container_template())
-        for host in self.hosts:
-            host.start(
-                url_file=self.files.url,
-                token_file=self.files.token,
-                memory_mb=options.host_memory_mb,
-                on_spawn=self.registry.add,
-            )
-        self.files.start(on_spawn=self.registry.add)
-
-    def _processors(self) -> Mapping[str, Mapping[str, Any]]:
-        for record in self.registry.processes():
-            if record.role == COORDINATOR and not record.is_alive:
-                raise ActionFailed(
-                    "start the coordinator",
-                    seen=process.log_tail(self.files.log, 4),
-                    fix=f"see {self.files.log}",
-                )
-        return self.files.status().get("processors", {})
 
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
@@ -386,22 +344,20 @@ class Sandbox:
     def _clean(self, *, keep_logs: bool = False) -> None:
         """Ends all that is on record, containers first, the broker last, and drops the data."""
         DagsterStack.stop_recorded(self.dagster_home)
-        hosts = self.hosts
-        early = [r for r in self.registry.live() if r.role in (LOAD, COORDINATOR)]
-        process.stop_all(early)
-        stop_hosts(hosts)
-        self.yarn.stop()
+        runner = self.runner
+        hosts = runner.hosts
+        process.stop_all(self.registry.live(LOAD))
+        runner.stop()
         killed = process.stop_all(self.registry.live())
         broker_killed = any(record.role.startswith(BROKER) for record in killed)
         for each in directories(self.directory / "broker"):
             if not broker_killed:
                 keep_archive(each)
             shutil.rmtree(each / "data", ignore_errors=True)
-        for name in ("warm-up", *(f"hosts/{host.name}/state" for host in hosts)):
-            shutil.rmtree(self.directory / name, ignore_errors=True)
+        for each in (self.directory / "warm-up", *(host.state_directory for host in hosts)):
+            shutil.rmtree(each, ignore_errors=True)
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator", "yarn"):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
-        for name in ("load.json", "coordinator/coordinator.url"):
-            (self.directory / name).unlink(missing_ok=True)
+        (self.directory / "load.json").unlink(missing_ok=True)
         self.registry.forget()

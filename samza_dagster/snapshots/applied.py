@@ -1,8 +1,8 @@
 """The last changelog offset that each replica is known to hold.
 
 Standbys report it in the job's metrics topic; actives write it into their checkpoint.
-Both give: task_name, gauge, applied_offset, observed_at_ms, source, observed_host, where
-`gauge` is `<system>-<topic>-<partition>-offset`, Samza's name for it in the metrics.
+Both give: task_name, gauge, applied_offset, observed_at_ms, source, observed_host, came_ms, where
+`came_ms` is the time of the record that reported it (null of a checkpoint) and `gauge` is `<system>-<topic>-<partition>-offset`, Samza's name for it in the metrics.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def checkpointed(records: DataFrame) -> DataFrame:
             "newest.at_ms AS observed_at_ms",
             "newest.source",
             "CAST(NULL AS STRING) AS observed_host",
+            "CAST(NULL AS BIGINT) AS came_ms",
         )
     )
 
@@ -103,18 +104,24 @@ def reported(records: DataFrame, job_name: str, job_id: str) -> DataFrame:
 
     newest = (
         records.where(col("value").contains(_STANDBY_SOURCE))  # spares parsing the rest
-        .selectExpr("value", f"from_json(value, '{_HEADER}').`header` AS h")
+        .selectExpr(
+            "value",
+            "unix_millis(timestamp) AS came_ms",
+            f"from_json(value, '{_HEADER}').`header` AS h",
+        )
         .where((col("h.job-name") == job_name) & (col("h.job-id") == job_id))
         .where(col("h.source").startswith(_STANDBY_SOURCE))
         .groupBy("h.source")
-        .agg(expr("max_by(struct(value, h.`host`, h.`time`), h.`time`) AS newest"))
+        .agg(expr("max_by(struct(value, came_ms, h.`host`, h.`time`), h.`time`) AS newest"))
         .selectExpr(f"substr(source, {len(_TASK_SOURCE) + 1}) AS task_name", "newest.*")
     )
     groups = "from_json(value, '`metrics` map<string, map<string, string>>').`metrics`"
     return (
-        newest.selectExpr("task_name", "host", "time", f"explode({groups}) AS (grp, gauges)")
+        newest.selectExpr(
+            "task_name", "host", "time", "came_ms", f"explode({groups}) AS (grp, gauges)"
+        )
         .where("grp LIKE '%TaskInstanceMetrics'")
-        .selectExpr("task_name", "host", "time", "explode(gauges) AS (gauge, text)")
+        .selectExpr("task_name", "host", "time", "came_ms", "explode(gauges) AS (gauge, text)")
         .where("gauge LIKE '%-offset'")
         .selectExpr(
             "task_name",
@@ -123,6 +130,7 @@ def reported(records: DataFrame, job_name: str, job_id: str) -> DataFrame:
             "time AS observed_at_ms",
             "'metrics' AS source",
             "host AS observed_host",
+            "came_ms",
         )
         .where("applied_offset IS NOT NULL")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,12 @@ from samza_dagster.snapshots.offsets import OffsetRange
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_CAME = "gauge: string, came_ms: bigint, first_since: bigint, is_old: boolean"
+# Where the changelog ended when the report came, as in `client.replica_lag`.
+_END_THEN = (
+    "IF(former OR came_ms IS NULL OR coalesce(is_old, false), end_now, "
+    "least(end_now, greatest(coalesce(first_since, end_now), applied_offset + 1)))"
+)
 # `readiness.records_behind` as an expression.
 _RECORDS_BEHIND = (
     "CASE WHEN end_offset IS NULL THEN NULL "
@@ -56,15 +62,52 @@ def changelog_ends(
     return local_rows(spark, rows, fields)
 
 
+def reports_came(
+    spark: SparkSession,
+    reported: DataFrame,
+    changelogs: Sequence[StoreChangelog],
+    partitions: Mapping[str, int],
+    patience_ms: int,
+    first_since: Callable[[Collection[tuple[str, int, int]]], Mapping[tuple[str, int, int], int]],
+) -> DataFrame:
+    """gauge, came_ms, first_since, is_old: the changelog's first record since a report came.
+
+    `is_old`: it was written to `patience_ms` after the report and later. See docs/decisions/0018.
+    """
+    at = {
+        f"{c.system}-{c.topic}-{partition}-offset": (c.topic, partition)
+        for c in changelogs
+        for partition in range(partitions.get(c.topic, 0))
+    }
+    told = {(row["gauge"], row["came_ms"]) for row in reported.select("gauge", "came_ms").collect()}
+    mine = [(gauge, came_ms) for gauge, came_ms in sorted(told) if gauge in at]
+    found = first_since(
+        {(*at[gauge], came_ms + late_ms) for gauge, came_ms in mine for late_ms in (0, patience_ms)}
+    )
+    rows: list[dict[str, str | int | None]] = [
+        {
+            "gauge": gauge,
+            "came_ms": came_ms,
+            "first_since": found.get((*at[gauge], came_ms)),
+            "is_old": (*at[gauge], came_ms + patience_ms) in found,
+        }
+        for gauge, came_ms in mine
+    ]
+    return local_rows(spark, rows, _CAME)
+
+
 def changelog_lag(
     tasks: DataFrame,
     changelogs: Sequence[StoreChangelog],
     ends: DataFrame,
     applied: DataFrame,
     *,
+    came: DataFrame | None = None,
     all_observed: bool = True,
 ) -> DataFrame:
     """One row per store and task; `tasks` is `task_locality`'s frame with `active_task`.
+
+    `came` is of `reports_came`; without it all that was written since a report counts as lag.
 
     An offset that a standby reported from another host than its processor's tells
     nothing about the replica that is there now: it counts as unknown. `all_observed`: every
@@ -81,10 +124,16 @@ def changelog_lag(
         .withColumnRenamed("changelog_partition", "partition")
         .selectExpr("*", f"{gauge} AS gauge")
     )
+    if came is None:
+        came = local_rows(tasks.sparkSession, [], _CAME)
     known = (
-        replicas.join(ends, ["changelog", "partition"], "left")
+        replicas.join(
+            ends.withColumnRenamed("end_offset", "end_now"), ["changelog", "partition"], "left"
+        )
         .join(applied, ["task_name", "gauge"], "left")
+        .join(came, ["gauge", "came_ms"], "left")
         .selectExpr("*", "coalesce(observed_host <> host, false) AS former")
+        .selectExpr("*", f"{_END_THEN} AS end_offset")
     )
     return (
         known.selectExpr(
@@ -99,6 +148,7 @@ def changelog_lag(
             "host",
             "beginning_offset",
             "end_offset",
+            "end_now - end_offset AS written_since",
             "led",
             "former",
             "IF(former, NULL, applied_offset) AS applied_offset",

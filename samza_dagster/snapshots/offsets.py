@@ -8,7 +8,7 @@ markers take offsets). One request answers for all partitions in some 10 ms.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -95,8 +95,8 @@ class Offsets:
         Those without a leader go to `unread`; without it they raise `Unreachable`. `committed`: to the last stable offset, so that no record of an open transaction
         lies before the end; otherwise to the high watermark.
         """
-        starts = self._ask(topics, _EARLIEST, committed=committed, unread=unread)
-        ends = self._ask(topics, _LATEST, committed=committed, unread=unread)
+        starts = self._ask(_each(topics, _EARLIEST), committed=committed, unread=unread)
+        ends = self._ask(_each(topics, _LATEST), committed=committed, unread=unread)
         return sorted(OffsetRange(*at, starts[at], ends[at]) for at in ends.keys() & starts)
 
     def since(
@@ -106,22 +106,39 @@ class Offsets:
 
         `unread` as for `whole`.
         """
-        starts = self._ask(topics, max(timestamp_ms, 0), committed=True, unread=unread)
-        ends = self._ask(topics, _LATEST, committed=True, unread=unread)
+        starts = self._ask(_each(topics, max(timestamp_ms, 0)), committed=True, unread=unread)
+        ends = self._ask(_each(topics, _LATEST), committed=True, unread=unread)
         # -1: no record is as new as that.
         return sorted(
             OffsetRange(*at, starts[at] if starts[at] >= 0 else ends[at], ends[at])
             for at in ends.keys() & starts
         )
 
+    def first_since(
+        self, asked: Collection[tuple[str, int, int]]
+    ) -> dict[tuple[str, int, int], int]:
+        """Topic, partition and time in ms → the first record of that time or a later one (broker's index).
+
+        Left out where there is none, and where the partition has no leader.
+        """
+        found: dict[tuple[str, int, int], int] = {}
+        left = set(asked)
+        while left:
+            # A request has each partition once.
+            times = {(topic, partition): at_ms for topic, partition, at_ms in left}
+            at_or_after = {at: max(at_ms, 0) for at, at_ms in times.items()}
+            answers = self._ask(at_or_after, committed=False, unread={})
+            found |= {(*at, times[at]): offset for at, offset in answers.items() if offset >= 0}
+            left -= {(*at, at_ms) for at, at_ms in times.items()}
+        return found
+
     def _ask(
-        self, topics: Mapping[str, int], at_ms: int, *, committed: bool, unread: Unread | None
+        self, times: Mapping[tuple[str, int], int], *, committed: bool, unread: Unread | None
     ) -> dict[tuple[str, int], int]:
-        """Offsets of all partitions at a time (ms), or at `_EARLIEST` or `_LATEST`."""
+        """Offset of each partition at its time (ms), or at `_EARLIEST` or `_LATEST`."""
         from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 
-        spec = _offset_spec(at_ms)
-        request = {TopicPartition(t, p): spec for t, count in topics.items() for p in range(count)}
+        request = {TopicPartition(*at): _offset_spec(at_ms) for at, at_ms in times.items()}
         if not request:
             return {}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -163,6 +180,10 @@ def _offset_spec(at_ms: int) -> Any:
 
     named = {_LATEST: OffsetSpec.latest, _EARLIEST: OffsetSpec.earliest}
     return named[at_ms]() if at_ms in named else OffsetSpec.for_timestamp(at_ms)
+
+
+def _each(topics: Mapping[str, int], at_ms: int) -> dict[tuple[str, int], int]:
+    return {(topic, p): at_ms for topic, count in topics.items() for p in range(count)}
 
 
 def assignment_json(ranges: Iterable[OffsetRange]) -> str:

@@ -12,7 +12,7 @@ from samza_dagster.model.naming import coordinator_stream_topic, require_owner
 from samza_dagster.snapshots import applied, coordinator_stream
 from samza_dagster.snapshots.job_config import JobStreams, job_streams
 from samza_dagster.snapshots.kafka_source import read_records
-from samza_dagster.snapshots.lag import changelog_ends, changelog_lag
+from samza_dagster.snapshots.lag import changelog_ends, changelog_lag, reports_came
 from samza_dagster.snapshots.offsets import OffsetRange, Offsets, Unread
 from samza_dagster.snapshots.schemas import DATASETS, Column, select_list
 from samza_dagster.snapshots.settings import Connection, spark_options
@@ -84,8 +84,7 @@ def compute_snapshot(
 
     `snapshot_time_ms` (ms since the epoch) is written into every row; metrics are read
     back from it by `metrics_window_ms`, or by three report intervals if these are longer.
-    The changelogs' ends are asked after the ends of what tells the applied offsets were
-    fixed, so lag is never too small. A partition without a leader makes the rows unknown that
+    A standby's lag is what it was when its report came, see `client.replica_lag`. A partition without a leader makes the rows unknown that
     it is about, and says so in them; the coordinator stream's own is needed. Raises
     `InvalidInput` when the stream is another job's or the job has no
     coordinator stream, `Unreachable` when no broker answers.
@@ -147,13 +146,23 @@ def _computed(
     tasks = coordinator_stream.assigned_tasks(entries)
     hosts = coordinator_stream.hosts(entries)
     located = coordinator_stream.task_locality(tasks, hosts)
-    known = applied.checkpointed(read_records(spark, options, checkpoint_ranges)).union(
-        applied.reported(
-            read_records(spark, options, metrics_ranges), connection.job_name, connection.job_id
-        )
+    reported = applied.reported(
+        read_records(spark, options, metrics_ranges), connection.job_name, connection.job_id
+    ).persist()
+    known = applied.checkpointed(read_records(spark, options, checkpoint_ranges)).union(reported)
+    came = reports_came(
+        spark,
+        reported,
+        streams.changelogs,
+        changelogs,
+        3 * streams.report_interval_ms,
+        asked.first_since,
     )
+    lap("reports")
     ends = changelog_ends(spark, end_ranges, without_leader)
-    lag = changelog_lag(located, streams.changelogs, ends, known, all_observed=not silent)
+    lag = changelog_lag(
+        located, streams.changelogs, ends, known, came=came, all_observed=not silent
+    )
 
     def finished(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
         from pyspark.sql.functions import lit
@@ -187,4 +196,5 @@ def _computed(
         snapshot.frame(dataset).count()
         lap(dataset)
     entries.unpersist()
+    reported.unpersist()
     return snapshot

@@ -77,6 +77,7 @@ class Lookout:
     after_ask: Callable[[], None] = lambda: None
     since_ms: int = BEGIN_MS
     skew_ms: dict[str, int] = field(default_factory=dict)
+    dead: str | None = None
 
     def __post_init__(self) -> None:
         for host in range(self.host_count):
@@ -129,6 +130,7 @@ class Lookout:
             coordinator=self.coordinator,
             failovers=self.failovers,
             ghosts=self.ghosts,
+            dead=self.dead,
             leader=LeaderView(
                 1, "host-0", "", BEGIN_MS, self.beat_ms, self.leader_ended, {}, 40_000
             )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import dagster as dg
+import fake_am
 
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.own_checks import (
@@ -18,8 +19,14 @@ from samza_dagster.client.own_checks import (
     require_our_coordinator,
 )
 from samza_dagster.client.own_plan import make_own_plan
-from samza_dagster.client.plan import Plan, check_destination, find_processor, make_plan
-from samza_dagster.client.responses import terminal
+from samza_dagster.client.plan import (
+    Plan,
+    check_budget,
+    find_processor,
+    legal_destination,
+    make_plan,
+)
+from samza_dagster.client.responses import never_answered, over_with, terminal
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
@@ -62,11 +69,15 @@ class Killed(Exception):
 class World:
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
+    Under Samza's own AM (`coordinator`) it is as `fake_am` says: hosts are then those that containers
+    are on or were, and `any_host` is what the AM takes for ANY_HOST.
+
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
-    waited for; `after_answer` when a request of that kind ends; `coordinator` is `samza` for an AM
-    whose wire has no hold. `too_late_to_cancel`: what was reserved is started before a cancel comes.
+    waited for; `after_answer` when a request of that kind ends. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
-    `work_after`: so many looks see no commit yet.
+    `work_after`: so many looks see no commit yet. `earlier`: placements of somebody else.
+    `reports_at_each_look`: of those at lags each sees a new report; else they come every
+    `report_every_s` by its clock.
     """
 
     hosts: dict[str, HostView]
@@ -77,6 +88,9 @@ class World:
     processes: bool = True
     work_after: int = 0
     tells_lag: bool = True
+    report_every_s: int | None = 60
+    reports_at_each_look: bool = True
+    looks: int = 0
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -108,6 +122,13 @@ class World:
     away_at: str = ""
     is_away: bool = False
     origins: dict[str, str] = field(default_factory=dict)
+    earlier: list[PlacementResponse] = field(default_factory=list)
+    deployment: str = "run-1"
+    host_affinity: bool = True
+    any_host: str = "host-4"
+    unreported: dict[str, tuple[str, int]] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    last_commit: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def demo(cls) -> World:
@@ -118,12 +139,20 @@ class World:
             at={"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"},
         )
 
+    def reported_ms(self) -> int:
+        """The time of each container's newest report."""
+        self.looks += 1
+        every_ms = 1000 * (self.report_every_s or 60)
+        return self.looks if self.reports_at_each_look else self.now_ms - self.now_ms % every_ms
+
     def view(self) -> JobView:
         """As the real client shows it."""
+        if self.coordinator == "samza":
+            return fake_am.view(self)
         return JobView(
             job_name="demo",
             job_id="1",
-            deployment_id="run-1",
+            deployment_id=self.deployment,
             processors={
                 p: ProcessorView(
                     p,
@@ -139,6 +168,7 @@ class World:
             hosts=dict(self.hosts),
             coordinator=self.coordinator,
             tells_lag=self.tells_lag,
+            report_every_s=self.report_every_s,
             container_memory_mb=self.container_memory_mb,
             actions=tuple(self._actions()),
         )
@@ -155,13 +185,18 @@ class World:
                 self.dying_for -= 1
             yield ActionView(uuid, last.processor_id, last.destination_host, stage, last.timestamp)
 
+    def is_waiting(self, uuid: str) -> bool:
+        """Nobody has taken it, and it is there still."""
+        return uuid in self.requests and uuid not in {*self.answers, *self.forgotten, *self.dropped}
+
     def ask(self, kind: str, processor_id: str, destination: str, uuid: str, expiry: float) -> None:
         """A request is written; each uuid has an effect once."""
-        if uuid in self.requests:
+        if uuid in self.requests and uuid not in self.dropped:
             return
+        self.dropped.discard(uuid)
         self.requests[uuid] = PlacementRequest(
             uuid=uuid,
-            deployment_id="run-1",
+            deployment_id=self.deployment,
             processor_id=processor_id,
             destination_host=destination,
             timestamp=self.now_ms,
@@ -195,6 +230,8 @@ class World:
 
     def go_on(self, uuid: str) -> PlacementResponse | None:
         """The coordinator's next status of a request; None while it waits for a commit."""
+        if self.coordinator == "samza":
+            return fake_am.go_on(self, uuid)
         request = self.requests[uuid]
         host, done = request.destination_host, self.answers.get(uuid, [])
         end = self.ends[0] if self.ends else (SUCCEEDED, f"started on {host}")
@@ -284,8 +321,21 @@ class FakeClient:
     def view(self) -> JobView:
         return self.world.view()
 
-    def plan(self, processor_id: str, destination: str) -> Plan:
-        return make_plan(self.world.view(), processor_id, destination)
+    def plan(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        allow_unknown_host: bool = False,
+        beyond_budget: bool = False,
+    ) -> Plan:
+        return make_plan(
+            self.world.view(),
+            processor_id,
+            destination,
+            allow_unknown_host=allow_unknown_host,
+            beyond_budget=beyond_budget,
+        )
 
     def plan_own(self, kind: RequestKind, processor_id: str, destination: str = "ANY_HOST") -> Plan:
         return make_own_plan(self.world.view(), kind, processor_id, destination)
@@ -298,8 +348,14 @@ class FakeClient:
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
+        allow_unknown_host: bool = False,
+        beyond_budget: bool = False,
     ) -> PlacementRequest:
-        return self._ask("place", processor_id, destination, request_expiry_s, uuid)
+        if uuid not in self.world.requests:
+            check_budget(self.world.view(), processor_id, beyond_budget=beyond_budget)
+        return self._ask(
+            "place", processor_id, destination, request_expiry_s, uuid, unknown=allow_unknown_host
+        )
 
     def reserve(
         self,
@@ -351,19 +407,29 @@ class FakeClient:
     def lag(self) -> tuple[ReplicaLag, ...]:
         self._break("lag")
         lags = self.world.lags.pop(0) if self.world.lags else self.world.lag_now
+        told_ms = self.world.reported_ms()
         return tuple(
-            ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, None)
+            ReplicaLag(p, "task", TaskMode.STANDBY, "store", "log", n, None, 0, None, lag, told_ms)
             for p, of_stores in lags.items()
             for n, lag in enumerate(of_stores)
         )
 
     def _ask(
-        self, kind: str, processor_id: str, destination: str, expiry: float | None, uuid: str | None
+        self,
+        kind: str,
+        processor_id: str,
+        destination: str,
+        expiry: float | None,
+        uuid: str | None,
+        *,
+        unknown: bool = False,
     ) -> PlacementRequest:
         assert uuid is not None
         view = self.world.view()
-        if uuid not in self.world.requests:
-            check_destination(view, find_processor(view, processor_id), destination)
+        if uuid not in self.world.requests or uuid in self.world.dropped:
+            destination = legal_destination(
+                view, find_processor(view, processor_id), destination, allow_unknown_host=unknown
+            )
             self._wrote.add(uuid)
         self.world.ask(kind, processor_id, destination, uuid, expiry or 0)
         return self.world.requests[uuid]
@@ -396,14 +462,15 @@ class FakeClient:
         return None if found is None else _as_own("place", found)
 
     def _waiting(self, uuid: str, here: bool) -> PlacementRequest | None:
-        taken = uuid in self.remembered()
-        return self.world.requests.get(uuid) if here and not taken else None
+        return self.world.requests[uuid] if here and self.world.is_waiting(uuid) else None
 
     def response(self, uuid: str) -> PlacementResponse | None:
         answers = self.world.answers.get(uuid)
         return answers[-1] if answers else None
 
     def remembered(self) -> frozenset[str]:
+        if self.world.coordinator == "samza":
+            return frozenset()  # as the client knows it
         return frozenset(self.world.answers) | self.world.forgotten
 
     def standby_origins(self) -> dict[str, str]:
@@ -433,6 +500,9 @@ class FakeClient:
             again = bool(todo)
             response = todo.pop(0) if todo else self.world.go_on(uuid)
             if response is None:
+                asked_of = self.world.requests[uuid].deployment_id
+                if over := over_with(asked_of, self.world.deployment):
+                    raise never_answered(uuid, over, self.response(uuid))
                 raise DeadlineExceeded("the outcome", seen="it waits for its commit")
             if response.response_message.startswith("Reserved"):
                 self._break("held")
@@ -468,6 +538,8 @@ class FakeClient:
         self.world.since = since
         self.world.work_after -= 1
         works = self.world.processes and self.world.work_after < 0
+        # Up to its stop its former process has committed too.
+        works = works or since < self.world.last_commit.get(processor_id, 0)
         return Progress(processor_id, since, works, (), self.world.commits)
 
     def responses_since(

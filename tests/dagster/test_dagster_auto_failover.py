@@ -334,12 +334,12 @@ def test_an_acknowledgement_can_be_tried_dry(stage: Stage) -> None:
 
 
 def test_the_component_brings_sensors_jobs_and_checks() -> None:
-    """By the names that operators know; the defaults advise."""
+    """By the names that operators know; who coordinates says how far the sensor goes."""
     made = SamzaJobComponent(bootstrap_servers="here:9092", app_name="demo")
     definitions = dg.build_defs_for_component(made)
     names = {sensor.name for sensor in definitions.sensors or []}
     assert {"placement_responses", "auto_failover", "lag_slo", "invariants"} <= names
-    assert made.auto_failover.mode == "advise"
+    assert made.auto_failover.mode is None
     repository = definitions.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()}
     assert {"audit_failover", "acknowledge_failover", "forecast_readiness"} <= jobs

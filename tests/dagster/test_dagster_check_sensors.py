@@ -87,6 +87,30 @@ def test_a_broken_invariant_is_told_with_severity_and_what_to_do(stage: Stage) -
     assert over.metadata["over"].value == "0 on host-0"
 
 
+@pytest.mark.parametrize("slo", [False, True], ids=["invariants", "lag_slo"])
+def test_of_a_dead_job_it_is_told_that_it_is_dead_and_nothing_that_nobody_would_read(
+    stage: Stage, slo: bool
+) -> None:
+    """Standbys without news were each to be restarted, by a request."""
+    if slo:
+        stage.sensor = lag_slo_sensor(LagSlo(breach_looks=2, breach_s=10, recovery_looks=2))
+    stage.world.coordinator = "samza"
+    stage.tick()
+    stage.world.dead = "YARN's ResourceManager: application_1_0004 is FAILED"
+    stage.world.behind = dict.fromkeys(stage.world.at, None)
+    told = stage.tick(times=2)
+    failed = {"lag_objective"} if slo else {"replicas_present", "standbys_within_limit"}
+    assert {name for name, event in told.items() if not event.passed} == failed
+    for name in failed:
+        assert told[name].severity == dg.AssetCheckSeverity.ERROR
+        assert told[name].description == f"job: {stage.world.dead}"
+        rows = told[name].metadata["what_was_seen"].value.records  # type: ignore[union-attr]
+        assert [row.data["what_to_do"][:20] for row in rows] == ["deploy the job again"]
+    stage.world.dead, stage.world.behind = None, {}
+    over = stage.tick(times=2)
+    assert {name for name, event in over.items() if event.passed} == failed
+
+
 def test_a_tick_that_comes_again_tells_nothing_twice(stage: Stage) -> None:
     """Its events were kept and its cursor wasn't."""
     stage.tick(times=2)

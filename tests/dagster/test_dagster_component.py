@@ -355,6 +355,17 @@ def test_the_sensor_of_a_prefixed_job_reads_its_own_cluster(
     assert offered["orders/orders/1/processors"] == ["41"]
 
 
+def test_auto_failover_launches_its_own_job_s_audit_and_move(
+    three_jobs: dg.RepositoryDefinition,
+) -> None:
+    """Under a prefix those of that name: Samza's AM takes a failover in two requests alone."""
+    sensor = three_jobs.get_sensor_def("orders_auto_failover")
+    assert {target.job_name for target in sensor.targets} == {
+        "orders_audit_failover",
+        "orders_move_with_standby",
+    }
+
+
 def test_what_a_sensor_launches_by_name_is_its_own_job(instance: dg.DagsterInstance) -> None:
     """A run request of `auto_failover` names `audit_failover`; under a prefix, that one."""
 

@@ -40,7 +40,7 @@ def test_a_deadline_that_is_over_fails_the_run_with_the_true_reason(
     assert data is not None
     assert data.user_failure_data is not None
     text = str(data.user_failure_data.description)
-    assert "90000 records behind" in text
+    assert "90,000 records behind" in text
     assert "its time is over" in text
     assert "is kept" in text
     assert "no run waits" in str(tick(instance, second.cursor).skip_reason)

@@ -37,6 +37,7 @@ from samza_dagster.orchestration.units.progress import Limits
 from samza_dagster.orchestration.waits.conditions import Met
 from samza_dagster.orchestration.waits.waiting import MET
 from samza_dagster.placement import texts
+from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster
 JOB = "drain_host"
@@ -247,6 +248,24 @@ def test_under_samza_s_am_it_is_drained_by_placements_alone(
     assert on(world) == []
 
 
+def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_steps(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Not for the first of them alone; a dry run notices what is left."""
+    world.coordinator = "samza"
+    first = drain(request, instance, cold=True, dry_run=True)
+    assert "in a row" not in output_metadata(first, "plan_drain_host")["what"]
+    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
+    world.earlier = [earlier_restart("2", at, n) for n, at in enumerate(times)]
+    text, _ = failure(drain(request, instance, cold=True), "plan_drain_host")
+    assert "2: place 2" in text
+    assert "this would be stop 8 of 2 in a row" in text
+    assert world.requests == {}
+    world.earlier = world.earlier[-4:]
+    dry = drain(request, instance, cold=True, dry_run=True)
+    assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
+
+
 @pytest.mark.longdagster
 @pytest.mark.parametrize(
     "where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS, "lag"]
@@ -378,11 +397,11 @@ def test_a_view_that_lags_behind_an_answer_is_waited_for(
     """Answer and state are in two topics: a refusal right after a step is looked at again."""
     ask, refused = FakeClient._ask, list[str]()
 
-    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any) -> Any:
+    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any, **more: Any) -> Any:
         if processor == "0" and not refused:
             refused.append(processor)
             raise Refused("same host", seen="0-0 is on host-2")
-        return ask(client, kind, processor, *rest)
+        return ask(client, kind, processor, *rest, **more)
 
     monkeypatch.setattr(FakeClient, "_ask", refuse_once)
     assert drain(request, instance).success

@@ -19,6 +19,7 @@ from fake_placement import (
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests import request_uuid
+from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster
 JOBS = [
@@ -112,6 +113,44 @@ def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
     assert "no hold" in output_metadata(result, "reserve")["role"]
 
 
+def stopped_of_late(world: World, processor: str, times: int) -> None:
+    """By whomever; Samza's AM counts them."""
+    world.coordinator = "samza"
+    world.earlier = [
+        earlier_restart(processor, world.now_ms - 10_000 * (times - n), n) for n in range(times)
+    ]
+
+
+def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks_nothing(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its standby could leave; the active's own stop may be the job's end."""
+    stopped_of_late(world, "0", 7)
+    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    assert "this would be stop 8 of 0 in a row" in failure(result, "plan_move_with_standby")[0]
+    assert world.requests == {}
+    stopped_of_late(world, "0", 6)
+    dry = run(request.node.name, "move_with_standby", instance, processor="0", dry_run=True)
+    assert (
+        "this would be stop 7 of 0 in a row"
+        in output_metadata(dry, "plan_move_with_standby")["what"]
+    )
+
+
+def test_a_job_of_one_request_goes_beyond_the_budget_when_somebody_says_so(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Its plan says what that may end."""
+    stopped_of_late(world, "1", 7)
+    name, job, plan = request.node.name, "restart_container", "plan_restart_container"
+    assert "beyond_budget" in failure(run(name, job, instance, processor="1"), plan)[0]
+    assert world.requests == {}
+    result = run(name, job, instance, processor="1", beyond_budget=True)
+    assert result.success
+    assert "stop 9 of a row ends the job" in output_metadata(result, plan)["what"]
+    assert world.asked == [("1", "LAST_SEEN")]
+
+
 def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
@@ -179,7 +218,8 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     shown = output_metadata(result, "verify_placement")
     assert (
-        "| host-3 | 0-0 standby running | **0 active running** |" in shown["hosts_and_containers"]
+        "| host-3 | 0-0 standby last-seen | **0 active last-seen** |"
+        in shown["hosts_and_containers"]
     )
     rows = {r.data["host"]: r.data for r in shown["hosts_and_containers_table"].records}
     assert rows["host-1"]["after"] == "-"
@@ -188,7 +228,7 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(
     steps = ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
     assert timeline == [(s, t) for s in ("relocate_standby", "move") for t in steps]
     assert shown["move_stop_and_start_seconds"] == pytest.approx(0.25)
-    assert shown["verified"] == "it has checked in and processes"
+    assert shown["verified"] == "it was launched and processes"
     requests = [shown["relocate_standby_request"], shown["move_request"]]
     assert requests == list(world.requests)
 
@@ -319,14 +359,10 @@ def test_without_a_host_for_the_standby_nothing_is_asked(
 ) -> None:
     """The refusal names the rule that each host breaks."""
     world.coordinator = "samza"
-    world.hosts = {
-        "host-1": world.hosts["host-1"],
-        "host-3": world.hosts["host-3"],
-        "host-2": HostView("host-2", "lost"),
-    }
+    world.at = {"0": "host-1", "0-0": "host-3"}
     result = run(request.node.name, "move_with_standby", instance, processor="0")
     _, metadata = failure(result, "plan_move_with_standby")
-    assert metadata["seen"] == "host-1 is the source; host-2 is lost; host-3 is the destination"
+    assert metadata["seen"] == "host-1 is the source; host-3 is the destination"
     assert world.requests == {}
 
 

@@ -29,6 +29,7 @@ from samza_dagster.client.plan import Plan
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.placement import texts
+from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster
 JOB = "reconcile"
@@ -250,6 +251,19 @@ def test_under_samza_s_am_it_moves_and_starts_nothing(
     assert "no standby on request" in shown["findings"].records[0].data["seen"]
 
 
+def test_a_group_for_which_samza_s_am_may_end_the_job_is_left_out_and_the_others_go_on(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What it would take together counts; the run fails in the end with why."""
+    world.coordinator = "samza"
+    world.at = {"0": "host-1", "0-0": "host-1", "1": "host-2", "1-0": "host-2"}
+    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
+    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    text = failed_text(reconcile(instance), "carry_out_reconcile")
+    assert "this would be stop 8 of 0-0 in a row" in text
+    assert [p for p, _ in world.asked] == ["1-0"]
+
+
 @pytest.mark.longdagster
 @pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS])
 @pytest.mark.parametrize("times", range(4))
@@ -315,8 +329,8 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
     real = FakeClient.plan
 
-    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
-        made = real(client, processor_id, destination)
+    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+        made = real(client, processor_id, destination, **more)
         return replace(made, refusal="never") if processor_id == "0-0" else made
 
     monkeypatch.setattr(FakeClient, "plan", plan)

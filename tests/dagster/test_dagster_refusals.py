@@ -97,8 +97,8 @@ def test_what_is_refused_only_when_it_is_asked_is_explained_as_well(
     real = FakeClient.plan
     world = World.demo()
 
-    def plan(client: FakeClient, processor_id: str, destination: str) -> Plan:
-        made = real(client, processor_id, destination)
+    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+        made = real(client, processor_id, destination, **more)
         world.hosts["host-4"] = replace(world.hosts["host-4"], state="lost")
         return made
 

@@ -85,7 +85,7 @@ def test_a_scaffolded_job_loads_as_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     job = SamzaJobComponent.from_file(scaffolded(tmp_path / "my-job", params))
     assert (job.bootstrap_servers, job.job) == ("kafka-1:9092", 'or"ders: 1/007')
     assert job.prefix == "my_job"
-    assert job.auto_failover.mode == "advise"
+    assert job.auto_failover.mode is None
 
 
 @pytest.mark.dagster
@@ -93,7 +93,7 @@ def test_what_it_shows_as_comments_is_valid_too(tmp_path: Path) -> None:
     """Whoever takes the `#` away has a job that loads."""
     path = scaffolded(tmp_path / "job", JobParams(app_name="orders", bootstrap_servers="k:1"))
     text = path.read_text()
-    for comment in ("# hosts:", "# bounces:", "#   - {name"):
+    for comment in ("# hosts:", "# auto_failover:", "# bounces:", "#   - {name"):
         assert comment in text
         text = text.replace(comment, comment.replace("# ", "", 1).replace("#", "", 1))
     text = text.replace("{}  # ", "")

@@ -15,6 +15,7 @@ from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.history import in_flight
+from samza_dagster.orchestration.history.asked import Asked
 from samza_dagster.orchestration.history.events import (
     KEY,
     MOST_IN_A_TICK,
@@ -22,7 +23,7 @@ from samza_dagster.orchestration.history.events import (
     Cursor,
     history_event,
 )
-from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.history.sensor import no_end_event, placement_responses_sensor
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster
@@ -385,6 +386,14 @@ def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream
     assert sum(len(stream.tick()) for _ in range(6)) == 1_000
 
 
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_never_ends_is_to_be_cancelled_only_where_that_is_possible(*, ours: bool) -> None:
+    """Samza's wire has no cancel: the advice was refused there."""
+    asked = Asked(str(UUID(int=5)), "run-1", "0", "host-2", "reserving", "place", 0, None)
+    told = no_end_event("demo/1", asked, 10, ours=ours).metadata["what_to_do"].value
+    assert ("samza-dagster cancel" in str(told)) is ours
+
+
 def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -> None:
     """With what to do; also when the tick that named it lost its cursor. Its end comes as ever."""
     under_samza(stream)
@@ -394,7 +403,7 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     assert stream.tick() == []
     stream.now_ms += 1_000
     assert stream.tick(lost=True) == [5]
-    assert "samza-dagster cancel" in str(stream.events[0].metadata["what_to_do"].value)
+    assert "no cancel" in str(stream.events[0].metadata["what_to_do"].value)
     assert stream.tick() == []
     stream.now_ms += 1_000_000
     assert stream.tick() == []

@@ -9,6 +9,8 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata import resource_manager as resource_managers
+from samza_dagster.metadata.resource_manager import Application, Cluster, Node
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.assets.snapshots import (
     DATASETS,
@@ -52,12 +54,14 @@ class FixedStore(SnapshotStore):
         return TakenSnapshot(NOW_MS, rows, dict.fromkeys(rows, "/data"), {"lag": 0.5})
 
 
-def materialize(*lags: str) -> dg.ExecuteInProcessResult:
+def materialize(*lags: str, yarn: str = "") -> dg.ExecuteInProcessResult:
     definitions = dg.Definitions(
         assets=[snapshot_assets()],
         jobs=[snapshot_assets_job("demo/1")],
         resources={
-            "samza": SamzaClientResource(bootstrap_servers="here:9092", job_name="demo"),
+            "samza": SamzaClientResource(
+                bootstrap_servers="here:9092", job_name="demo", yarn_resource_manager=yarn
+            ),
             "samza_policies": PlacementPolicies(lag_limit=100),
             "snapshot_store": FixedStore(lags=list(lags)),
         },
@@ -88,6 +92,36 @@ def test_one_run_materializes_all_three_at_one_time() -> None:
     row = shown["rows"].records[0].data
     assert (row["processor_id"], row["host"]) == ("0", "host-1")
     assert metadata(result, "task_locality")["dagster/row_count"] == 0
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_containers_are_held_against_yarn_where_its_address_is_given(
+    monkeypatch: pytest.MonkeyPatch, reached: bool
+) -> None:
+    """What can't be asked is told; without an address nothing is."""
+    assert "yarn" not in metadata(materialize("0=0"), "container_locality")
+    application = Application("application_1_0004", "RUNNING", rpc_address="host-1:33257")
+    nodes = {"host-1": Node("host-1", "RUNNING"), "host-2": Node("host-2", "RUNNING")}
+
+    class Yarn:
+        def cluster(self, name: str, ident: str) -> Cluster:
+            return Cluster("http://rm:8088", nodes, application)
+
+        def containers(self, _application: Application) -> dict[str, tuple[str, str]]:
+            if not reached:
+                raise Unreachable("ask it", seen="http://host-1:33257/am: timed out")
+            return {"0": ("container_1", "host-2")}
+
+    monkeypatch.setattr(resource_managers, "resource_manager", lambda _: Yarn())
+    shown = metadata(materialize("0=0", yarn="http://rm:8088"), "container_locality")
+    assert shown["yarn_differences"] == reached
+    row = shown["by_yarn"].records[0].data
+    if reached:
+        assert shown["yarn"] == "application_1_0004 is RUNNING"
+        assert row["difference"] == "it runs on host-2, and reported host-1 last"
+    else:
+        assert "its Application Master can't be asked: http://host-1:33257/am" in shown["yarn"]
+        assert (row["stream"], bool(row["difference"])) == ("host-1", False)
 
 
 def test_lag_is_numeric_so_that_it_is_plotted() -> None:

@@ -90,11 +90,11 @@ def test_a_look_at_a_thousand_containers_takes_a_tick_two_seconds_at_most(
 def test_a_thousand_runs_that_wait_take_a_tick_two_seconds_at_most(
     fleet: ReportingFleet, instance: dg.DagsterInstance
 ) -> None:
-    """Two for each standby; none of them is steady for long enough at first."""
+    """Two for each standby, all of whose lags are small enough."""
     job = f"{fleet.name}/1"
     for number in range(2 * ACTIVES):
         name = f"run-{number}"
-        wait = Wait({f"{number % ACTIVES}-0": 3_600_000}, BEHIND, 0.01, 1, name)
+        wait = Wait({f"{number % ACTIVES}-0": 3_600_000}, BEHIND, 0, 1, name)
         tags = {JOB: job, WAITING: YES, ROOT: name, WAITS_FOR: wait.to_text()}
         instance.add_run(
             dg.DagsterRun(
@@ -110,5 +110,5 @@ def test_a_thousand_runs_that_wait_take_a_tick_two_seconds_at_most(
         result = ticks.tick()
         assert isinstance(result, dg.SensorResult), result
         launched.append(len(result.run_requests or []))
-    assert launched == [0] + [MOST_LAUNCHED] * (TICKS - 1)
+    assert launched == [MOST_LAUNCHED] * TICKS
     ticks.judge()

@@ -136,7 +136,7 @@ def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
     config = {**ASK, "catch_up_timeout_s": 1, "if_it_fails": fate}
     result = run(request.node.name, JOB, instance, **config)
     text, metadata = failure(result, "wait_until_warm")
-    assert "90000 records behind" in text
+    assert "90,000 records behind" in text
     assert ("0-1" in world.at) is (fate == "keep")
     assert ("is kept" if fate == "keep" else "is removed again") in metadata["extra_standby"]
 

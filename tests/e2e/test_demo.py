@@ -14,12 +14,27 @@ from samza_dagster.sandbox.home import artifacts_directory
 from tests.integration.sandbox.conftest import processes_of
 from tests.rig.pace import PACE
 
-pytestmark = pytest.mark.e2e
-
 DEADLINE_S = 350 * PACE
 
 
-def test_the_demo_moves_a_stateful_container_and_loses_nothing(tmp_path: Path) -> None:
+STAGES = (*["IN_PROGRESS"] * 4, "SUCCEEDED")
+ON_AN_AM = (*["IN_PROGRESS"] * 2, "SUCCEEDED")
+
+
+@pytest.mark.parametrize(
+    ("options", "answers"),
+    [
+        pytest.param((), [("0", s) for s in STAGES], marks=pytest.mark.e2e),
+        pytest.param(
+            ("--yarn",),
+            [(processor, s) for processor in ("0-0", "0") for s in ON_AN_AM],
+            marks=[pytest.mark.yarn, pytest.mark.longyarn],
+        ),
+    ],
+)
+def test_the_demo_moves_a_stateful_container_and_loses_nothing(
+    tmp_path: Path, options: tuple[str, ...], answers: list[tuple[str, str]]
+) -> None:
     """Exit 0, a summary whose every promise is re-checked here, and no process left."""
     home = tmp_path / "home"
     home.mkdir()
@@ -32,7 +47,7 @@ def test_the_demo_moves_a_stateful_container_and_loses_nothing(tmp_path: Path) -
     }
     try:
         done = subprocess.run(
-            [*command, "demo", "--once"],
+            [*command, "demo", "--once", *options],
             env=environment,
             capture_output=True,
             text=True,
@@ -55,8 +70,8 @@ def test_the_demo_moves_a_stateful_container_and_loses_nothing(tmp_path: Path) -
     assert 0 < summary["downtime_s"] < 60 * PACE
     assert 0 < summary["restored"] <= 2 * summary["produced_in_gap"] < 20_000
     statuses = [(r["processor_id"], r["status"]) for r in summary["responses"]]
-    assert statuses == [("0", s) for s in (*["IN_PROGRESS"] * 4, "SUCCEEDED")]
-    assert len({r["uuid"] for r in summary["responses"]}) == 1
+    assert statuses == answers
+    assert len({r["uuid"] for r in summary["responses"]}) == len({p for p, _ in answers})
     assert {row["mode"] for row in summary["lag"]} == {"Active", "Standby"}
     assert len(summary["lag"]) == 8
     assert summary["assets"] is True

@@ -11,6 +11,7 @@ from typing import Any
 
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.plan import Plan, make_plan
+from samza_dagster.client.stop_budget import StopBudget, stop_budgets
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
@@ -64,7 +65,8 @@ class BounceWorld:
     whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
     run now; `down_after_failure` is for how long one is that a restart failed to start.
 
-    From `idle_since_ms` on there is no input to commit.
+    From `idle_since_ms` on there is no input to commit. Containers report as they start and every
+    `report_every_ms`; 0: at each look. `config` has what Samza's AM counts to.
 
     `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
     commit has the virtual time as its offset: all are written by one broker.
@@ -78,6 +80,7 @@ class BounceWorld:
     start_ms: int = 2_200
     process_ms: int = 1_500
     lag_ms: int = 4_000
+    report_every_ms: int = 0
     hold_ms: int = 120_000
     deployment: str = "run-1"
     ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
@@ -105,6 +108,7 @@ class BounceWorld:
     skew_ms: dict[str, int] = field(default_factory=dict)
     leader_skew_ms: int = 0
     idle_since_ms: int = 10**15
+    config: dict[str, str] = field(default_factory=dict[str, str])
 
     def clock(self) -> int:
         """The worker's clock."""
@@ -213,7 +217,15 @@ class BounceWorld:
             coordinator=self.coordinator,
             actions=(*actions, *self.others),
             queued=tuple(queued),
+            stop_budgets=self._stop_budgets() if not ours else {},
         )
+
+    def _stop_budgets(self) -> dict[str, StopBudget]:
+        mine = [r for r in self.requests.values() if r.deployment == self.deployment]
+        answers = sorted((r.statuses[-1] for r in mine if r.statuses), key=lambda r: r.timestamp)
+        queued = [r.processor for r in mine if not r.statuses]
+        earlier = [r for r in self.earlier if r.deployment_id == self.deployment]
+        return stop_budgets(self.config, self.at, [*earlier, *answers], queued, self.now_ms)
 
     def down(self) -> set[str]:
         """Who doesn't run now."""
@@ -285,8 +297,11 @@ class BounceClient:
     def view(self) -> JobView:
         return self._called("view", lambda w: w.view())
 
-    def plan(self, processor_id: str, destination: str) -> Plan:
-        return self._called("plan", lambda w: make_plan(w.view(), processor_id, destination))
+    def plan(self, processor_id: str, destination: str, *, beyond_budget: bool = False) -> Plan:
+        return self._called(
+            "plan",
+            lambda w: make_plan(w.view(), processor_id, destination, beyond_budget=beyond_budget),
+        )
 
     def place(
         self,
@@ -296,6 +311,7 @@ class BounceClient:
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
+        beyond_budget: bool = False,
     ) -> PlacementRequest:
         assert destination == "LAST_SEEN"
         assert uuid is not None
@@ -410,14 +426,16 @@ class BounceClient:
             rows: list[ReplicaLag] = []
             for p in world.at:
                 started = world.starts.get(p, [BEGIN_MS])[-1]
-                caught_up = world.now_ms >= started + world.lag_ms and p not in world.far
+                every_ms = world.report_every_ms or 1
+                reported = started + (world.now_ms - started) // every_ms * every_ms
+                caught_up = reported >= started + world.lag_ms and p not in world.far
                 told = p not in world.mute and p not in world.down()
                 rows.append(
                     ReplicaLag(
                         *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
                         *("store", "log", 0, world.at[p], 1_000, 0),
                         None if not told else 0 if caught_up else 1_000,
-                        None if not told else world.now_ms + world.skew_ms.get(world.at[p], 0),
+                        None if not told else reported + world.skew_ms.get(world.at[p], 0),
                         "metrics",
                         f"{p}#{len(world.starts.get(p, []))}",
                     )

@@ -13,6 +13,8 @@ from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.registry import Registry
+from samza_dagster.sandbox.runner import OwnRunner
 from tests.rig.pace import PACE
 
 OPTIONS = Options(name="job", state_mb=4.0, rate=200.0 / PACE)
@@ -47,11 +49,11 @@ class _FilesWith(CoordinatorFiles):
         super().write({**config, **self.settings}, changed)
 
 
-class _SandboxWith(Sandbox):
+class _RunnerWith(OwnRunner):
     """Its agents, and so their wardens, have more in their environment."""
 
-    def __init__(self, root: Path, of_host: HostEnvironment) -> None:
-        super().__init__(OPTIONS.name, root=root)
+    def __init__(self, registry: Registry, of_host: HostEnvironment) -> None:
+        super().__init__(registry)
         self._of_host = of_host
 
     @property
@@ -77,8 +79,9 @@ def demo_sandbox(
     what containers resolve names by in place of their agent's, `{host}` filled in. `environment`
     is what the agent of a host has besides, and that of `{host}` what every container has.
     """
-    sandbox = _SandboxWith(root, environment)
-    sandbox.files = _FilesWith(
+    sandbox = Sandbox(OPTIONS.name, root=root)
+    sandbox.own = _RunnerWith(sandbox.registry, environment)
+    sandbox.own.files = _FilesWith(
         sandbox.files.directory, settings or {}, hosts_file, environment("{host}")
     )
     sandbox.up(replace(OPTIONS, **options), Phases(print))

@@ -287,6 +287,8 @@ def edge_job(topics: Topics) -> KafkaSettings:
     topics.transaction("edge-s1", [("a", "1", 1), ("b", "2", 1), ("c", "3", 1)], commit=True)
     topics.create("edge-s3", partitions=2)
     topics.fill("edge-s3", [("a", "1", 1), ("b", "2", 1)])
+    before, since = [("a", "1", 98_000)] * 5, [("a", "1", 99_500)] * 5
+    topics.fill("edge-s3", [*before, *since], partition=1)
 
     checkpoints = "__samza_checkpoint_ver_1_for_edge_1"
     topics.create(checkpoints)
@@ -307,6 +309,7 @@ def edge_job(topics: Topics) -> KafkaSettings:
                 "other", "Standby-Partition 0-0", "h2", {"kafka-edge-s1-0-offset": "2"}, 99_500
             ),
             _metrics("edge", "Standby-Partition 0-0", "h3", {"kafka-edge-s3-0-offset": "1"}),
+            _metrics("edge", "Standby-Partition 1-0", "h4", {"kafka-edge-s3-1-offset": "3"}),
             (None, "TaskName-Standby- not json", 99_000),
         ],
         partition=1,

@@ -73,6 +73,13 @@ def test_a_standby_that_never_reported_has_unknown_lag(edge_snapshot: Snapshot) 
     assert row["unknown_because"] == "no-observation"
 
 
+def test_what_was_written_since_a_standby_reported_is_no_lag(edge_snapshot: Snapshot) -> None:
+    """Five records when its report came, of which it had four; five more since, half a second later."""
+    row = lag_of(edge_snapshot, "s3", "Standby-Partition 1-0")
+    assert (row["end_offset"], row["applied_offset"], row["lag_records"]) == (5, 3, 1)
+    assert row["written_since"] == 5
+
+
 def test_an_empty_changelog_has_no_lag(edge_snapshot: Snapshot) -> None:
     """Nothing is there to be applied, whether the replica reports or not."""
     for task in ("Partition 1", "Standby-Partition 1-0"):

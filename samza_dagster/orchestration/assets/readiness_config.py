@@ -11,9 +11,10 @@ class ReadinessConfig(SaidConfig):
     """Who wants the forecast and why, and how long the standbys are looked at."""
 
     samples: int = Field(default=4, ge=2, le=60, description="Looks at the lag.")
-    every_s: float = Field(
-        default=5.0,
+    every_s: float | None = Field(
+        default=None,
         ge=0,
         le=600,
-        description="Seconds between them; at least the interval of the job's metrics reporter.",
+        description="Seconds between them. Empty: the interval of the job's metrics reporter, and 5 at"
+        " least.",
     )

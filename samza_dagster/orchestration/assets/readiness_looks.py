@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
-DRAWN = 5
+DRAWN, LEAST_S = 5, 5
 LATE_S, LATE_TICKS = 60, 3
 """A sensor that hasn't looked for the longer of the two doesn't run."""
 COLUMNS: Mapping[str, str] = {
@@ -65,9 +65,12 @@ def forecast_now(
         try:
             looks: list[tuple[int, Sequence[ReplicaLag]]] = []
             samples: dict[str, Any] = {}
+            every_s = config.every_s
+            if every_s is None:
+                every_s = float(max(LEAST_S, client.view().report_every_s or 0))
             for number in range(config.samples):
                 if number:
-                    _pause(config.every_s, f"look {number + 1} of {config.samples}", context)
+                    _pause(every_s, f"look {number + 1} of {config.samples}", context)
                 lags = _lags_or_raise(client)
                 at_ms = time.time_ns() // 1_000_000
                 looks.append((at_ms, lags))

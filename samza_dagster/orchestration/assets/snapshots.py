@@ -9,6 +9,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.assets.snapshot_pictures import lag_picture, map_metadata_of_rows
 from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
+from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import GROUP, HISTORY
@@ -18,12 +19,15 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import job_tags
 
+LOCALITY = "container_locality"
 CHANGELOG_LAG = "changelog_lag"
 _KEPT = (
     "\n\nA Parquet table with a partition for each snapshot: `snapshot_time` in ms since the epoch."
 )
 DATASETS: Mapping[str, str] = {
-    "container_locality": f"Where each container runs, as the coordinator stream tells it.{_KEPT}",
+    LOCALITY: "Where each container runs, as the coordinator stream tells it; where the address of"
+    " YARN's ResourceManager is given, held against that one and the Application Master: each"
+    f" difference is named.{_KEPT}",
     "task_locality": f"Where each task runs, by the processor it is assigned to.{_KEPT}",
     CHANGELOG_LAG: f"How many records each replica of a store is behind its changelog.{_KEPT}",
 }
@@ -31,7 +35,7 @@ LAG_CHECK = "standby_lag_within_limit"
 SHOWN_ROWS = 200
 # The asset's page has room for some ten columns; the Parquet table has them all.
 _SHOWN: Mapping[str, Sequence[str]] = {
-    "container_locality": ("processor_id", "host", "mode", "tasks", "reported_at_ms"),
+    LOCALITY: ("processor_id", "host", "mode", "tasks", "reported_at_ms"),
     "task_locality": ("task_name", "processor_id", "host", "mode", "changelog_partition"),
     CHANGELOG_LAG: (
         *("processor_id", "mode", "host", "store", "partition", "lag_records"),
@@ -96,6 +100,9 @@ def _take_snapshot(
             asset_key=samza.asset_key(dataset),
             metadata={
                 **snapshot_metadata(taken, dataset),
+                **(
+                    yarn_metadata(samza, _hosts(taken.rows[dataset])) if dataset == LOCALITY else {}
+                ),
                 **snapshot_pictures(
                     context.instance, taken, dataset, samza_policies.lag_limit, samza.prefix
                 ),
@@ -136,7 +143,7 @@ def snapshot_pictures(
 ) -> dict[str, Any]:
     """The map of hosts and containers, or lag over the last snapshots."""
     rows = taken.rows[dataset]
-    if dataset == "container_locality":
+    if dataset == LOCALITY:
         return map_metadata_of_rows(rows)
     if dataset == CHANGELOG_LAG:
         now = max(_lags(rows, "Standby"), default=0)
@@ -144,6 +151,10 @@ def snapshot_pictures(
             instance, asset_path(prefix, dataset), (taken.snapshot_ms, now), lag_limit
         )
     return {}
+
+
+def _hosts(rows: Rows) -> dict[str, str | None]:
+    return {row["processor_id"]: row["host"] for row in rows}
 
 
 def told_columns(dataset: str) -> Mapping[str, str]:

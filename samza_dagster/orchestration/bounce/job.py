@@ -241,7 +241,8 @@ def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
     notices: dict[str, None] = {}
     there = client.view().processors
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
-        ruled = client.plan(processor, LAST_SEEN)
+        waits = processor in plan.waits_s  # it is asked once its row of stops is over
+        ruled = client.plan(processor, LAST_SEEN, beyond_budget=waits)
         if ruled.refusal is not None:
             from samza_dagster.orchestration.refusing import rows_of
 

@@ -6,7 +6,6 @@ what the requests and the record of those that are back tell.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,13 +15,13 @@ from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
-    PACE_MS,
     Next,
     Phase,
     Position,
     Stand,
     busy_groups,
     not_running,
+    paced,
     what_next,
 )
 from samza_dagster.orchestration.bounce.plan import BouncePlan
@@ -34,14 +33,11 @@ from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.views import JobView, ReplicaLag
-from samza_dagster.readiness import Heard, heard
 
 POLL_S = 0.25
 LOOK_MS = 1_000
 LAG_MS = 2_000
-HISTORY_MS = 30_000
 PAUSE, ABORT = "pause", "abort"
-_PLACED_NOTHING = re.compile(r"BAD_REQUEST|Request [0-9a-f-]{36} |.*runs on untouched")
 
 
 class Bounce:
@@ -81,11 +77,6 @@ class Bounce:
         self._restarts: dict[str, Restart] = {}
         self._lags: Lags | None = None
         self._view: JobView | None = None
-        self._placed: dict[str, tuple[str, int]] = {}
-        self._answered: dict[str, tuple[str, int]] = {}
-        self._answers: dict[str, Heard] = {}
-        self._first_read_ms: int | None = None
-        self._ahead_ms: int | None = None
         self._progress = Progress(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
@@ -173,7 +164,6 @@ class Bounce:
         if order == ABORT:
             return self._abort()
         view = self._step(now)
-        self._read_history(now)
         since = self._since_back(view, now)
         position = self._position(view, order, since, now)
         todo = what_next(self._plan.units, self._plan.limits, position, now)
@@ -214,16 +204,16 @@ class Bounce:
         return {row.uuid for row in self._rows.values()}
 
     def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
-        placed: dict[str, list[int]] = {}
-        for processor, at in (self._placed | self._answered).values():
-            placed.setdefault(processor, []).append(at)
+        stands = {p: self._rows[p].stand for p in self._plan.processors}
+        waiting = {p: b for p, b in paced(view).items() if stands.get(p) is Stand.WAITING}
+        self._progress.waits_until_ms = {p: b.free_at_ms or now for p, b in waiting.items()}
         return Position(
-            stands={p: self._rows[p].stand for p in self._plan.processors},
+            stands=stands,
             back_at_ms=self._back_at_ms(),
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
             down={**self._down.among(view, self._rows, now), **since.unsettled},
-            placed_at_ms=placed if self._plan.counts_stops else {},
+            paced=waiting,
             halt="it is paused" if order == PAUSE else "",
         )
 
@@ -247,9 +237,7 @@ class Bounce:
 
     def _restart(self, p: str, row: Bounced) -> Bounced:
         restart = self._restarts[p] = self._made(p, row)
-        now = self._now_ms()
-        restart.begin(self._asked[p], now)
-        self._placed[restart.row.uuid] = p, now
+        restart.begin(self._asked[p], self._now_ms())
         return restart.row
 
     def _step(self, now: int) -> JobView:
@@ -271,7 +259,6 @@ class Bounce:
                     continue
                 self._read_lags(now)
             if restart.step(view, self._lags, now):
-                self._answered_at(max(restart.row.stop_ms or 0, restart.row.in_ms or 0), now)
                 self._changed(p, restart)
                 changed = changed or restart.row.stand is not row.stand
         if changed:  # a place is free: what is decided now goes by the job as it is now
@@ -289,31 +276,6 @@ class Bounce:
         for replica in self._client.lag():
             of.setdefault(replica.processor_id, []).append(replica)
         self._lags = Lags(now, of)
-
-    def _read_history(self, now: int) -> None:
-        if not self._plan.counts_stops or not self._is_due("history", HISTORY_MS, now):
-            return
-        answers = self._client.history()
-        for response in answers:
-            self._answered_at(response.timestamp, now)
-        first = self._first_read_ms = self._first_read_ms or now
-        self._answers = heard(self._answers, {r.uuid: r.timestamp for r in answers}, now)
-        self._answered.clear()
-        for r in answers:
-            read_ms = self._answers[r.uuid].at_ms
-            # What was there at the first reading is as old as the newest answer says, at least.
-            at = r.timestamp - (self._ahead_ms or 0) if read_ms == first else read_ms
-            late = now - at < 2 * PACE_MS  # the two last of a row, at most
-            if late and not _PLACED_NOTHING.match(r.response_message):
-                self._answered[r.uuid] = r.processor_id, at
-
-    def _answered_at(self, at_ms: int, now: int) -> None:
-        """An answer is older than its reader: by so much at least the coordinator's clock is ahead.
-
-        A quiet coordinator's last answers so count as of now until it answers again.
-        """
-        ahead_ms = at_ms - now
-        self._ahead_ms = ahead_ms if self._ahead_ms is None else max(ahead_ms, self._ahead_ms)
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):

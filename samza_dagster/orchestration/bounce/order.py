@@ -1,8 +1,7 @@
 """What a rolling bounce may restart next: its order, its limits, its canary. Pure.
 
-Samza's AM counts placement stops as failures: it ends the job when a processor has failed more
-than 8 times, each time within 300 s of the one before. Where stops count, a bounce places a
-processor twice at most in such a row.
+Samza's AM counts placement stops as failures, and too many in a row end the job. Where they
+count, a bounce leaves half of them to others: whose half is spent waits until its row is over.
 """
 
 from __future__ import annotations
@@ -16,14 +15,11 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
 from samza_dagster.orchestration.pictures import clock
-from samza_dagster.orchestration.views import JobView, ProcessorView
+from samza_dagster.orchestration.views import JobView, ProcessorView, StopBudget
 
 CONTAINERS = "containers"
 HOSTS = "hosts"
 LEAVING = "leaving"
-PACE_MS = 360_000
-"""Samza's window and a minute: what is told of a placement is its end, its stop came before."""
-MOST_IN_A_ROW = 2
 
 
 class Stand(StrEnum):
@@ -75,8 +71,8 @@ class Position:
     canary, None before it. `busy` says of a group why it isn't to be touched now, `down` of
     processors that this bounce has touched why they count as down: who failed, or was back
     and died.
-    `placed_at_ms` are a processor's placements of late, by anybody, where the coordinator counts
-    them. `halt`: somebody wants nothing more to be asked.
+    `paced` are those whose stops of late leave no room for one of a bounce. `halt`: somebody wants
+    nothing more to be asked.
     """
 
     stands: Mapping[str, Stand]
@@ -84,7 +80,7 @@ class Position:
     judged: bool | None = None
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     down: Mapping[str, str] = field(default_factory=dict[str, str])
-    placed_at_ms: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    paced: Mapping[str, StopBudget] = field(default_factory=dict[str, StopBudget])
     halt: str = ""
 
     def are(self, *stands: Stand) -> list[str]:
@@ -197,14 +193,10 @@ def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
     return busy
 
 
-def ready_again_ms(placed_at_ms: Sequence[int], now_ms: int) -> int:
-    """When a processor may be placed (ms); `now_ms` or before: now."""
-    row, last = 0, now_ms
-    for at in sorted(placed_at_ms, reverse=True):
-        if last - at >= PACE_MS:
-            break
-        row, last = row + 1, at
-    return max(placed_at_ms) + PACE_MS if row >= MOST_IN_A_ROW else now_ms
+def paced(view: JobView) -> dict[str, StopBudget]:
+    """Whose stops of late, by anybody, have spent half of what Samza's AM lets pass."""
+    budgets = view.stop_budgets.items()
+    return {p: budget for p, budget in budgets if budget.is_low() and budget.is_ever_free}
 
 
 def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
@@ -258,10 +250,12 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
         if group in at.busy:
             why_not.append(at.busy[group])
             continue
-        ready = ready_again_ms(at.placed_at_ms.get(processor, ()), now_ms)
-        if ready > now_ms:
+        budget = at.paced.get(processor)
+        ready = budget.free_at_ms if budget is not None else None
+        if budget is not None and ready is not None and ready > now_ms:
             why_not.append(
-                f"{processor} was placed {MOST_IN_A_ROW} times of late: it waits until {clock(ready)} UTC"
+                f"{processor} waits until {clock(ready)} UTC: {budget.counted} of the {budget.most} stops"
+                " in a row that Samza's AM lets pass are spent"
             )
             until.append(ready)
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
-from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of
+from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of, paced
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.moves import OURS, HostRow, host_map
 from samza_dagster.orchestration.pictures import in_words
@@ -52,19 +52,13 @@ class BouncePlan:
     executions: Mapping[str, str]
     before: tuple[HostRow, ...]
     measured: Measured = Measured()
+    waits_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Who waits because Samza's AM counts its stops of late, and how long."""
 
     @property
     def processors(self) -> tuple[str, ...]:
         """All that are to be bounced, in their order."""
         return tuple(p for unit in self.units for p in unit.processors)
-
-    @property
-    def counts_stops(self) -> bool:
-        """Whether the coordinator counts a placement's stop as a failure: then the bounce is paced.
-
-        Samza's AM does; on ours only failures count (`placement.failures.is_flapping`).
-        """
-        return self.coordinator != OURS
 
     def row(self, processor_id: str) -> Bounced:
         """A processor whose bounce hasn't begun."""
@@ -142,6 +136,7 @@ def make_plan(
         executions=executions,
         before=before,
         measured=measured or Measured(),
+        waits_s={p: budget.wait_ms / 1000 for p, budget in paced(view).items() if p in hosts},
     )
 
 
@@ -161,20 +156,35 @@ def expected_s(
     *,
     canaries_left: int = 0,
     bake_s: float,
+    waits_s: Mapping[str, float] | None = None,
 ) -> float | None:
     """Seconds that `left` will take, by the mean of each mode; None while nothing is measured.
 
     `bake_s` is what is left of the bake; it counts where others come after the canary.
     A mode that isn't measured takes what the other one takes. The last `at_once` places
-    are rarely all in use: counted in whole turns, so rather too long than too short.
+    are rarely all in use: counted in whole turns, so rather too long than too short. Those in
+    `waits_s` begin so much later, and whoever can goes on meanwhile.
     """
     if not seconds:
         return None
     other = max(seconds.values())
-    costs = [seconds.get(mode_of(p), other) for p in left]
-    canary, rest = costs[:canaries_left], costs[canaries_left:]
-    total = _turns(canary, limits.at_once) + _turns(rest, limits.at_once)
-    return total + (bake_s if rest else 0.0)
+
+    def end(processors: Sequence[str], begin_s: float) -> float:
+        costs = {p: seconds.get(mode_of(p), other) for p in processors}
+        last = [wait + costs[p] for p, wait in (waits_s or {}).items() if p in costs]
+        return max([begin_s + _turns([*costs.values()], limits.at_once), *last])
+
+    canary, rest = left[:canaries_left], left[canaries_left:]
+    first = end(canary, 0.0)
+    return end(rest, first + bake_s) if rest else first
+
+
+def time_in_words(took_s: float | None, waits_s: Mapping[str, float]) -> str:
+    """What `expected_s` says, for a person; the longest wait while nothing is measured, or nothing."""
+    if took_s is not None:
+        return f"about {in_words(took_s)}"
+    longest = max(waits_s.values(), default=0.0)
+    return f"at least {in_words(longest)}" if longest else ""
 
 
 def _turns(costs: Sequence[float], at_once: int) -> float:
@@ -215,6 +225,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         plan.measured.seconds,
         canaries_left=first,
         bake_s=limits.bake_ms / 1000 if first else 0.0,
+        waits_s=plan.waits_s,
     )
     lines = [
         f"**rolling_bounce** of {total} container(s) of `{plan.job}` in {len(plan.units)}"
@@ -229,7 +240,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "3. no canary",
         f"4. {limits.stop_after} failure(s) and nothing more is asked",
         "",
-        f"Expected in all: {in_words(took) if took is not None else NOT_MEASURED}."
+        f"Expected in all: {time_in_words(took, plan.waits_s) or NOT_MEASURED}."
         f" Down each: {_downs(plan.measured)}.",
         "",
         "| # | unit | host | processor | mode | asked |",

@@ -6,10 +6,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from samza_dagster.orchestration.bounce.order import Next, Phase, Stand
-from samza_dagster.orchestration.bounce.plan import BouncePlan, expected_s, mode_of
+from samza_dagster.orchestration.bounce.order import Next, Stand
+from samza_dagster.orchestration.bounce.plan import (
+    BouncePlan,
+    expected_s,
+    mode_of,
+    time_in_words,
+)
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.pictures import in_words
 from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
 _NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
@@ -52,7 +56,8 @@ class Progress:
         self._because = ""
         self._due_ms = 0
         self._forms: dict[str, str] = {}
-        self._paced_until_ms = 0
+        self.waits_until_ms: Mapping[str, int] = {}
+        """Who waits because Samza's AM counts its stops, and until when."""
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
         """One processor stands elsewhere; a number that changes alone is left to the heartbeat."""
@@ -67,7 +72,6 @@ class Progress:
 
     def heartbeat(self, todo: Next, rows: Mapping[str, Bounced], now_ms: int) -> None:
         """What the bounce is at, when that changes and every 30 s."""
-        self._paced_until_ms = (todo.until_ms or 0) if todo.phase is Phase.BOUNCING else 0
         if todo.because and todo.because != self._because:
             self._ledger.log(f"{todo.phase}: {todo.because}")
         self._because = todo.because
@@ -100,22 +104,22 @@ class Progress:
         means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
         left = [p for p in plan.processors if rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT)]
         canary = {p for unit in plan.units[: plan.limits.canaries] for p in unit.processors}
+        now_ms = self._now_ms()
+        waits_s = {p: max(0, at - now_ms) / 1000 for p, at in self.waits_until_ms.items()}
         took = expected_s(
             left,
             plan.limits,
             {**plan.measured.seconds, **means},
             canaries_left=sum(p in canary for p in left),
             bake_s=self._bake_left_s(rows, canary),
+            waits_s=waits_s,
         )
-        if took is not None:
-            took += max(0, self._paced_until_ms - self._now_ms()) / 1000
         bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
         parts = [f"{_done(rows)}/{len(rows)}"]
         parts += [f"{bad} failed"] if bad else []
         if left:
-            parts.append(
-                "time left not known yet" if took is None else f"about {in_words(took)} left"
-            )
+            told = time_in_words(took, waits_s)
+            parts.append(f"{told} left" if told else "time left not known yet")
         return ", ".join(parts)
 
     def _bake_left_s(self, rows: Mapping[str, Bounced], canary: Collection[str]) -> float:

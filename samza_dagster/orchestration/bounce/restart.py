@@ -98,6 +98,7 @@ class Restart:
         self._commits = commits or OwnCommits()
         self._since: int | None = None
         self._reports: set[tuple[str, int | None]] | None = None
+        self._reported_as: set[str] = set()
         self._began_ms = 0
         self._again = False
 
@@ -135,6 +136,10 @@ class Restart:
             return
         if self._hold:
             self._note_hold()
+        elif self._patience.lag_s and not self._patience.is_told_by_work(self.row.processor):
+            # Samza's AM tells no ids: what reports as another than before is the new one.
+            mine = [r for r in self._client.lag() if r.processor_id == self.row.processor]
+            self._reported_as = {r.execution_id for r in mine if r.execution_id}
         try:
             write = self._client.reserve if self._hold else self._client.place
             expiry = self._patience.expiry_s
@@ -308,7 +313,8 @@ class Restart:
     def _lag(self, lags: Lags | None, found: ProcessorView | None) -> tuple[int | None, str]:
         """Its greatest lag, and what is missing for it to be back under the limit.
 
-        A report counts that its present incarnation signed, or that wasn't there at the first look.
+        A report counts that its present incarnation signed, or another than before the request, or
+        that wasn't there at the first look.
         """
         if not self._patience.lag_s:
             return None, ""
@@ -324,7 +330,11 @@ class Restart:
             if r.lag is not None
             and r.observed_at_ms is not None
             and (
-                (now and r.execution_id == now) or (r.execution_id, r.observed_at_ms) not in former
+                (now and r.execution_id == now)
+                or (
+                    self._reported_as and r.execution_id and r.execution_id not in self._reported_as
+                )
+                or (r.execution_id, r.observed_at_ms) not in former
             )
         ]
         greatest = max(known, default=None)

@@ -14,6 +14,13 @@ from samza_dagster.readiness import HostClock
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})
 _LEAVING = "leaving"
+LOST = "lost"
+
+
+def not_dead(view: JobView) -> list[Finding]:
+    """That nothing of the job runs any more. No other finding helps then: nobody reads a request."""
+    fix = "deploy the job again, as it was submitted before; a request would be read by nobody"
+    return [] if view.dead is None else [Finding("job", view.dead, fix, "ERROR")]
 
 
 def same_host(view: JobView) -> list[Finding]:
@@ -50,6 +57,18 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
         for processor_id, processor in sorted(view.processors.items())
         if processor.state not in _RUNS and processor.state != _LEAVING
     ]
+    found += [
+        Finding(
+            processor_id,
+            f"last seen on {processor.host}, which is lost",
+            "wait: its Application Master starts it elsewhere",
+            "WARN" if is_standby(processor_id) else "ERROR",
+        )
+        for processor_id, processor in sorted(view.processors.items())
+        if view.coordinator == "samza"
+        and (host := view.hosts.get(processor.host or "")) is not None
+        and host.state == LOST
+    ]
     has = {p: 0 for p in view.processors if not is_standby(p)}
     for processor_id, processor in view.processors.items():
         if is_standby(processor_id) and processor.state != _LEAVING:
@@ -58,11 +77,14 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
                 has[group] += 1
     if standbys is None:
         standbys = Counter(has.values()).most_common(1)[0][0] if has else 0
+    ours = view.coordinator == "samza_dagster"
     found += [
         Finding(
             f"standbys of {active}",
             f"{number} of {standbys}",
-            f"samza-dagster control-standby start {active}",
+            f"samza-dagster control-standby start {active}"
+            if ours
+            else "job.standbytasks.replication.factor in its config, and deploy it anew",
         )
         for active, number in sorted(has.items())
         if number < standbys

@@ -35,16 +35,17 @@ class Invariants(dg.Model, dg.Resolvable):
         default=None, description="Standbys of each active; empty: as most have."
     )
 
-    def patience(self) -> "dict[str, Patience]":
-        """Of each check."""
+    def patience(self, report_every_s: int = 0) -> "dict[str, Patience]":
+        """Of each check; a lag that only one report shows is none."""
         from samza_dagster.orchestration.checks.findings import Patience
 
         slow = Patience(looks=2, for_ms=self.grace_s * 1000)
+        lag_s = max(self.grace_s, report_every_s + self.interval_s)
         return {
             names.SAME_HOST: Patience(),
             names.REPLICAS: slow,
             names.ONE_OWNER: Patience(),
-            names.LAG: slow,
+            names.LAG: Patience(looks=2, for_ms=lag_s * 1000),
             names.LOCALITY: slow,
             names.CLOCKS: Patience(),
         }
@@ -100,8 +101,9 @@ class LagSlo(dg.Model, dg.Resolvable):
             for o in self.objectives
         ]
 
-    def patience(self) -> "Patience":
-        """Of a breach."""
+    def patience(self, report_every_s: int = 0) -> "Patience":
+        """Of a breach; what only one report shows is none."""
         from samza_dagster.orchestration.checks.findings import Patience
 
-        return Patience(self.breach_looks, self.breach_s * 1000, self.recovery_looks)
+        breach_s = max(self.breach_s, report_every_s + self.interval_s)
+        return Patience(self.breach_looks, breach_s * 1000, self.recovery_looks)

@@ -78,7 +78,8 @@ def invariants_tick(
         return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra
 
     checks = under(prefix, names.ASSETS)
-    return CheckTick(checks, settings.patience(), settings.repeat_s * 1000, findings)
+    patience = settings.patience(client.view().report_every_s or 0)
+    return CheckTick(checks, patience, settings.repeat_s * 1000, findings)
 
 
 def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
@@ -98,6 +99,9 @@ def invariant_findings(
 ) -> dict[str, Sequence[Finding] | Unreachable]:
     """One look at the job by every rule of `outside`, by check."""
     view = client.view()
+    dead = outside.not_dead(view)
+    if dead:
+        return {**dict.fromkeys(names.ASSETS, ()), names.REPLICAS: dead, names.LAG: dead}
     reported = {
         p: locality.host
         for p, locality in client.locality().processor_localities.items()
@@ -121,14 +125,16 @@ def lag_slo_tick(
         lags, objectives = read_lags(client), settings.parsed()
         if isinstance(lags, Unreachable):
             return {names.OBJECTIVE: lags}, board.extra
+        dead = outside.not_dead(client.view())
+        if dead:
+            return {names.OBJECTIVE: dead}, {}
         samples = followed(board.extra, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
         return {names.OBJECTIVE: found}, samples
 
     checks = under(prefix, names.SLO_ASSETS)
-    return CheckTick(
-        checks, {names.OBJECTIVE: settings.patience()}, settings.repeat_s * 1000, findings
-    )
+    patience = settings.patience(client.view().report_every_s or 0)
+    return CheckTick(checks, {names.OBJECTIVE: patience}, settings.repeat_s * 1000, findings)
 
 
 def under(prefix: str, checks: Mapping[str, str]) -> Mapping[str, str]:

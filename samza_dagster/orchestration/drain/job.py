@@ -21,8 +21,10 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.units.ops import (
     OUTS,
+    budget_notices,
     carry_out_units,
     outcome_metadata,
+    over_budget,
     refusals,
     require_commits,
     told_plan,
@@ -98,9 +100,10 @@ def plan_drain_host(
                 if_it_fails=config.if_it_fails,
             )
             require_commits(client, limits.verify_timeout_s, plan.units)
-            against = refusals(client, plan.units)
+            against = [*refusals(client, plan.units), *over_budget(view, plan.units)]
             if against:
                 raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
+            plan = replace(plan, notices=budget_notices(view, plan.units))
     yield from told_plan(context, plan, asked, dry_run=config.dry_run)
 
 

@@ -19,6 +19,7 @@ from samza_dagster.orchestration.moves import (
     OURS,
     RUNNING,
     knows_domains,
+    require_named_hosts,
 )
 from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
 from samza_dagster.orchestration.views import JobView, ProcessorView
@@ -78,16 +79,15 @@ class Sight:
 def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> list[Unit]:
     """What is done for each container on the host, in the order in which it begins.
 
-    Also raises `Refused` for a name among the hosts to go to, or not to go to, that is no host.
-
     Standbys leave first, then actives whose standby is warm, then those without state,
-    then those for which a standby is spun up. Raises `Refused` for a host that is
-    unknown or lost, and when a container would have no legal host: with what is missing.
+    then those for which a standby is spun up. Raises `Refused` for a host that is unknown or
+    lost, for a name that is no host, and when a container would have no legal host: what is missing.
     """
     from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
 
     _require_alive(view, host)
     _require_known(view, host, rules)
+    require_named_hosts(view, f"drain_host {host}")
     leaving = [p for _, p in sorted(view.processors.items()) if p.host == host]
     unready = [p for p in leaving if p.state not in (RUNNING, LAST_SEEN_STATE)]
     if unready:

@@ -7,6 +7,7 @@ again, it finds the request as it stands.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -23,6 +24,7 @@ from samza_dagster.orchestration.follow import (
     outcome_metadata,
 )
 from samza_dagster.orchestration.moves import FAIL_OVER, host_map
+from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from samza_dagster.orchestration.failover.cases import Case
 
 JOB = "audit_failover"
+MOVE_JOB = "move_with_standby"
 WHO_ASKS = "auto_failover"
 HEARTBEAT_S = 30.0
 
@@ -58,9 +61,33 @@ class AuditConfig(OpConfig):
     )
 
 
-def run_request(job: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
+def move_request(job: str, prefix: str, case: "Case", standby: str) -> dg.RunRequest:
+    """The run that moves an active onto its standby's host, where no one request does: Samza's AM.
+
+    `job` is its tag `samza/job`; by its key, the case's UUID, there is one of it.
+    """
+    config = {
+        "processor": case.processor,
+        "standby": standby,
+        "reason": _why(case),
+        "requested_by": WHO_ASKS,
+    }
+    return dg.RunRequest(
+        run_key=case.uuid,
+        job_name=named(prefix, MOVE_JOB),
+        run_config={"ops": {f"plan_{MOVE_JOB}": {"config": config}}},
+        tags={
+            **job_tags(job, MOVE_JOB),
+            GROUP: group_tag(job, case.processor),
+            WHO: WHO_ASKS,
+            WHY: _why(case),
+        },
+    )
+
+
+def run_request(job: str, prefix: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
     """The run of one request, `job` its tag `samza/job`; by its key, the UUID, there is one of it."""
-    why = f"{case.kind} of {case.subject}: {case.why}"[:500]
+    why = _why(case)
     config = {
         "processor": case.processor,
         "request": case.uuid,
@@ -72,7 +99,7 @@ def run_request(job: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
     }
     return dg.RunRequest(
         run_key=case.uuid,
-        job_name=JOB,
+        job_name=named(prefix, JOB),
         run_config={
             "ops": {"explain_request": {"config": config}, "watch_request": {"config": config}}
         },
@@ -85,6 +112,10 @@ def run_request(job: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
             ACTION: JOB,
         },
     )
+
+
+def _why(case: "Case") -> str:
+    return f"{case.kind} of {case.subject}: {case.why}"[:500]
 
 
 @dg.op(out=dg.Out(str, description="What the rules say, as text."))
@@ -202,6 +233,7 @@ def audit_failover_graph() -> None:
     watch_request(explain_request())
 
 
+@cache
 def audit_job(job: str) -> dg.JobDefinition:
     """`audit_failover` of one Samza job."""
     return audit_failover_graph.to_job(  # pyright: ignore[reportUnknownMemberType]

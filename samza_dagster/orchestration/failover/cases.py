@@ -15,16 +15,19 @@ from dataclasses import dataclass
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.failover.memory import (
-    COORDINATOR_GONE,
     HOST_SICK,
+    OF_NO_CONTAINER,
+    SILENT,
     Suspect,
     urgency,
 )
 from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import FALLING_BEHIND, SILENT, STANDBY_STANDS
+from samza_dagster.orchestration.failover.signals import FALLING_BEHIND, STANDBY_STANDS
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
 FAIL_OVER = RequestKind.FAIL_OVER.value
+MOVE_WITH_STANDBY = "move-with-standby"
+"""What does the same as a failover under Samza's AM, in two requests: a run of that job."""
 RESTART = "restart"
 NOTHING = "nothing"
 MOST_JUDGED = 150
@@ -73,16 +76,18 @@ def cases(
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
     *,
+    ours: bool,
     sight: Sight | None = None,
     least_looks: int = 0,
 ) -> tuple[Case, ...]:
     """What the suspects are about, one case a request, the most urgent first.
 
-    With a `sight` only processors that run there as that incarnation. `least_looks`: suspects
-    that looked bad less often are left out; 0: those that aren't confirmed.
+    `ours`: a coordinator of ours leads, not Samza's AM. With a `sight` only processors that run
+    there as that incarnation. `least_looks`: suspects that looked bad less often are left out; 0:
+    those that aren't confirmed.
     """
     found: dict[str, Case] = {}
-    for case in _each(job, suspects, acknowledged, sight, least_looks):
+    for case in _each(job, suspects, acknowledged, ours, sight, least_looks):
         found.setdefault(case.uuid, case)
     return tuple(found.values())
 
@@ -102,9 +107,11 @@ def suspects_about(
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
     uuids: Collection[str],
+    *,
+    ours: bool,
 ) -> frozenset[str]:
     """Keys of the confirmed suspects that one of these requests is for."""
-    each = _each(job, suspects, acknowledged, None, 0)
+    each = _each(job, suspects, acknowledged, ours, None, 0)
     return frozenset(case.suspect for case in each if case.uuid in uuids)
 
 
@@ -112,6 +119,7 @@ def _each(
     job: str,
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
+    ours: bool,
     sight: Sight | None,
     least_looks: int,
 ) -> Iterator[Case]:
@@ -121,10 +129,10 @@ def _each(
             continue
         for processor, incarnation in suspect.members:
             seen = sight.by_id.get(processor) if sight is not None else None
-            judged = sight is not None and suspect.kind != COORDINATOR_GONE
+            judged = sight is not None and suspect.kind not in OF_NO_CONTAINER
             if judged and (seen is None or seen.incarnation != incarnation):
                 continue
-            action = action_for(suspect.kind, seen, processor)
+            action = action_for(suspect.kind, seen, processor, ours=ours)
             ack = acknowledged.get(group_of(processor), "")
             what = action if action != NOTHING else suspect.kind
             yield Case(
@@ -142,10 +150,12 @@ def _each(
             )
 
 
-def action_for(kind: str, seen: ContainerSeen | None, processor: str) -> str:
-    """What helps against a signal."""
+def action_for(kind: str, seen: ContainerSeen | None, processor: str, *, ours: bool) -> str:
+    """What helps against a signal. What a dead node ran Samza's AM starts elsewhere by itself."""
     active = seen.active if seen is not None else group_of(processor) == processor
-    if kind in (HOST_SICK, FALLING_BEHIND) or (kind == SILENT and active):
+    if kind == FALLING_BEHIND or (kind == SILENT and active):
+        return FAIL_OVER if ours else MOVE_WITH_STANDBY
+    if kind == HOST_SICK and ours:
         return FAIL_OVER
     if kind in (STANDBY_STANDS, SILENT):
         return RESTART

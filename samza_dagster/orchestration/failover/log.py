@@ -9,6 +9,7 @@ from uuid import uuid4
 import dagster as dg
 
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.failover.became import outcome_of
 from samza_dagster.orchestration.failover.cases import told_as
 from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
 from samza_dagster.orchestration.failover.policy import Decision, Verdict
@@ -75,10 +76,11 @@ def event_id(decision: Decision, refused: str = "") -> str:
 def recovered_event(
     suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
-    """Something looks well again that had been confirmed bad."""
+    """Something looks well again that had been confirmed bad; and what was seen to be done about it."""
+    outcome, done = outcome_of(suspect), f": {suspect.became}" if suspect.became else ""
     return dg.AssetObservation(
         asset_key=key,
-        description=f"{suspect.subject} looks well again: {suspect.kind} is over",
+        description=f"{suspect.subject} looks well again: {suspect.kind} is over ({outcome}{done})",
         metadata={
             "event": recovered_id(suspect),
             "job": job,
@@ -87,6 +89,10 @@ def recovered_event(
             "suspect": suspect.key,
             "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
             "at_ms": now_ms,
+            "outcome": outcome.value,
+            "done": suspect.became,
+            "done_ms": suspect.became_ms,
+            "well_ms": suspect.well_ms,
         },
         tags={EVENT: RECOVERED},
     )
@@ -173,14 +179,14 @@ def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, s
     """Group → its last acknowledgement, by the order in which they were stored."""
     found: dict[str, str] = {}
     for event in _of(events, ACKNOWLEDGED, job):
-        found.setdefault(_text(event, "group"), _acknowledgement(event))
+        found.setdefault(text(event, "group"), _acknowledgement(event))
     return found
 
 
 def told(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
     """Id of what was reported → when."""
     return {
-        _text(event, "event"): _number(event, "at_ms")
+        text(event, "event"): number(event, "at_ms")
         for kind in (DECIDED, RECOVERED)
         for event in _of(events, kind, job)
     }
@@ -191,19 +197,19 @@ def still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Sus
     over: set[str] = set()
     found: dict[str, Suspect] = {}
     for event in events:
-        key = _text(event, "suspect")
-        if not key or _text(event, "job") != job:
+        key = text(event, "suspect")
+        if not key or text(event, "job") != job:
             continue
         if event.tags.get(EVENT) == RECOVERED:
             over.add(key)
         elif event.tags.get(EVENT) == DECIDED and key not in over:
             found[key] = Suspect(
-                kind=_text(event, "signal"),
-                subject=_text(event, "subject"),
-                members=((_text(event, "processor"), _incarnation(event)),),
+                kind=text(event, "signal"),
+                subject=text(event, "subject"),
+                members=((text(event, "processor"), _incarnation(event)),),
                 since_ms=_since_ms(event),
                 bad_ms=(),
-                why=_text(event, "why"),
+                why=text(event, "why"),
                 told=True,
             )
     return found
@@ -215,16 +221,16 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
     acks: dict[str, str] = {}
     for event in reversed(events):
         kind = event.tags.get(EVENT)
-        if _text(event, "job") != job:
+        if text(event, "job") != job:
             continue
         if kind == ACKNOWLEDGED:
-            acks[_text(event, "group")] = _acknowledgement(event)
-        elif kind == DECIDED and _text(event, "verdict") in (
+            acks[text(event, "group")] = _acknowledgement(event)
+        elif kind == DECIDED and text(event, "verdict") in (
             Verdict.ASK.value,
             Verdict.ADOPT.value,
         ):
-            processor, uuid = _text(event, "processor"), _text(event, "request")
-            group, at_ms = group_of(processor), _number(event, "at_ms")
+            processor, uuid = text(event, "processor"), text(event, "request")
+            group, at_ms = group_of(processor), number(event, "at_ms")
             acted[uuid] = Acted(uuid, group, processor, at_ms, acks.get(group, ""))
     return Memory(
         job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)
@@ -232,21 +238,21 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
 
 
 def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.AssetObservation]:
-    return [e for e in events if e.tags.get(EVENT) == kind and _text(e, "job") == job]
+    return [e for e in events if e.tags.get(EVENT) == kind and text(e, "job") == job]
 
 
 def is_for_every_one(event: dg.AssetObservation) -> bool:
     """An acknowledgement for every job of that name and id."""
-    return event.tags.get(EVENT) == ACKNOWLEDGED and not _text(event, ONLY_FOR)
+    return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)
 
 
 def _acknowledgement(event: dg.AssetObservation) -> str:
-    return _text(event, "acknowledgement") or str(_number(event, "at_ms"))
+    return text(event, "acknowledgement") or str(number(event, "at_ms"))
 
 
 def _incarnation(event: dg.AssetObservation) -> str:
-    told_as_none = _text(event, "incarnation") == "-"
-    return "" if told_as_none else _text(event, "incarnation")
+    told_as_none = text(event, "incarnation") == "-"
+    return "" if told_as_none else text(event, "incarnation")
 
 
 def _since_ms(event: dg.AssetObservation) -> int:
@@ -255,15 +261,17 @@ def _since_ms(event: dg.AssetObservation) -> int:
     return round(seconds * 1000) if isinstance(seconds, (int, float)) else 0
 
 
-def _text(event: dg.AssetObservation, name: str) -> str:
+def text(event: dg.AssetObservation, name: str) -> str:
+    """A value of an event's metadata; empty: it has none of that name."""
     value = _metadata(event).get(name)
     return str(value.value) if value is not None else ""
 
 
-def _number(event: dg.AssetObservation, name: str) -> int:
+def number(event: dg.AssetObservation, name: str) -> int:
+    """The same of a whole number; 0: it has none."""
     value = _metadata(event).get(name)
-    number = value.value if value is not None else 0
-    return number if isinstance(number, int) else 0
+    found = value.value if value is not None else 0
+    return found if isinstance(found, int) else 0
 
 
 def _metadata(event: dg.AssetObservation) -> Mapping[str, dg.MetadataValue]:

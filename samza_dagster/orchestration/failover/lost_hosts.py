@@ -1,8 +1,8 @@
-"""Since when each lost host is lost, as far as a look can tell. Pure."""
+"""Hosts that are lost, and since when as far as a look can tell. Pure."""
 
 from __future__ import annotations
 
-from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.memory import HOST_LOST, Memory, Signal
 from samza_dagster.orchestration.failover.sight import LOST, Sight
 
 TOGETHER_MS = 900_000
@@ -29,3 +29,19 @@ def lost_since(sight: Sight, memory: Memory, now_ms: int) -> dict[str, int]:
         else:
             found[host] = 0 if blind and host not in used else now_ms
     return found
+
+
+def lost_signals(sight: Sight) -> tuple[Signal, ...]:
+    """Lost hosts on which containers of a job of Samza's AM were; ours says itself what it does there."""
+    if sight.ours:
+        return ()
+    return tuple(
+        Signal(
+            HOST_LOST,
+            host,
+            tuple((c.processor_id, c.incarnation) for c in here),
+            f"YARN's ResourceManager has lost it, and {len(here)} containers were there",
+        )
+        for host, here in sorted(sight.on_host().items())
+        if sight.host_states.get(host) == LOST
+    )

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from samza_dagster.orchestration.failover.lost_hosts import TOGETHER_MS
-from samza_dagster.orchestration.failover.memory import HOST_SICK, Memory
+from samza_dagster.orchestration.failover.memory import HOST_SICK, Memory, Signal
 from samza_dagster.orchestration.failover.sight import LOST, Sight
-from samza_dagster.orchestration.failover.signals import Signal
 
 
 def went_bad(sight: Sight, memory: Memory, signals: Iterable[Signal]) -> dict[str, tuple[int, ...]]:

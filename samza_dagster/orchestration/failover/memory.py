@@ -6,7 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, cast
 
@@ -20,10 +20,16 @@ MOST_ACTED = 1_000
 MOST_TOLD = 500
 MOST_MEMBERS = 50
 HOST_SICK = "host-sick"
+HOST_LOST = "host-lost"
 COORDINATOR_GONE = "coordinator-gone"
+JOB_DEAD = "job-dead"
+COORDINATOR_REPLACED = "coordinator-replaced"
+SILENT = "silent"
 STANDBY_DOWN = "standby-down"
 FLAPPING = "flapping"
-_WIDE = (COORDINATOR_GONE, HOST_SICK)
+OF_NO_CONTAINER = (COORDINATOR_GONE, COORDINATOR_REPLACED, JOB_DEAD)
+OF_A_HOST = (HOST_SICK, HOST_LOST)
+_WIDE = (*OF_NO_CONTAINER, *OF_A_HOST)
 _ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
 
 
@@ -35,6 +41,11 @@ class Suspect:
     often enough that it counts. `kind` is the signal, `subject` a host, a processor or the
     coordinator. `told`: it was reported, so its end will be. `after_ms` is when the end of the
     same trouble was reported that was there before; 0: of none is known.
+
+    What became of it, whoever did it: `was` are host, reporting incarnation and deployment as it
+    began (empty: not known), `became` what has taken their place and `became_ms` when that was seen
+    first, `asked`: a request for it was in flight before that, `same`: the same process is there as
+    then. `well_ms` is the first of the good looks.
     """
 
     kind: str
@@ -47,6 +58,12 @@ class Suspect:
     why: str = ""
     told: bool = False
     after_ms: int = 0
+    was: tuple[str, str, str] = ("", "", "")
+    became: str = ""
+    became_ms: int = 0
+    asked: bool = False
+    same: bool = False
+    well_ms: int = 0
 
     @property
     def key(self) -> str:
@@ -56,8 +73,23 @@ class Suspect:
 
 def suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -> str:
     """What a trouble is remembered by: of a processor, a new incarnation is a new suspect."""
-    of = () if kind == HOST_SICK else (incarnation for _, incarnation in members)
+    of = () if kind in OF_A_HOST else (incarnation for _, incarnation in members)
     return "|".join((kind, subject, *of))
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that looks bad now."""
+
+    kind: str
+    subject: str
+    members: tuple[tuple[str, str], ...]
+    why: str
+
+    @property
+    def key(self) -> str:
+        """What it is remembered by."""
+        return suspect_key(self.kind, self.subject, self.members)
 
 
 def weight(kind: str) -> int:
@@ -74,7 +106,7 @@ def urgency(suspect: Suspect) -> tuple[int, bool, int, str]:
 class Trend:
     """How one container has been going, kept only while something is odd about it.
 
-    `incarnation` is the checksum of its execution id.
+    `incarnation` is the checksum of its execution id, or of its host where none is known.
 
     Times are when a value was first seen as it is: `silent_ms` no report, `moved_ms` the
     committed offset, `stood_ms` the applied one, `down_ms` not running; None: not so.
@@ -152,6 +184,8 @@ class Memory:
     whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
     `read_to` is how far Dagster's events were read; -1: not known. `heard`: container and
     incarnation → its newest report as it was seen last. `clock` is what the times are by.
+    Under Samza's AM (not `ours`): `deployment` is the running one, and `deployment_ms` when it was
+    first seen in place of another; 0: it was the first.
     """
 
     job: str
@@ -168,6 +202,9 @@ class Memory:
     read_to: int = -1
     heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
     clock: str = ""
+    ours: bool = True
+    deployment: str = ""
+    deployment_ms: int = 0
 
     def to_text(self) -> str:
         """As the cursor keeps it: Dagster stores it with each tick, so what is long is packed."""
@@ -175,6 +212,9 @@ class Memory:
         rows = [[processor, *_values(trend)] for processor, trend in sorted(self.trends.items())]
         heard = [[source, one.mark, one.at_ms] for source, one in sorted(self.heard.items())]
         packed = {"trends": _packed(rows), "heard": _packed(heard)}
+        for suspect in plain["suspects"].values():
+            for name in [n for n, default in _DEFAULTS.items() if suspect[n] == default]:
+                del suspect[name]
         return json.dumps({"version": VERSION, **plain, **packed}, separators=(",", ":"))
 
     @classmethod
@@ -205,6 +245,9 @@ class Memory:
                     for source, mark, at_ms in (_unpacked(data["heard"]) if "heard" in data else ())
                 },
                 clock=str(data.get("clock", "")),
+                ours=bool(data.get("ours", True)),
+                deployment=str(data.get("deployment", "")),
+                deployment_ms=int(data.get("deployment_ms", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
@@ -213,21 +256,12 @@ class Memory:
         """The same within its bounds: the newest are kept, of suspects those with most to tell."""
         told = sorted(self.told.items(), key=lambda item: item[1])[-MOST_TOLD:]
         acted = sorted(self.acted, key=lambda a: (a.at_ms, a.uuid))[-MOST_ACTED:]
-        return Memory(
-            self.job,
-            self.looked_ms,
-            _with_most_to_tell(self.suspects),
-            self.trends,
-            tuple(acted),
-            dict(told),
-            self.leader,
-            dict(list(self.acks.items())[-MOST_ACTED:]),
-            self.looks,
-            self.lost,
-            self.left_out,
-            self.read_to,
-            self.heard,
-            self.clock,
+        return replace(
+            self,
+            suspects=_with_most_to_tell(self.suspects),
+            acted=tuple(acted),
+            told=dict(told),
+            acks=dict(list(self.acks.items())[-MOST_ACTED:]),
         )
 
     def by_another_clock(self, now_ms: int) -> Memory:
@@ -237,7 +271,7 @@ class Memory:
         """
         later_ms = now_ms - self.looked_ms
         acted = tuple(replace(a, cap_ms=a.counts_ms + later_ms) for a in self.acted)
-        return replace(self, trends={}, heard={}, leader=None, acted=acted)
+        return replace(self, trends={}, heard={}, leader=None, acted=acted, deployment_ms=0)
 
 
 def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
@@ -259,6 +293,7 @@ def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
     return {s.key: s for s in sorted(kept, key=urgency)}
 
 
+_DEFAULTS = {f.name: f.default for f in fields(Suspect) if f.default is not MISSING}
 # `dataclasses.astuple` copies each value deeply: a look would take twice as long.
 _values = attrgetter(*(f.name for f in fields(Trend)))
 
@@ -284,4 +319,6 @@ def _suspect(data: Mapping[str, Any]) -> Suspect:
     members = cast("list[list[str]]", given["members"])
     given["members"] = tuple((m[0], m[1]) for m in members)
     given["bad_ms"] = tuple(given["bad_ms"])
+    host, process, deployment = given.get("was", ("", "", ""))
+    given["was"] = (host, process, deployment)
     return Suspect(**given)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.failover.cases import (
     FAIL_OVER,
+    MOVE_WITH_STANDBY,
     NOTHING,
     RESTART,
     Case,
@@ -20,13 +21,18 @@ from samza_dagster.orchestration.failover.cases import (
 from samza_dagster.orchestration.failover.mass import together, went_bad
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
+    COORDINATOR_REPLACED,
     FLAPPING,
+    JOB_DEAD,
+    OF_A_HOST,
+    OF_NO_CONTAINER,
     STANDBY_DOWN,
     Acted,
     Memory,
 )
+from samza_dagster.orchestration.failover.pace import Limits
 from samza_dagster.orchestration.failover.sight import LOST, ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import Judged, Limits
+from samza_dagster.orchestration.failover.signals import Judged
 
 HOUR_MS = 3_600_000
 MOST_NEW_IN_A_LOOK = 20
@@ -54,22 +60,30 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The policy of a job."""
+    """The policy of a job. `mode`: as it was told; None: by who coordinates."""
 
-    mode: Mode = Mode.ADVISE
+    mode: Mode | None = None
     limits: Limits = field(default_factory=Limits)
     cap_per_hour: int = 3
     mass_share: float = 0.4
 
+    def mode_on(self, sight: Sight) -> Mode:
+        """As it was told; else only records under Samza's AM, and advises under ours."""
+        return self.mode or (Mode.ADVISE if sight.ours else Mode.SHADOW)
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done about a case. `because`: which bound or whose work holds it."""
+    """What is to be done about a case. `because`: which bound or whose work holds it.
+
+    `standby`: whose host a move with its standby takes.
+    """
 
     case: Case
     verdict: Verdict
     because: str = ""
     command: str = ""
+    standby: str = ""
 
     @property
     def event(self) -> str:
@@ -161,7 +175,7 @@ def remembered(
             acted.setdefault(decision.case.uuid, _acted(decision.case, now_ms))
     # What has nothing more to tell leaves its place to what has: `Memory.bounded`.
     about = acted.keys() | {decision.case.uuid for decision in decisions}
-    done = suspects_about(memory.job, memory.suspects, memory.acks, about)
+    done = suspects_about(memory.job, memory.suspects, memory.acks, about, ours=memory.ours)
     suspects = {k: replace(s, told=s.told or k in done) for k, s in memory.suspects.items()}
     return replace(
         memory,
@@ -200,9 +214,10 @@ def _late(
 ) -> tuple[Case, ...]:
     """What an earlier tick may have asked about, also if its group was acknowledged since."""
     least = least_looks(rules.limits)
-    found = cases(sight.job, before.suspects, acknowledged, least_looks=least)
+    job, suspects, ours = sight.job, before.suspects, sight.ours
+    found = cases(job, suspects, acknowledged, ours=ours, least_looks=least)
     if before.acks != acknowledged:
-        found += cases(sight.job, before.suspects, before.acks, least_looks=least)
+        found += cases(job, suspects, before.acks, ours=ours, least_looks=least)
     return tuple({case.uuid: case for case in found}.values())
 
 
@@ -210,7 +225,7 @@ def _current(sight: Sight, judged: Judged, acknowledged: Mapping[str, str]) -> t
     """What looks bad now too: one that has begun to look well is left to itself."""
     now = {signal.key for signal in judged.signals}
     suspects = {key: s for key, s in judged.memory.suspects.items() if key in now}
-    return cases(sight.job, suspects, acknowledged, sight=sight)
+    return cases(sight.job, suspects, acknowledged, ours=sight.ours, sight=sight)
 
 
 def _in_turn(current: tuple[Case, ...], memory: Memory) -> tuple[Case, ...]:
@@ -231,34 +246,28 @@ def _decide(
     acknowledged: Mapping[str, str],
     now_ms: int,
 ) -> Decision:
-    group = group_of(case.processor)
-    command = _command(case, sight, bad)
-    if case.kind == COORDINATOR_GONE or case.action == NOTHING:
-        gone = case.kind == COORDINATOR_GONE
-        busy = "" if gone else sight.busy.get(group, "")
-        if busy:
-            return Decision(case, Verdict.WATCH, busy, command)
-        shadow = rules.mode is Mode.SHADOW
-        return Decision(case, Verdict.SHADOW if shadow else Verdict.ADVISE, "", command)
+    group, mode = group_of(case.processor), rules.mode_on(sight)
+    advice = Verdict.SHADOW if mode is Mode.SHADOW else Verdict.ADVISE
+    standbys = healthy_standbys(sight, group, bad)
+    command = _command(case, sight, standbys)
 
     def held(rule: str, why: str) -> Decision:
         return Decision(case, Verdict.HELD, f"{rule}: {why}", command)
 
-    busy = sight.busy.get(group)
-    if busy is not None:
+    busy = "" if case.kind in OF_NO_CONTAINER else _handled(case, sight)
+    if busy:
         return Decision(case, Verdict.WATCH, busy, command)
-    seen = sight.by_id.get(case.processor)
-    host = seen.host if seen is not None else None
-    if sight.host_states.get(host or "") == LOST:
-        return Decision(case, Verdict.WATCH, f"host {host} is lost, which it handles", command)
+    if case.kind in OF_A_HOST and case.action == NOTHING:
+        return Decision(case, Verdict.WATCH, _LEFT_TO_THE_AM, command)
+    if case.action == NOTHING:
+        return Decision(case, advice, "", command)
     if judged.nobody_reads:
         return held("no coordinator", "nobody would read the request, or much later")
-    if case.action == FAIL_OVER and not sight.ours:
-        why = "Samza's AM has no request for a failover"
-        return Decision(case, _advice(rules), why, command)
-    if case.action == FAIL_OVER and not healthy_standbys(sight, group, bad):
+    if case.action in (FAIL_OVER, MOVE_WITH_STANDBY) and not standbys:
         return held("no standby", "none runs on a host that looks well")
     blocking = [a for a in acted if a.group == group and not a.is_acknowledged(acknowledged)]
+    if blocking and case.action == RESTART:
+        command = f"job relocate_standby with processor {case.processor}: a restart didn't help it"
     if blocking:
         return held(
             "block", f"request {blocking[-1].uuid} acted on this group; acknowledge it first"
@@ -267,14 +276,24 @@ def _decide(
     if len(at_once) > 1 and len(at_once) > rules.mass_share * hosts:
         names = ", ".join(sorted(at_once)[:5])
         return held("mass", f"{len(at_once)} of {hosts} hosts went bad together: {names}")
-    if rules.mode is not Mode.ACT:
-        return Decision(case, _advice(rules), "", command)
+    if mode is not Mode.ACT:
+        return Decision(case, advice, "", command)
     lately = sum(_is_lately(a, now_ms) for a in acted)
     if lately >= rules.cap_per_hour:
         return held(
             "cap", f"{lately} requests within the hour, at most {rules.cap_per_hour} are allowed"
         )
-    return Decision(case, Verdict.ASK, "", command)
+    standby = standbys[0].processor_id if case.action == MOVE_WITH_STANDBY else ""
+    return Decision(case, Verdict.ASK, "", command, standby)
+
+
+def _handled(case: Case, sight: Sight) -> str:
+    """What the coordinator is at there; empty: nothing."""
+    seen = sight.by_id.get(case.processor)
+    host = seen.host if seen is not None else None
+    lost = sight.host_states.get(host or "") == LOST
+    handled = f"host {host} is lost, which it handles" if lost else ""
+    return sight.busy.get(group_of(case.processor), handled)
 
 
 def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[ContainerSeen]:
@@ -287,30 +306,54 @@ def _is_lately(acted: Acted, now_ms: int) -> bool:
     return now_ms - acted.counts_ms < HOUR_MS
 
 
-def _advice(rules: Rules) -> Verdict:
-    return Verdict.SHADOW if rules.mode is Mode.SHADOW else Verdict.ADVISE
-
-
 def _acted(case: Case, now_ms: int) -> Acted:
     return Acted(case.uuid, group_of(case.processor), case.processor, now_ms, case.ack)
 
 
-def _command(case: Case, sight: Sight, bad: Collection[str]) -> str:
-    """What a person would run."""
-    if case.kind == COORDINATOR_GONE:
-        return (
-            "samza-dagster coordinator run --config <the job's properties> --launch <how a"
-            " container is started> --token-file <the job's token> --url-file <where agents look>"
-        )
+def _command(case: Case, sight: Sight, standbys: Sequence[ContainerSeen]) -> str:
+    """What a person would run, where this coordinator takes it."""
+    processor = case.processor
+    if case.kind == COORDINATOR_GONE and not sight.ours:
+        return "wait: YARN starts another Application Master by itself; else its log says why not"
+    if case.kind in _COMMANDS:
+        return _COMMANDS[case.kind]
     if case.kind == FLAPPING:
-        return f"samza-dagster status {case.processor}, then its log on its host"
+        return f"samza-dagster status {processor}, then its log on its host"
     if case.kind == STANDBY_DOWN:
-        return f"samza-dagster explain {case.processor}"
+        return f"samza-dagster explain {processor}"
+    if case.kind in OF_A_HOST and case.action == NOTHING:
+        return f"samza-dagster status {processor}, until it is on another host"
     if case.action == RESTART:
-        return f"samza-dagster place {case.processor} --to LAST_SEEN"
-    standbys = healthy_standbys(sight, group_of(case.processor), bad)
+        return f"samza-dagster place {processor} --to LAST_SEEN"
+    if sight.ours:
+        return (
+            f"samza-dagster fail-over {processor}"
+            if standbys
+            else f"samza-dagster place {processor} --to ANY_HOST, which restores its state anew"
+        )
     if not standbys:
-        return f"samza-dagster place {case.processor} --to ANY_HOST, which restores its state anew"
-    if not sight.ours:
-        return f"job move_with_standby with processor {case.processor}"
-    return f"samza-dagster fail-over {case.processor}"
+        return f"samza-dagster place {processor} --to LAST_SEEN, where its state is"
+    standby = standbys[0]
+    return (
+        f"job move_with_standby with processor {processor} and standby {standby.processor_id};"
+        f" or samza-dagster place {standby.processor_id} --to ANY_HOST, then samza-dagster place"
+        f" {processor} --to {standby.host}"
+    )
+
+
+_LEFT_TO_THE_AM = "Samza's AM starts its containers elsewhere once YARN takes the node for lost"
+_COMMANDS = {
+    COORDINATOR_GONE: (
+        "samza-dagster coordinator run --config <the job's properties> --launch <how a"
+        " container is started> --token-file <the job's token> --url-file <where agents look>"
+    ),
+    COORDINATOR_REPLACED: (
+        "samza-dagster status: what was in flight ended without an answer; what is still wanted is"
+        " to be asked again"
+    ),
+    JOB_DEAD: (
+        "deploy the job again, as it was submitted before, if its YARN application has ended (yarn"
+        " application -list): nobody would read a request"
+    ),
+}
+"""What a person would run about the job as a whole."""

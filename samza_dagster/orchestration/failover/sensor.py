@@ -2,28 +2,26 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
+from collections.abc import Sequence
+from typing import Any
+
 import dagster as dg
 
 from samza_dagster.orchestration.failover.audit import JOB
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import least_seconds
+from samza_dagster.orchestration.waits.continuation import LaunchingSensor
 
 NAME = "auto_failover"
 
 
-def auto_failover_sensor(settings: AutoFailover) -> dg.SensorDefinition:
-    """`auto_failover` with the settings of the component's YAML."""
+def auto_failover_sensor(settings: AutoFailover, jobs: Sequence[Any] = ()) -> dg.SensorDefinition:
+    """`auto_failover` with the settings of the component's YAML.
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name=NAME,
-        job_name=JOB,
-        minimum_interval_seconds=least_seconds(settings.interval_s),
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if settings.running
-        else dg.DefaultSensorStatus.STOPPED,
-        description=f"Handles what a coordinator can't see; mode {settings.mode}.",
-    )
+    `jobs` are those that it launches: `audit_failover` and `move_with_standby`.
+    """
+
     def auto_failover(
         context: dg.SensorEvaluationContext, samza: SamzaClientResource
     ) -> dg.SensorResult | dg.SkipReason:
@@ -31,4 +29,15 @@ def auto_failover_sensor(settings: AutoFailover) -> dg.SensorDefinition:
 
         return evaluated(context, samza, settings)
 
-    return auto_failover
+    mode = settings.mode or "shadow under Samza's AM, else advise"
+    return LaunchingSensor(
+        name=NAME,
+        evaluation_fn=auto_failover,
+        job_name=None if jobs else JOB,
+        jobs=list(jobs) or None,
+        minimum_interval_seconds=least_seconds(settings.interval_s),
+        default_status=dg.DefaultSensorStatus.RUNNING
+        if settings.running
+        else dg.DefaultSensorStatus.STOPPED,
+        description=f"Handles what a coordinator can't see; mode {mode}.",
+    )

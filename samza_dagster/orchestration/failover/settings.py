@@ -22,9 +22,10 @@ _LOOP_S = 5
 class AutoFailover(dg.Model, dg.Resolvable):
     """The sensor `auto_failover`. Times in seconds."""
 
-    mode: Literal["shadow", "advise", "act"] = Field(
-        default="advise",
-        description="shadow: only records what it would do; advise: says what to run; act: asks itself.",
+    mode: Literal["shadow", "advise", "act"] | None = Field(
+        default=None,
+        description="shadow: only records what it would do; advise: says what to run; act: asks itself."
+        " Empty: shadow where Samza's own AM coordinates, advise elsewhere.",
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
     interval_s: IntervalS = Field(default=5, description="Between two ticks.")
@@ -51,7 +52,9 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=12, description="Age of an agent's last word that looks bad."
     )
     report_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=90, description="Time without a metrics report that looks bad."
+        default=90,
+        description="Time without a metrics report that looks bad; two and a half of the job's own"
+        " report intervals, if that is longer.",
     )
     backlog_records: Annotated[int, Within(1, MOST_LAG)] = Field(
         default=10_000, description="Input before an active from which on it is judged."
@@ -71,7 +74,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
     standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
         description="Time that a standby applies nothing while its changelog grows; longer than"
-        " the coordinator's own samza.dagster.standby.stalled.ms.",
+        " the coordinator's own samza.dagster.standby.stalled.ms. Under Samza's AM, which does nothing"
+        " about it, two reports of one offset are enough.",
     )
     standby_down_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=300, description="Time that a standby may be down before that is told."
@@ -112,11 +116,11 @@ class AutoFailover(dg.Model, dg.Resolvable):
 
     def rules(self) -> "Rules":
         """As the policy takes them."""
+        from samza_dagster.orchestration.failover.pace import Limits
         from samza_dagster.orchestration.failover.policy import Mode, Rules
-        from samza_dagster.orchestration.failover.signals import Limits
 
         return Rules(
-            mode=Mode(self.mode),
+            mode=Mode(self.mode) if self.mode else None,
             limits=Limits(
                 bad_looks=self.bad_looks,
                 bad_within_ms=self.bad_within_s * 1000,

@@ -20,8 +20,8 @@ LOST = "lost"
 class ContainerSeen:
     """One container at one look.
 
-    `incarnation` is its execution id, empty when the coordinator doesn't say. `reported_ms` is the
-    time of its newest metrics report, by its host's clock: it tells a new report from the former,
+    `incarnation` is its execution id, empty when the coordinator doesn't say; `reporter` is the one
+    that its newest report names. `reported_ms` is the time of that metrics report, by its host's clock: it tells a new report from the former,
     and nothing else; None: none is there. `behind`, `applied` and `end` are sums over a standby's store
     partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
     `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
@@ -40,6 +40,12 @@ class ContainerSeen:
     backlog: int | None = None
     committed: int | None = None
     unread: bool = False
+    reporter: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What it is another container without: under Samza's AM another host tells that."""
+        return self.incarnation or self.host or ""
 
     @property
     def group(self) -> str:
@@ -73,6 +79,10 @@ class Sight:
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
     agent's last word, of those of which that is known. `unread`: what can't be read now.
+    `application` is YARN's word on the job's state, empty where it isn't known; `dead`: by whose word
+    nothing of it runs any more, empty: by nobody's. `report_patience_ms`: how long a container may
+    report nothing new, three of the job's own intervals; 0: they aren't known. `asked`: groups with a
+    request in flight. `deployment` is the running one's id.
     """
 
     job: str
@@ -83,6 +93,11 @@ class Sight:
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     leader: LeaderSeen | None = None
     unread: tuple[str, ...] = ()
+    asked: frozenset[str] = frozenset()
+    deployment: str = ""
+    application: str = ""
+    dead: str = ""
+    report_patience_ms: int = 0
 
     @property
     def ours(self) -> bool:
@@ -118,6 +133,7 @@ class _Sums:
     applied: int | None = 0
     end: int | None = 0
     newest_ms: int | None = None
+    reporter: str = ""
 
 
 def sight_of(
@@ -155,8 +171,10 @@ def sight_of(
                 backlog=pending,
                 committed=committed,
                 unread=unread is not None or processor_id in reasons,
+                reporter=mine.reporter if mine is not None else "",
             )
         )
+    yarn = (f"YARN's ResourceManager: {view.yarn_unread}",) if view.yarn_unread else ()
     return Sight(
         job=f"{view.job_name}/{view.job_id}",
         coordinator=view.coordinator,
@@ -165,7 +183,12 @@ def sight_of(
         host_words=dict(words or {}),
         busy=busy_groups(view),
         leader=_leader(view),
-        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ())})),
+        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ()), *yarn})),
+        asked=frozenset(group_of(a.processor_id) for a in (*view.actions, *view.queued)),
+        deployment=view.deployment_id or "",
+        application=view.application.state if view.application is not None else "",
+        dead=view.dead or "",
+        report_patience_ms=3_000 * (view.report_every_s or 0),
     )
 
 
@@ -197,7 +220,7 @@ def _replica_sums(lags: Iterable[ReplicaLag]) -> dict[str, _Sums]:
         )
         at_ms = lag.observed_at_ms
         if at_ms is not None and (mine.newest_ms is None or at_ms > mine.newest_ms):
-            mine.newest_ms = at_ms
+            mine.newest_ms, mine.reporter = at_ms, lag.execution_id
     return sums
 
 

@@ -6,68 +6,47 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from samza_dagster.orchestration.failover.lost_hosts import lost_since
+from samza_dagster.orchestration.failover.became import as_it_is, awaits_report, with_news
+from samza_dagster.orchestration.failover.job_trouble import job_trouble
+from samza_dagster.orchestration.failover.lost_hosts import lost_signals, lost_since
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_GONE,
     FLAPPING,
     HOST_SICK,
+    JOB_DEAD,
     MOST_MEMBERS,
+    SILENT,
     STANDBY_DOWN,
     LeaderMark,
     Memory,
+    Signal,
     Suspect,
     Trend,
-    suspect_key,
     weight,
 )
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
+from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS, Limits
+from samza_dagster.orchestration.failover.reports import (
+    in_time_ms,
+    newest_report_ms,
+    others_report,
+    reports_of,
+    silent_for_ms,
+    silent_since,
+)
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
-from samza_dagster.readiness import Heard, heard
+from samza_dagster.readiness import Heard
 
 FALLING_BEHIND = "falling-behind"
-SILENT = "silent"
 STANDBY_STANDS = "standby-stands"
 COORDINATOR = "coordinator"
+JOB = "job"
 LEAVING = "leaving"
 _BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
+RUNS = "RUNNING"
+"""YARN's word on an application that has an Application Master."""
 SHORTEST_PATIENCE_MS = 15_000
-_SHORT = 0xFFF
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """From when on something looks bad, and how often it must. Times in ms."""
-
-    bad_looks: int = 3
-    bad_within_ms: int = 60_000
-    good_looks: int = 3
-    host_silent_ms: int = 12_000
-    report_silent_ms: int = 90_000
-    backlog_records: int = 10_000
-    stuck_ms: int = 180_000
-    growing_commits: int = 3
-    growing_ms: int = 60_000
-    standby_behind_records: int = 1_000
-    standby_stands_ms: int = 240_000
-    standby_down_ms: int = 300_000
-    leader_beats: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """One thing that looks bad now."""
-
-    kind: str
-    subject: str
-    members: tuple[tuple[str, str], ...]
-    why: str
-
-    @property
-    def key(self) -> str:
-        """What it is remembered by."""
-        return suspect_key(self.kind, self.subject, self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +64,12 @@ class Judged:
 
 def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     """Takes one look into account."""
+    limits = limits.for_reports(sight.report_patience_ms, ours=sight.ours)
     counts = not 0 <= now_ms - memory.looked_ms < SAME_LOOK_MS
     leader = _leader(sight, memory, now_ms)
-    reports = heard(
-        {source: Heard(h.mark, min(h.at_ms, now_ms)) for source, h in memory.heard.items()},
-        {_source(c): _mark(c.reported_ms) for c in sight.containers if _can_be_heard(c)},
-        now_ms,
-    )
-    since = _silent_since(sight, reports, limits, now_ms)
+    memory = _of_deployment(sight, memory, now_ms)
+    reports = reports_of(sight, memory, now_ms)
+    since = silent_since(sight, reports, limits, now_ms)
     former = memory.trends
     if now_ms < memory.looked_ms:
         former = {processor: trend.by_clock(now_ms) for processor, trend in former.items()}
@@ -101,18 +78,26 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         for c in sight.containers
         if (trend := _trend(c, former.get(c.processor_id), since, limits, now_ms))
     }
-    signals = _signals(sight, trends, leader, limits, now_ms)
+    signals = _signals(sight, trends, reports, memory, leader, limits, now_ms)
     suspects: dict[str, Suspect] = {}
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
+    judged_dead = any(signal.kind == JOB_DEAD for signal in signals)
     followed = _followed(by_key, memory)
     for key in followed:
-        suspects[key] = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
+        bad = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
+        if key not in memory.suspects:
+            bad = replace(bad, was=as_it_is(bad, sight))
+        suspects[key] = with_news(bad, sight, now_ms)
     for key, old in memory.suspects.items():
-        if key in by_key or _is_unknown(old, sight):
+        if key in by_key or judged_dead or _is_unknown(old, sight):
             suspects.setdefault(key, old)
             continue
-        good = replace(old, good=old.good + counts)
+        if awaits_report(old, sight, reports, memory):
+            suspects[key] = with_news(old, sight, now_ms)
+            continue
+        good = replace(old, good=old.good + counts, well_ms=old.well_ms or now_ms)
+        good = with_news(good, sight, now_ms)
         if good.good < limits.good_looks:
             suspects[key] = good
         elif good.confirmed or good.told:
@@ -126,6 +111,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         looks=memory.looks + 1,
         lost=lost_since(sight, memory, now_ms),
         heard=reports,
+        ours=sight.ours,
     ).bounded()
     return Judged(
         replace(after, left_out=_left_out(by_key, after)),
@@ -160,7 +146,7 @@ def _nobody_reads(
     limits: Limits,
     now_ms: int,
 ) -> bool:
-    if any(signal.kind == COORDINATOR_GONE for signal in signals):
+    if any(signal.kind in (COORDINATOR_GONE, JOB_DEAD) for signal in signals):
         return True
     if leader is None or sight.leader is None or not sight.leader.beat_every_ms:
         return False
@@ -177,16 +163,27 @@ def _bad(old: Suspect | None, signal: Signal, limits: Limits, now_ms: int, count
         looks = (*looks, now_ms)[-limits.bad_looks :]
     within_ms = max(looks) - min(looks)  # the clock may have been set back between them
     often = len(looks) >= limits.bad_looks and within_ms <= limits.bad_within_ms
-    return Suspect(
-        kind=signal.kind,
-        subject=signal.subject,
+    old = old or Suspect(signal.kind, signal.subject, (), since_ms=now_ms, bad_ms=())
+    return replace(
+        old,
         members=signal.members[:MOST_MEMBERS],
-        since_ms=old.since_ms if old is not None else now_ms,
         bad_ms=looks,
-        confirmed=often or (old is not None and old.confirmed),
+        good=0,
+        well_ms=0,
+        confirmed=often or old.confirmed,
         why=signal.why,
-        told=old is not None and old.told,
-        after_ms=old.after_ms if old is not None else 0,
+    )
+
+
+def _of_deployment(sight: Sight, memory: Memory, now_ms: int) -> Memory:
+    """The same where Samza's AM runs another deployment by now: its silences count from now."""
+    if sight.ours or sight.deployment in ("", memory.deployment):
+        return memory
+    if not memory.deployment:
+        return replace(memory, deployment=sight.deployment)
+    reports = {source: Heard(h.mark, now_ms) for source, h in memory.heard.items()}
+    return replace(
+        memory, deployment=sight.deployment, deployment_ms=now_ms, heard=reports, trends={}
     )
 
 
@@ -203,38 +200,6 @@ def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
     return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms)
 
 
-def _can_be_heard(seen: ContainerSeen) -> bool:
-    """It runs, and its reports aren't where nothing can be read: its silence counts anew after that."""
-    return seen.runs and (seen.reported_ms is not None or not seen.unread)
-
-
-def _source(seen: ContainerSeen) -> str:
-    """A container as one that reports: a new incarnation has its own silence."""
-    return f"{seen.processor_id} {zlib.crc32(seen.incarnation.encode()) & _SHORT}"
-
-
-def _mark(reported_ms: int | None) -> int | None:
-    """What tells a report from the one before; few digits, for the cursor has one of each."""
-    return None if reported_ms is None else 1 + zlib.crc32(str(reported_ms).encode()) % _SHORT
-
-
-def _silent_since(
-    sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_ms: int
-) -> dict[str, int]:
-    """Container → since when it hasn't reported, for those that are followed for that.
-
-    None where nobody has reported lately: then one that doesn't is nothing special.
-    """
-    if not any(h.mark and now_ms - h.at_ms < limits.report_silent_ms for h in reports.values()):
-        return {}
-    return {
-        c.processor_id: at_ms
-        for c in sight.containers
-        if _can_be_heard(c)
-        and now_ms - (at_ms := reports[_source(c)].at_ms) >= limits.report_silent_ms // 2
-    }
-
-
 def _trend(
     seen: ContainerSeen,
     old: Trend | None,
@@ -243,7 +208,7 @@ def _trend(
     now_ms: int,
 ) -> Trend | None:
     """How it goes; None while nothing is odd, so that little is remembered."""
-    incarnation = zlib.crc32(seen.incarnation.encode())
+    incarnation = zlib.crc32(seen.identity.encode())
     if old is None or old.incarnation != incarnation:
         old = Trend(incarnation)
     if not seen.runs:
@@ -275,22 +240,29 @@ def _trend(
 def _signals(
     sight: Sight,
     trends: Mapping[str, Trend],
+    reports: Mapping[str, Heard],
+    memory: Memory,
     leader: LeaderMark | None,
     limits: Limits,
     now_ms: int,
 ) -> tuple[Signal, ...]:
-    found: list[Signal] = [*_leader_signals(sight, leader, limits, now_ms)]
-    host_of = {c.processor_id: c.host for c in sight.containers}
-    mute: set[str] = set()
-    for seen in sight.containers:
-        trend = trends.get(seen.processor_id)
-        why = None if trend is None else _silence(seen, trend, limits, now_ms)
-        if why is not None:
-            mute.add(seen.processor_id)
-    sick: set[str] = set()
+    trouble = job_trouble(sight, trends, reports, memory, limits, now_ms)
+    found = [*_leader_signals(sight, leader, limits, now_ms), *lost_signals(sight)]
+    if trouble is not None:
+        kind, why = trouble
+        found.append(Signal(kind, JOB, ((JOB, sight.deployment),), why))
+        if kind == JOB_DEAD:  # nothing of it can be helped but by a new deployment
+            return tuple(found[-1:])
+    silent_ms = {p: silent_for_ms(trend, limits, now_ms) for p, trend in trends.items()}
+    overdue = {p for p, ms in silent_ms.items() if ms >= in_time_ms(sight, limits)}
+    others = others_report(sight, reports, limits, now_ms)
+    mute = {p for p in overdue if others and silent_ms[p] >= limits.report_silent_ms}
+    doubtful: set[str | None] = set()
     for host, here in sorted(sight.on_host().items()):
         if sight.host_states.get(host, ALIVE) == LOST:
             continue
+        if len(here) > 1 and all(c.processor_id in overdue for c in here):
+            doubtful.add(host)  # which of them fell silent first tells nothing
         word = sight.host_words.get(host)
         if word is not None and word >= limits.host_silent_ms:
             why = f"its agent's last word is {word / 1000:.0f} s old, and it counts as alive"
@@ -298,18 +270,32 @@ def _signals(
             why = f"none of its {len(here)} containers reports, and others' do"
         else:
             continue
-        sick.add(host)
-        members = tuple((c.processor_id, c.incarnation) for c in here if c.active)
+        doubtful.add(host)
+        about = (c for c in here if c.active or not sight.ours)
+        members = tuple((c.processor_id, c.incarnation) for c in about)
         found.append(Signal(HOST_SICK, host, members, why))
     for seen in sight.containers:
         if sight.host_states.get(seen.host or "", ALIVE) == LOST:
             continue
-        found += _container_signals(seen, trends.get(seen.processor_id), limits, now_ms)
-    return tuple(s for s in found if s.kind != SILENT or host_of.get(s.subject) not in sick)
+        ident = seen.processor_id
+        if ident in mute and seen.host not in doubtful:
+            silent_s = silent_ms[ident] / 1000
+            why = f"it counts as running and has reported nothing for {silent_s:.0f} s"
+            found.append(Signal(SILENT, ident, ((ident, seen.incarnation),), why))
+        reported_ms = newest_report_ms(seen, reports) or now_ms
+        runs = sight.ours or ident not in overdue  # Samza's AM says of none that it runs
+        found += _container_signals(seen, trends.get(ident), reported_ms, limits, now_ms, runs=runs)
+    return tuple(found)
 
 
 def _container_signals(
-    seen: ContainerSeen, trend: Trend | None, limits: Limits, now_ms: int
+    seen: ContainerSeen,
+    trend: Trend | None,
+    reported_ms: int,
+    limits: Limits,
+    now_ms: int,
+    *,
+    runs: bool,
 ) -> list[Signal]:
     found: list[Signal] = []
 
@@ -321,15 +307,13 @@ def _container_signals(
         say(FLAPPING, "it fails again and again, and is started at longer intervals")
     if trend is None:
         return found
-    silence = _silence(seen, trend, limits, now_ms)
-    if silence is not None:
-        say(SILENT, silence)
     if not seen.runs:
         down_s = (now_ms - (trend.down_ms or now_ms)) / 1000
         if down_s * 1000 >= limits.standby_down_ms:
             say(STANDBY_DOWN, f"it is {seen.state} and hasn't run for {down_s:.0f} s")
         return found
-    if seen.active and seen.backlog is not None and seen.backlog >= limits.backlog_records:
+    deep = seen.backlog is not None and seen.backlog >= limits.backlog_records
+    if seen.active and runs and deep:
         stuck_s = (now_ms - trend.moved_ms) / 1000
         grown_ms = trend.moved_ms - trend.grows_ms
         if trend.committed is not None and stuck_s * 1000 >= limits.stuck_ms:
@@ -345,7 +329,7 @@ def _container_signals(
                 f" {grown_ms / 1000:.0f} s, to {seen.backlog:,} records",
             )
     if not seen.active and seen.behind is not None and trend.applied is not None:
-        stood_s = (now_ms - trend.stood_ms) / 1000
+        stood_s = (reported_ms - trend.stood_ms) / 1000
         grew = (seen.end or 0) > trend.end
         if (
             seen.behind >= limits.standby_behind_records
@@ -360,22 +344,14 @@ def _container_signals(
     return found
 
 
-def _silence(seen: ContainerSeen, trend: Trend, limits: Limits, now_ms: int) -> str | None:
-    """Why it counts as mute; one that goes on committing has only a broken reporter."""
-    if not seen.runs or trend.silent_ms is None:
-        return None
-    silent_ms = now_ms - trend.silent_ms
-    if silent_ms < limits.report_silent_ms:
-        return None
-    if trend.moves and trend.moved_ms > trend.silent_ms:
-        return None
-    return f"it counts as running and has reported nothing for {silent_ms / 1000:.0f} s"
-
-
 def _leader_signals(
     sight: Sight, leader: LeaderMark | None, limits: Limits, now_ms: int
 ) -> list[Signal]:
     seen = sight.leader
+    if sight.application not in ("", RUNS):
+        me = ((COORDINATOR, sight.deployment),)
+        why = f"its YARN application is {sight.application}: no Application Master runs"
+        return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]
     if seen is None or leader is None:
         return []
     me = ((COORDINATOR, str(seen.epoch)),)

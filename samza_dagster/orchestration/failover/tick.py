@@ -16,8 +16,8 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN, group_of
-from samza_dagster.orchestration.failover.audit import run_request
-from samza_dagster.orchestration.failover.cases import NOTHING, RESTART, Case
+from samza_dagster.orchestration.failover.audit import move_request, run_request
+from samza_dagster.orchestration.failover.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
 from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
 from samza_dagster.orchestration.failover.log import (
     acknowledged,
@@ -45,6 +45,7 @@ from samza_dagster.orchestration.failover.policy import (
     still_blocking,
 )
 from samza_dagster.orchestration.failover.reading import Events, InstanceEvents, Log
+from samza_dagster.orchestration.failover.score import incidents, score_metadata
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
 from samza_dagster.orchestration.failover.signals import Judged, judge
@@ -139,8 +140,7 @@ class Tick:
             if not refused:
                 carried_out.append(decision)
                 if decision.verdict in (Verdict.ASK, Verdict.ADOPT):
-                    job = job_tag(sight.job, self.prefix)
-                    self.runs.append(run_request(job, decision.case, self.watch_s))
+                    self.runs.append(self._run_of(decision, job_tag(sight.job, self.prefix)))
             ident = event_id(decision, refused)
             is_new = ident not in said and ident not in new
             new[ident] = self.now_ms  # what stands is remembered before what is long over
@@ -159,9 +159,8 @@ class Tick:
             ident = recovered_id(suspect)
             new[ident] = said.get(ident, self.now_ms)
             if ident not in said:
-                self.reported.append(
-                    recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
-                )
+                over = recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
+                self.reported.append(self._scored(over, log, sight.job))
         left_out = judged.memory.left_out + cases_left_out(sight, judged, known_acks)
         after = remembered(judged.memory, tuple(carried_out), new, self.now_ms)
         return replace(after, left_out=left_out)
@@ -208,10 +207,33 @@ class Tick:
         self._lasting = {} if memory is None else _near(memory, self.rules)
         return memory
 
+    def _scored(self, over: dg.AssetObservation, log: Log, job: str) -> dg.AssetObservation:
+        """The event of a trouble's end, with what became of it and of those before it."""
+        found = incidents((*reversed(log.events), *self.reported, over), job)
+        own = [one.sooner_s for one in found if one.suspect == over.metadata["suspect"].value]
+        sooner = own[-1] if own else None
+        return dg.AssetObservation(
+            asset_key=over.asset_key,
+            description=over.description,
+            metadata={
+                **over.metadata,
+                **score_metadata(found),
+                **({} if sooner is None else {"sooner_seconds": sooner}),
+            },
+            tags=over.tags,
+        )
+
+    def _run_of(self, decision: Decision, job: str) -> dg.RunRequest:
+        """The run that watches what was asked; or that asks it, in more than one request."""
+        case = decision.case
+        if case.action == MOVE_WITH_STANDBY:
+            return move_request(job, self.prefix, case, decision.standby)
+        return run_request(job, self.prefix, case, self.watch_s)
+
     def _known(
         self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, str]
     ) -> frozenset[str]:
-        if self.rules.mode is not Mode.ACT:
+        if self.rules.mode_on(sight) is not Mode.ACT:
             return frozenset()
         asked = may_be_known(sight, before, judged, self.rules, acks)
         return self.client.asked_before(asked)
@@ -227,7 +249,7 @@ class Tick:
             raise _Changed(busy)
         if case.action == RESTART:
             self.client.place(case.processor, LAST_SEEN, uuid=case.uuid)
-        elif case.action != NOTHING:
+        elif case.action == FAIL_OVER:
             # The coordinator may begin a failover of its own before it reads this.
             self.client.fail_over(
                 case.processor, uuid=case.uuid, execution_id=case.incarnation or None

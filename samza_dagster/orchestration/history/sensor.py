@@ -29,6 +29,7 @@ from samza_dagster.orchestration.history.in_flight import (
     without_answer,
     without_end,
 )
+from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
@@ -135,7 +136,8 @@ def placement_responses_sensor(
                 lost = ()  # their answers may be among the rest
             late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
             flight, late = newly_named(context.instance, flight, late, lost, key)
-            events += [no_end_event(samza.job, action, at_ms, key) for action in late]
+            ours = view.coordinator == OURS
+            events += [no_end_event(samza.job, one, at_ms, key, ours=ours) for one in late]
         went_on = Cursor(samza.job, batch.next_position, own.next_position, flight.bounded())
         if not events:
             quiet = f"no new outcome up to position {batch.next_position}"
@@ -154,14 +156,15 @@ def _made_anew(topic: str, end: int, position: int) -> str:
 
 
 def no_end_event(
-    job: str, action: Asked, at_ms: int, key: dg.AssetKey = KEY
+    job: str, action: Asked, at_ms: int, key: dg.AssetKey = KEY, *, ours: bool = True
 ) -> dg.AssetObservation:
-    """A request that should have ended by now."""
+    """A request that should have ended by now. `ours`: our coordinator has it, and can cancel it."""
     seconds = (at_ms - (action.over_ms or action.seen_ms)) / 1000
     how = f"is {action.stage}, without news for {seconds:,.0f} s"
-    what_to_do = (
-        f"samza-dagster status {action.uuid}; while nothing is stopped:"
-        f" samza-dagster cancel {action.uuid}"
+    what_to_do = f"samza-dagster status {action.uuid}; " + (
+        f"while nothing is stopped: samza-dagster cancel {action.uuid}"
+        if ours
+        else f"Samza's AM has no cancel: does {action.processor_id} run? Its log, and the AM's"
     )
     if action.over_ms:
         how = f"was {action.stage}: its deployment {action.deployment_id} ended before an answer"

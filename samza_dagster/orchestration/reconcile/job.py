@@ -23,9 +23,11 @@ from samza_dagster.orchestration.tables import table_within
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.units.ops import (
     OUTS,
+    budget_notices,
     carry_out_units,
     failed_before,
     outcome_metadata,
+    over_budget,
     refusals,
     require_commits,
     told_plan,
@@ -33,6 +35,7 @@ from samza_dagster.orchestration.units.ops import (
 from samza_dagster.orchestration.units.order import Unit
 from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.units.tables import MOST_OF_ONE
+from samza_dagster.orchestration.views import JobView
 
 ACTION = "reconcile"
 
@@ -117,7 +120,7 @@ def plan_reconcile(
                 apart=True,
             )
             require_commits(client, limits.verify_timeout_s, plan.units)
-            plan = in_turn(plan, client, failed_before(context))
+            plan = in_turn(plan, client, view, failed_before(context))
             for told in plan.refused:
                 context.log.warning(f"refused, the other groups go on: {told}")
     for finding in findings:
@@ -154,21 +157,23 @@ def reconcile_graph() -> None:
     carry_out_reconcile(getattr(plan_reconcile(), PLAN))
 
 
-def in_turn(plan: UnitsPlan, client: Placement, last: Collection[str]) -> UnitsPlan:
+def in_turn(plan: UnitsPlan, client: Placement, view: JobView, last: Collection[str]) -> UnitsPlan:
     """The plan without the groups whose first request the client refuses; the groups `last` last.
 
-    Only the first of each is asked about: later ones count on what it has done.
+    Only the first of each is asked about: later ones count on what it has done. Without those too
+    for whose requests together Samza's AM may end the job.
     """
     first: dict[str, Unit] = {}
     for unit in plan.units:
         first.setdefault(unit.group, unit)
-    against = refusals(client, first.values())
+    against = [*refusals(client, first.values()), *over_budget(view, plan.units)]
     out = {unit.group for unit, _ in against}
     units = [unit for unit in plan.units if unit.group not in out]
     return replace(
         plan,
         units=tuple(sorted(units, key=lambda unit: unit.group in last)),
         refused=tuple(told for _, told in against),
+        notices=budget_notices(view, units),
     )
 
 

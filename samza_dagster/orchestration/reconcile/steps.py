@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
-from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.moves import OURS, require_named_hosts
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
@@ -82,6 +82,8 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
         units += _pinned(world, active, wanted, findings)
         units += _missing(world, active, number, findings)
         findings += _together(world, active)
+    if units:
+        require_named_hosts(view, "reconcile")
     findings += [one for one in localities(view) if group_of(one.about) in chosen]
     return Reconciliation(tuple(units), tuple(findings))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -30,10 +30,9 @@ from samza_dagster.orchestration.units.progress import (
 )
 from samza_dagster.orchestration.waits.conditions import (
     Met,
+    Reported,
     Wait,
-    lags_by_processor,
     look,
-    reasons_unknown,
     told,
 )
 from samza_dagster.orchestration.waits.continuation import seen_before
@@ -42,7 +41,6 @@ from samza_dagster.placement import texts
 
 POLL_S = 0.3
 LAG_EVERY_MS = 2_000
-IN_RUN_GAP_MS = 15_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
 
 
@@ -76,9 +74,8 @@ class Carrier:
         self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
         self._beats = Heartbeats(context.log.info, now_ms)
-        self._lags: Mapping[str, int | None] = {}
+        self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
-        self._reasons: Mapping[str, str] = {}
         self._told: set[tuple[str, str, int]] = set()
         self.progress: list[Progress] = []
 
@@ -220,7 +217,13 @@ class Carrier:
             elif step.kind is Kind.STOP_STANDBY:
                 client.stop_standby(processor, uuid=asked.uuid)
             else:
-                client.place(processor, step.destination, request_expiry_s=expiry, uuid=asked.uuid)
+                client.place(
+                    processor,
+                    step.destination,
+                    request_expiry_s=expiry,
+                    uuid=asked.uuid,
+                    allow_unknown_host=True,  # the plan knew it; the last may have left it since
+                )
         except InvalidInput:
             one.uuid = ""
             if one.at == 0 or self._now_ms() >= one.step_done_ms + VIEW_LAGS_MS:
@@ -245,21 +248,21 @@ class Carrier:
             steady_s = limits.steady_s if step.processor == NEW else 0.0
             one.wait = Wait(left_ms, limits.lag_limit, steady_s, 0, "")
         lags = self._look(now_ms)
-        one.watched = look(one.wait, one.watched, lags, now_ms, IN_RUN_GAP_MS)
-        since = one.watched.since_ms.get(standby)
-        steady = since is not None and now_ms - since >= one.wait.steady_s * 1000
-        if steady or (since is not None and self._was_steady(standby)):
-            self._row(one, step, "warm", told(one.wait, one.watched, lags, self._reasons))
+        one.watched = look(one.wait, one.watched, lags, now_ms)
+        held_ms = one.watched.steady_ms(standby)
+        steady = held_ms is not None and held_ms >= one.wait.steady_s * 1000
+        if steady or (held_ms is not None and self._was_steady(standby)):
+            self._row(one, step, "warm", told(one.wait, one.watched, lags))
             one.at, one.wait, one.watched = one.at + 1, None, None
             return True
-        line = told(one.wait, one.watched, lags, self._reasons)
+        line = told(one.wait, one.watched, lags)
         if standby not in self._client.view().processors:
             self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
             return True
         if not one.watched.left_ms(one.wait)[standby]:
             self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {line}")
             return True
-        state = "steady" if since is not None else "behind"
+        state = "behind" if held_ms is None else "steady"
         self._beats.of(one.unit.processor)(f"{step.name}: {state}", line)
         return False
 
@@ -305,11 +308,9 @@ class Carrier:
     def _was_steady(self, standby: str) -> bool:
         return self._seen is not None and standby in self._seen.steady_ms
 
-    def _look(self, now_ms: int) -> Mapping[str, int | None]:
+    def _look(self, now_ms: int) -> Reported:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
-            replicas = self._client.lag()
-            self._lags, self._lags_at_ms = lags_by_processor(replicas), now_ms
-            self._reasons = reasons_unknown(replicas)
+            self._lags, self._lags_at_ms = Reported.by(self._client.lag()), now_ms
         return self._lags
 
     def _fail(self, one: Progress, why: str) -> None:

@@ -2,7 +2,8 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -32,6 +33,7 @@ from samza_dagster.orchestration.units.tables import (
     standby_cost,
     steps_table,
 )
+from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.continuation import suspend
 
 OUTS = {
@@ -73,7 +75,10 @@ def told_plan(
 
 
 def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]:
-    """What the client's own rules say against the first request of each unit."""
+    """What the client's own rules say against the first request of each unit.
+
+    Of the stops that Samza's AM counts `over_budget` tells: they add up over all steps.
+    """
     found: list[tuple[Unit, str]] = []
     for unit in units:
         first = next((step for step in unit.steps if step.kind in _ASKS), None)
@@ -86,6 +91,35 @@ def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]
         if refusal:
             found.append((unit, f"{unit.processor}: {refusal}"))
     return found
+
+
+def over_budget(view: JobView, units: Sequence[Unit]) -> list[tuple[Unit, str]]:
+    """Units with a container that their steps stop more often than Samza's AM may let pass."""
+    found: list[tuple[Unit, str]] = []
+    stops = _stops(units)
+    for unit in units:
+        for processor in _stops([unit]):
+            budget = view.stop_budgets.get(processor)
+            asked = f"place {processor}"
+            refused = budget.refusal(asked, stops[processor]) if budget is not None else None
+            if refused is not None:
+                found.append((unit, f"{unit.processor}: {refused}"))
+    return found
+
+
+def budget_notices(view: JobView, units: Iterable[Unit]) -> tuple[str, ...]:
+    """What is to be known of the stops that Samza's AM counts, before the units' own."""
+    told = (
+        view.stop_budgets[processor].notice(stops)
+        for processor, stops in _stops(units).items()
+        if processor in view.stop_budgets
+    )
+    return tuple(filter(None, told))
+
+
+def _stops(units: Iterable[Unit]) -> Counter[str]:
+    steps = (step for unit in units for step in unit.steps)
+    return Counter(step.processor for step in steps if step.kind is Kind.PLACE)
 
 
 def require_commits(client: Placement, verify_timeout_s: float, units: Iterable[Unit]) -> None:
@@ -202,7 +236,7 @@ _ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
 
 def _refusal(client: Placement, step: Step) -> str | None:
     if step.kind is Kind.PLACE:
-        return client.plan(step.processor, step.destination).refusal
+        return client.plan(step.processor, step.destination, beyond_budget=True).refusal
     kind = RequestKind(step.kind.value)
     if step.kind is Kind.START_STANDBY:
         return client.plan_own(kind, step.processor, step.destination).refusal

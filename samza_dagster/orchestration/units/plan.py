@@ -67,7 +67,8 @@ class UnitsPlan:
     """Units of work on a job, decided before anything is asked.
 
     `what` names the work; `subject` is the host that is drained, or empty. With `apart` a
-    failure ends the work on its group alone. `refused` says of what was left out of it, and why.
+    failure ends the work on its group alone. `refused` says of what was left out of it, and why;
+    `notices` what is to be known before it.
     """
 
     what: str
@@ -81,6 +82,7 @@ class UnitsPlan:
     if_it_fails: str = "keep"
     apart: bool = False
     refused: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As the run's record keeps it."""
@@ -101,5 +103,6 @@ class UnitsPlan:
                 HostRow(r["host"], r["state"], tuple(r["containers"])) for r in data["before"]
             ),
             "refused": tuple(data.get("refused", ())),
+            "notices": tuple(data.get("notices", ())),
         }
         return cls(**fields)

@@ -37,6 +37,9 @@ def plan_markdown(plan: UnitsPlan) -> str:
         told = [f"- {line}" for line in plan.refused]
         lines += ["", "Refused, and left out:", ""]
         lines += lines_within(told, MOST_OF_ONE // 2, "- and {} more")
+    if plan.notices:
+        told = [f"- {line}" for line in plan.notices]
+        lines += ["", *lines_within(told, MOST_OF_ONE // 2, "- and {} more")]
     after = "of its group nothing begins after a failure" if plan.apart else _NOTHING
     lines += [
         "",

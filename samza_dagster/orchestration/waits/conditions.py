@@ -1,8 +1,9 @@
 """What a run waits for, and whether it has come true. Pure: states and times in, verdicts out.
 
 A replica is steady while its lag is known and small at every look; as a lag counts as
-small from 0 up to the limit, one that stays small is also flat. So of all looks only the
-time since when they were good has to be kept.
+small from 0 up to the limit, one that stays small is also flat. How long it has been steady its reports
+say: from the look that found it small first to the one that saw its newest report first. One report,
+looked at again and again, proves nothing more.
 
 Whoever waits and whoever looks may be on two machines: what passes between them are lengths of
 time, never times of day.
@@ -11,16 +12,19 @@ time, never times of day.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from types import MappingProxyType
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from samza_dagster.orchestration.views import ReplicaLag
+from samza_dagster.readiness import Heard, heard
 
 STEADY_LAG = "steady-lag"
 VERSION = 2
 NAMED = 3
+IN_RUN_GAP_MS = 15_000
+"""Between two looks of one run, at most, for a steady time to go on."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +71,23 @@ class Met:
 
 @dataclass(frozen=True)
 class Watched:
-    """Since when (ms) each replica of a wait has been steady, as of the look at `at_ms`.
+    """Since when (ms) each replica of a wait has been small, as of the look at `at_ms`.
 
-    `waited_ms` adds up the times between the looks; all by the clock of whoever looks.
+    `waited_ms` adds up the times between the looks, `reports` tells when the newest of each was new;
+    all by the clock of whoever looks.
     """
 
     since_ms: Mapping[str, int]
     at_ms: int
     waited_ms: int = 0
+    reports: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
+
+    def steady_ms(self, one: str) -> int | None:
+        """How long its reports have shown it small; None while it isn't."""
+        since, report = self.since_ms.get(one), self.reports.get(one)
+        if since is None:
+            return None
+        return 0 if report is None else max(0, report.at_ms - since)
 
     def by_another_clock(self, now_ms: int) -> Watched:
         """The same for one whose clock is another: how long the last look is ago isn't known."""
@@ -128,12 +141,31 @@ def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
     return {one.processor_id: one.reason for one in replicas if one.lag is None and one.reason}
 
 
+@dataclass(frozen=True)
+class Reported:
+    """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known."""
+
+    lags: Mapping[str, int | None]
+    marks: Mapping[str, int]
+    reasons: Mapping[str, str]
+
+    @classmethod
+    def by(cls, replicas: Collection[ReplicaLag]) -> Reported:
+        """Made once for all waits: there may be a thousand of either."""
+        marks: dict[str, int] = {}
+        for one in replicas:
+            if one.observed_at_ms is not None:
+                mark = f"{one.execution_id} {one.observed_at_ms}".encode()
+                marks[one.processor_id] = zlib.crc32(mark, marks.get(one.processor_id, 0))
+        return cls(lags_by_processor(replicas), marks, reasons_unknown(replicas))
+
+
 def look(
     wait: Wait,
     former: Watched | None,
-    lags: Mapping[str, int | None],
+    now: Reported,
     now_ms: int,
-    gap_ms: int,
+    gap_ms: int = IN_RUN_GAP_MS,
 ) -> Watched:
     """What is known after one more look; after one that comes more than `gap_ms` late, or by a
     clock that went back, the steady times begin anew.
@@ -141,12 +173,18 @@ def look(
     passed_ms = 0 if former is None else now_ms - former.at_ms
     waited_ms = max(0, passed_ms) + (0 if former is None else former.waited_ms)
     fresh = 0 <= passed_ms <= gap_ms
+    before = former.reports.items() if former is not None else ()
+    reports = heard(
+        {one: Heard(h.mark, min(h.at_ms, now_ms)) for one, h in before},
+        {one: now.marks[one] for one in wait.who if one in now.marks},
+        now_ms,
+    )
     since: dict[str, int] = {}
     for one in wait.who:
-        lag = lags.get(one)
+        lag = now.lags.get(one)
         if lag is not None and lag <= wait.limit:
             since[one] = former.since_ms.get(one, now_ms) if fresh and former else now_ms
-    return Watched(since, now_ms, waited_ms)
+    return Watched(since, now_ms, waited_ms, reports)
 
 
 def met(
@@ -157,9 +195,12 @@ def met(
     A run is continued too when its time is over or a standby is gone: it then ends
     with the true reason. `wanted_now` is a reason from outside.
     """
-    held = {one: watched.at_ms - since for one, since in watched.since_ms.items()}
     left_ms = watched.left_ms(wait)
-    steady = {one: ms for one, ms in held.items() if ms >= wait.steady_s * 1000}
+    steady = {
+        one: ms
+        for one in watched.since_ms
+        if (ms := watched.steady_ms(one)) is not None and ms >= wait.steady_s * 1000
+    }
     gone = sorted(set(wait.who) - set(processors))
     if steady:
         why = f"{_some_of(sorted(steady))} at most {wait.limit:,} records behind for {wait.steady_s:g} s"
@@ -181,18 +222,13 @@ def behind(lag: int | None, reason: str = "") -> str:
     return f"lag unknown ({reason})" if reason else "lag unknown"
 
 
-def told(
-    wait: Wait,
-    watched: Watched,
-    lags: Mapping[str, int | None],
-    reasons: Mapping[str, str] = MappingProxyType({}),
-) -> str:
+def told(wait: Wait, watched: Watched, now: Reported) -> str:
     """One line on a wait, for a person."""
     parts: list[str] = []
     for one in wait.who:
-        since = watched.since_ms.get(one)
-        steady = "" if since is None else f", steady for {(watched.at_ms - since) / 1000:.0f} s"
-        parts.append(f"{one} {behind(lags.get(one), reasons.get(one, ''))}{steady}")
+        held_ms = watched.steady_ms(one)
+        steady = "" if held_ms is None else f", steady for {held_ms / 1000:.0f} s"
+        parts.append(f"{one} {behind(now.lags.get(one), now.reasons.get(one, ''))}{steady}")
     left = min(watched.left_ms(wait).values(), default=0) / 1000
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"

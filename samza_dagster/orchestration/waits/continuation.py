@@ -11,7 +11,7 @@ import json
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, cast
 
 import dagster as dg
@@ -25,14 +25,13 @@ from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_
 from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.orchestration.waits.conditions import (
     Met,
+    Reported,
     Wait,
     Watched,
-    lags_by_processor,
     look,
     met,
     read_met,
     read_wait,
-    reasons_unknown,
     told,
 )
 from samza_dagster.orchestration.waits.waiting import (
@@ -48,6 +47,7 @@ from samza_dagster.orchestration.waits.waiting import (
     re_executed_now,
     waiting_runs,
 )
+from samza_dagster.readiness import Heard
 
 SENSOR = "continuations"
 MOST_LAUNCHED = 25
@@ -115,10 +115,13 @@ class Cursor:
     def to_text(self) -> str:
         """As Dagster keeps it: bounded by the number of waits that are looked at."""
         kept = {
-            root: [one.at_ms, one.waited_ms, dict(one.since_ms)]
+            root: [
+                *(one.at_ms, one.waited_ms, dict(one.since_ms)),
+                {name: list(astuple(report)) for name, report in one.reports.items()},
+            ]
             for root, one in self.watched.items()
         }
-        text = {"version": 2, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
+        text = {"version": 3, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
         return json.dumps({**text, "clock": self.clock}, separators=(",", ":"))
 
     @classmethod
@@ -126,14 +129,17 @@ class Cursor:
         """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
         try:
             data = cast("dict[str, Any]", json.loads(text) if text else {})
-            if data.get("version") != 2 or data.get("job") != job:
+            if data.get("version") != 3 or data.get("job") != job:
                 return cls(job, {})
             kept = cast("dict[str, Any]", data["watched"])
             watched = {
                 str(root): Watched(
-                    {str(k): int(v) for k, v in since.items()}, int(at_ms), int(waited_ms)
+                    {str(k): int(v) for k, v in since.items()},
+                    int(at_ms),
+                    int(waited_ms),
+                    {str(k): Heard(int(mark), int(new)) for k, (mark, new) in reports.items()},
                 )
-                for root, (at_ms, waited_ms, since) in kept.items()
+                for root, (at_ms, waited_ms, since, reports) in kept.items()
             }
             asked = frozenset(str(root) for root in data["asked"])
             clock = str(data["clock"])
@@ -210,7 +216,7 @@ def continuations_sensor(
                 client.close()
         except SamzaDagsterError as error:
             return dg.SkipReason(f"{len(waits)} runs wait; the job can't be read: {error}")
-        lags, reasons = lags_by_processor(replicas), reasons_unknown(replicas)
+        reported = Reported.by(replicas)
         under_way = re_executed_now(context.instance, job)
         now_ms, clock = steady_now(former.clock, time.time_ns() // 1_000_000, *since_boot())
         former = former.by_clock(clock, now_ms)
@@ -221,14 +227,14 @@ def continuations_sensor(
         lines: list[str] = []
         for one in waits:
             before = former.watched.get(one.root)
-            watched = look(one.wait, before, lags, now_ms, gap_ms)
+            watched = look(one.wait, before, reported, now_ms, gap_ms)
             # A look that saw nobody's lag ends no steady time, nor does it lengthen one.
             kept[one.root] = before if unread and before is not None else watched
             why = met(one.wait, watched, processors)
             if one.run.run_id in under_way:
                 lines.append(f"{one.run.job_name} {one.root[:8]}: being re-executed")
             elif why is None:
-                line = told(one.wait, watched, lags, reasons)
+                line = told(one.wait, watched, reported)
                 lines.append(f"{one.run.job_name} {one.root[:8]}: {line}")
             elif len(requests) < MOST_LAUNCHED:
                 if one.root not in former.asked and _noted_as_continued(context.instance, one):

@@ -27,7 +27,6 @@ from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import RIGHT_PLACE
 
 _REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
-_STALE_MS = 60_000
 
 
 def may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
@@ -104,7 +103,7 @@ def rank(
         for reason in reasons(state, alone, group.group_id, host or "")
     )
     lag = state.lags.get(pid)
-    if lag is None or abs(state.now_ms - lag.at_ms) > _STALE_MS:
+    if lag is None or abs(state.now_ms - lag.at_ms) > lag.good_for_ms:
         return (kind, near, 1, 0, 1, 0, pid)
     ready, records = lag.ready_in_ms, lag.records
     return (kind, near, int(ready is None), ready or 0, int(records is None), records or 0, pid)

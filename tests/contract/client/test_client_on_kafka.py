@@ -140,22 +140,34 @@ def test_waiting_sees_every_status_that_the_topic_had(kafka_job: Any) -> None:
 
 def test_records_that_nobody_can_read_change_nothing(own_job: Any) -> None:
     """Values of any kind: view, place and status go on."""
-    asked = new_uuid()
     own_job.produce(
         own_job.topic,
         [
             (stream.encode_key(stream.SET_CONFIG, "k"), b"{"),
             (stream.encode_key(stream.SET_TASK_CONTAINER, "Partition 8"), b"[]"),
             (stream.encode_key(stream.SET_CONTAINER_HOST, "1"), b'{"values":{"host":3}}'),
-            (stream.encode_key(PLACEMENT_NAMESPACE, f"{asked}.{REQUEST}"), b'{"uuid":1}'),
         ],
     )
     with own_job.client() as client:
         view = client.view()
         assert sorted(view.processors) == ["0", "0-0", "1", "1-0"]
-        assert len(view.unreadable) == 4
+        assert len(view.unreadable) == 3
         request = client.place("0", "nm1")
         assert client.request(request.uuid) == request
+    assert own_job.cli("status")[0] == 0
+
+
+def test_a_request_that_cant_be_read_stops_samzas_am_until_it_is_removed(own_job: Any) -> None:
+    """Its placement thread throws at it at every reading: nothing is asked before."""
+    key = stream.encode_key(PLACEMENT_NAMESPACE, f"{new_uuid()}.{REQUEST}")
+    own_job.produce(own_job.topic, [(key, b'{"uuid":1}')])
+    with own_job.client() as client:
+        assert len(client.view().unreadable) == 1
+        with pytest.raises(Refused, match="samza-dagster gc removes it"):
+            client.place("0", "nm1")
+        client.remove(client.unneeded(older_than_s=60))
+        assert not client.view().poison
+        client.place("0", "nm1")
     assert own_job.cli("status")[0] == 0
 
 

@@ -259,9 +259,8 @@ def test_without_an_authorizer_the_coordinator_refuses_to_start_and_doctor_says_
     )
     assert told.exit_code == 1
     checks = json.loads(told.output)["checks"]
-    assert [c["ok"] for c in checks] == [*[True] * 8, False, True]
-    assert checks[-2]["check"] == "the brokers have an authorizer"
-    assert checks[-1]["check"] == "the job's topics are no other job's"
+    assert [c["check"] for c in checks if not c["ok"]] == ["the brokers have an authorizer"]
+    assert "the job's topics are no other job's" in {c["check"] for c in checks}
 
 
 def test_an_active_on_a_lost_host_is_replaced_after_the_fence_and_not_after_the_lease(

@@ -70,3 +70,24 @@ def test_the_last_are_told_by_the_times_of_each_partition_itself(
             producer.produce(topic, key=b"key", value=told, partition=partition, timestamp=at_ms)
     producer.flush(10)
     assert sorted(r.value or b"" for r in topics.tail(topic, 30_000)) == [b"0/0", b"1/0"]
+
+
+def test_where_a_partition_stood_at_a_time_is_told_by_its_records(
+    cluster: KafkaCluster, topics: KafkaJobTopics
+) -> None:
+    """For several times of one partition too; nothing where no record is as new, or no partition is there."""
+    topic = f"times-{uuid.uuid4().hex[:12]}"
+    ensure_topic(cluster, topic, partitions=2, config={})
+    producer = cluster.producer()
+    now_ms = time.time_ns() // 1_000_000
+    for number in range(3):
+        at_ms = now_ms - 3_000 + number * 1_000
+        producer.produce(topic, key=b"key", value=b"x", partition=1, timestamp=at_ms)
+    producer.flush(10)
+    asked = {(topic, 1, now_ms - ago_ms) for ago_ms in (2_500, 2_000, 0)}
+    found = topics.offsets_since(
+        {*asked, (topic, 0, now_ms - 9_000), (topic, 7, 0), (topic, 1, -1)}
+    )
+    told = {(at[1], now_ms - at[2]): offset for at, offset in found.items() if at[2] > 0}
+    assert told == {(1, 2_500): 1, (1, 2_000): 1}
+    assert found[topic, 1, -1] == 0

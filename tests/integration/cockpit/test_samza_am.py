@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -24,23 +22,22 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.cockpit import PATIENCE_S
 from tests.rig.pace import PACE
-from tests.rig.recorded_am import MOST_FAILURES, NAMESPACE, WINDOW_S
+from tests.rig.recorded_am import JOB, MOST_FAILURES, NAMESPACE, WINDOW_S, Running, running
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
 
-JOB = "recorded"
 SETTINGS = {"canaries": 1, "bake_s": 0, "at_once": 2, "verify_timeout_s": 0, "lag_timeout_s": 0}
 
 
 class Coordinated:
     """A job whose AM is Samza's, and bounces of it in this process."""
 
-    def __init__(self, connection: Connection, journal: Path, instance: dg.DagsterInstance) -> None:
+    def __init__(self, connection: Connection, am: Running, instance: dg.DagsterInstance) -> None:
         self.connection = connection
         self.instance = instance
-        self._journal = journal
+        self.stops = am.stops
 
     def bounce(self) -> dg.ExecuteInProcessResult:
         """One, to its end."""
@@ -61,10 +58,6 @@ class Coordinated:
             raise_on_error=False,
         )
 
-    def stops(self) -> list[dict[str, Any]]:
-        """Each time that the AM stopped a container, as it noted that itself."""
-        return [json.loads(line) for line in self._journal.read_text().splitlines()]
-
     def topics(self) -> set[str]:
         return set(
             KafkaCluster(self.connection.bootstrap_servers).admin().list_topics(timeout=10).topics
@@ -78,27 +71,20 @@ def coordinated(bootstrap_servers: str, tmp_path: Path) -> Iterator[Coordinated]
     cluster = KafkaCluster(bootstrap_servers)
     ensure_topic(cluster, connection.coordinator_stream_topic)
     ensure_topic(cluster, checkpoint_topic(JOB, "1"))
-    journal = tmp_path / "journal"
-    command = [sys.executable, "-m", "tests.rig.recorded_am", bootstrap_servers, JOB, str(journal)]
-    am = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     home = tmp_path / "dagster"
     home.mkdir()
-    try:
-        until("the AM answers", journal.exists, seconds=PATIENCE_S)
-        with dg.DagsterInstance.local_temp(str(home)) as instance:
-            yield Coordinated(connection, journal, instance)
-        assert am.poll() is None, "it never failed the job"
-    finally:
-        am.kill()
-        _, told = am.communicate()
-        assert not told, told
+    with (
+        running(bootstrap_servers, tmp_path) as am,
+        dg.DagsterInstance.local_temp(str(home)) as instance,
+    ):
+        yield Coordinated(connection, am, instance)
 
 
 def test_samzas_own_am_is_bounced_through_its_messages_and_never_driven_to_its_limit(
     coordinated: Coordinated,
 ) -> None:
-    """Twice all at once, and a third that waits: no processor comes near the row that ends the job."""
-    for times in (1, 2):
+    """Four times all at once, and a fifth that waits: no processor comes near the row that ends the job."""
+    for times in (1, 2, 3, 4):
         result = coordinated.bounce()
         assert result.success
         assert Counter(stop["processor"] for stop in coordinated.stops()) == dict.fromkeys(
@@ -107,26 +93,26 @@ def test_samzas_own_am_is_bounced_through_its_messages_and_never_driven_to_its_l
     order = [stop["processor"] for stop in coordinated.stops()]
     assert {*order[:2]} == {*order[4:6]} == {"0-0", "1-0"}, "standbys go first"
 
-    third = threading.Thread(target=coordinated.bounce)
-    third.start()
+    fifth = threading.Thread(target=coordinated.bounce)
+    fifth.start()
     run = until(
-        "the third waits",
+        "the fifth waits",
         lambda: next(iter(bounce_runs.bounces(coordinated.instance, f"{JOB}/1", [STARTED])), None),
         seconds=PATIENCE_S,
     )
     until(
         "it says why",
         lambda: (
-            "times of late"
+            "4 of the 8 stops in a row that Samza's AM lets pass are spent"
             in str([entry.user_message for entry in coordinated.instance.all_logs(run.run_id)])
         ),
         seconds=PATIENCE_S,
     )
     bounce_runs.steer(coordinated.instance, BounceAction.abort, run.run_id)
-    third.join(60)
-    assert not third.is_alive()
+    fifth.join(60)
+    assert not fifth.is_alive()
     stops = coordinated.stops()
-    assert len(stops) == 8
+    assert len(stops) == 16
     assert longest_row(stops) <= MOST_FAILURES
 
     kinds = {

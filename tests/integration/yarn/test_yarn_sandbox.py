@@ -74,7 +74,9 @@ def test_the_application_master_moves_an_active_and_nothing_is_lost(
     assert verdict.is_good, verdict
 
 
-@pytest.mark.parametrize("options", [(), ("--take-over", "now"), ("--adopt",)])
+@pytest.mark.parametrize(
+    "options", [(), ("--take-over", "now"), pytest.param(("--adopt",), marks=pytest.mark.longyarn)]
+)
 def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
     sandbox: Sandbox, servers: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -97,6 +99,7 @@ def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
     assert records_of(stream, stream.coordinator_stream_topic) == before
 
 
+@pytest.mark.longyarn
 def test_a_host_that_is_lost_takes_its_containers_along(sandbox: Sandbox, judge: Judge) -> None:
     """As a machine whose power fails: the ResourceManager hears of it by silence alone."""
     before = sandbox.status()["processors"]["1"]
@@ -113,6 +116,7 @@ def test_a_host_that_is_lost_takes_its_containers_along(sandbox: Sandbox, judge:
     assert sandbox.status()["hosts"][before["host"]] == {"state": "lost"}
 
 
+@pytest.mark.longyarn
 def test_a_sandbox_whose_starter_was_killed_is_ended_by_its_record(tmp_path: Path) -> None:
     """Each host's processes end with its first one, by the kernel."""
     box = Sandbox("killed", root=tmp_path)

@@ -20,6 +20,7 @@ from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.metadata.resource_manager import ResourceManager
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -52,6 +53,7 @@ class Commands:
     targets: list[Target] = field(default_factory=list)
     error: Exception | KeyboardInterrupt | None = None
     state: StateSource | None = None
+    yarn: ResourceManager | None = None
 
     def __post_init__(self) -> None:
         settings = {
@@ -96,7 +98,9 @@ class Commands:
         self.targets.append(target)
         if self.error is not None:
             raise self.error
-        return PlacementClient.over(self.store, job_name="j", topics=NoTopics(), state=self.state)
+        return PlacementClient.over(
+            self.store, job_name="j", topics=NoTopics(), state=self.state, yarn=self.yarn
+        )
 
     def run(self, *arguments: str, command: click.Command = cli) -> Result:
         return CliRunner().invoke(command, list(arguments))

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.model import StatusCode
 
 pytestmark = pytest.mark.unit
@@ -86,7 +88,7 @@ def test_explain_answers_for_every_host(commands: Any) -> None:
 def test_explain_without_a_destination_tells_of_all_hosts(commands: Any) -> None:
     """As the advice of checks and of auto_failover has it: `samza-dagster explain <processor>`."""
     plan = commands.json("explain", "0")
-    assert plan["destination"] == "ANY_HOST"
+    assert plan["destination"] == "host-2", "ANY_HOST by its name: Samza's AM coordinates"
     assert [h["host"] for h in plan["hosts"] if h["legal"]] == ["host-1", "host-2", "host-4"]
     assert commands.run("explain", "0-0").exit_code == 0
 
@@ -121,6 +123,25 @@ def test_status_of_the_job_of_a_processor_and_of_a_request(commands: Any) -> Non
         text = commands.run("status", *arguments)
         assert text.exit_code == 0
         assert "host-" in text.stdout
+
+
+def test_status_of_a_request_whose_am_was_replaced_says_that_it_is_over(commands: Any) -> None:
+    """Its last status stays in the stream for good: nobody goes on with it."""
+    commands.answers = [(StatusCode.IN_PROGRESS, "Preferred Resources requested")]
+    commands.json("place", "0", "--to", "host-2", "--uuid", UUID, "--no-wait")
+    assert commands.json("status", UUID)["over"] is None
+    record = stream.set_config(Author("nm3", "samza", 0), "app.run.id", "run-2")
+    assert record.value is not None
+    commands.store.put(record.namespace, record.key, record.value)
+    assert "over: deployment run-1 ended; run-2 runs" in commands.run("status", UUID).stderr
+    assert commands.json("status", UUID)["over"] == "over: deployment run-1 ended; run-2 runs"
+
+
+def test_a_dry_run_refuses_a_hold_that_samzas_am_doesnt_know(commands: Any) -> None:
+    """As the request is: `place` without it does the same there."""
+    result = commands.run("place", "0", "--to", "host-2", "--hold", "--dry-run")
+    assert result.exit_code == 2
+    assert "reserves before it stops" in result.output
 
 
 @pytest.mark.parametrize("what", [UUID, "7"])
@@ -227,3 +248,15 @@ def test_a_request_that_waits_is_told_so_when_it_is_repeated(commands: Any) -> N
     again = commands.run(*asked)
     assert again.exit_code == 0
     assert "has no status: nothing is written" in " ".join(again.stderr.split())
+
+
+def test_place_notices_the_stops_that_samzas_am_counts_and_goes_beyond_them_when_told(
+    commands: Any,
+) -> None:
+    """From the fifth in a row; the eighth only with --beyond-budget, as the dry run has said."""
+    place = ("place", "0", "--to", "LAST_SEEN", "--no-wait")
+    noticed = ["in a row" in commands.run(*place).stderr for _ in range(7)]
+    assert noticed == [False] * 4 + [True] * 3
+    assert "stop 8 of 0 in a row" in commands.json(*place, "--dry-run", code=2)["refusal"]
+    assert "--beyond-budget" in commands.json(*place, code=2)["fix"]
+    assert "stop 8 of 0 in a row" in commands.run(*place, "--beyond-budget").stderr

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
 from samza_dagster.client import host_clocks
-from samza_dagster.client.views import ReplicaLag
+from samza_dagster.client.views import JobView, ReplicaLag
 from samza_dagster.model import TaskMode
 
 pytestmark = pytest.mark.unit
@@ -39,6 +39,9 @@ class Reporting:
             )
             for n, (host, ahead_ms) in enumerate(self.ahead_ms.items())
         ]
+
+    def known_view(self) -> JobView:
+        return JobView("demo", "1", None, {}, {}, coordinator="samza_dagster")
 
     def sleep(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1000)

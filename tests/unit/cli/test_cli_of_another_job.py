@@ -13,6 +13,7 @@ from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import Author
+from samza_dagster.metadata.job_owner import Deployed
 
 pytestmark = pytest.mark.unit
 
@@ -62,16 +63,16 @@ def test_doctor_finds_that_a_jobs_topics_are_anothers(monkeypatch: pytest.Monkey
     job = Connection("h:1", "wd-v1")
 
     def raises(error: Exception) -> None:
-        def require(_connection: Connection) -> None:
+        def read(_connection: Connection) -> Deployed:
             raise error
 
-        monkeypatch.setattr(diagnosis, "require_own_topics", require)
+        monkeypatch.setattr(diagnosis, "read_deployed", read)
 
     raises(OTHERS)
-    found = diagnosis.owner(job)
+    found, _ = diagnosis.owner(job)
     assert (found.ok, found.seen, found.fix) == (False, OTHERS.seen, OTHERS.fix)
     raises(Unreachable("read topic t"))
     with pytest.raises(Unreachable):
         diagnosis.owner(job)
-    monkeypatch.setattr(diagnosis, "require_own_topics", lambda _connection: None)
-    assert diagnosis.owner(job).ok
+    monkeypatch.setattr(diagnosis, "read_deployed", lambda _connection: Deployed())
+    assert diagnosis.owner(job)[0].ok

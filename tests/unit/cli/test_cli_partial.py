@@ -117,7 +117,7 @@ def test_doctor_shows_what_it_found_before_something_couldnt_be_asked(
         yield
 
     monkeypatch.setattr(diagnosis, "report", report)
-    monkeypatch.setattr(doctors, "clock_findings", clocks)
+    monkeypatch.setattr(doctors, "job_findings", clocks)
     given = ("doctor", "--config", str(tmp_path / "job.properties"))
     document = commands.json(*given, code=code)
     assert [check["ok"] for check in document["checks"]] == [holds]
@@ -140,4 +140,4 @@ def test_doctor_is_for_a_job_that_was_never_deployed_too(
         "job.name=j\nsystems.kafka.producer.bootstrap.servers=127.0.0.1:1\n"
         "job.default.system=kafka\n"
     )
-    assert list(doctors.clock_findings(config)) == []
+    assert list(doctors.job_findings(config)) == []

@@ -51,11 +51,13 @@ def test_help_of_each_command_has_an_example(commands: Any, name: str) -> None:
         assert option in text
 
 
-@pytest.mark.parametrize("name", ["status", "pause", "resume", "abort"])
-def test_help_of_each_part_of_bounce_has_an_example(commands: Any, name: str) -> None:
-    """They ask a Dagster instance, not the job's cluster."""
-    text = commands.run("bounce", name, "--help").stdout
-    assert f"samza-dagster bounce {name}" in text.split("Example", 1)[1]
+@pytest.mark.parametrize(
+    "name", ["bounce status", "bounce pause", "bounce resume", "bounce abort", "incidents"]
+)
+def test_help_of_what_asks_a_dagster_instance_has_an_example(commands: Any, name: str) -> None:
+    """And not the job's cluster."""
+    text = commands.run(*name.split(), "--help").stdout
+    assert f"samza-dagster {name}" in text.split("Example", 1)[1]
     for option in ("--json", "--dagster-home", "--job-name", "--job-id"):
         assert option in text
     assert "--bootstrap-servers" not in text

@@ -61,10 +61,14 @@ TASKS = {
 
 @dataclass
 class FakeTopics:
-    """Topics in memory, read as the job's other topics."""
+    """Topics in memory, read as the job's other topics.
+
+    `offset_at`: partition → the offset that it had at a time in ms, by its records' own times.
+    """
 
     ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
     records: dict[str, list[TopicRecord]] = field(default_factory=dict)
+    offset_at: dict[tuple[str, int], Callable[[int], int]] = field(default_factory=dict)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -72,6 +76,16 @@ class FakeTopics:
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         written = {(t, 0): OffsetRange(0, len(r)) for t, r in self.records.items()}
         return {at: span for at, span in (written | self.ranges).items() if at[0] in topics}
+
+    def offsets_since(
+        self, asked: Collection[tuple[str, int, int]]
+    ) -> dict[tuple[str, int, int], int]:
+        found: dict[tuple[str, int, int], int] = {}
+        for topic, partition, ms in asked:
+            offset_at = self.offset_at.get((topic, partition))
+            if offset_at is not None and offset_at(ms) < self.ranges[topic, partition].end:
+                found[topic, partition, ms] = offset_at(ms)
+        return found
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None

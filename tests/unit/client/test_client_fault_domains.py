@@ -46,6 +46,7 @@ def view_of(group: Group, hosts: dict[str, Host]) -> JobView:
         localities={},
         requests={},
         responses={},
+        now_ms=1,
     )
     return with_state(
         stream,

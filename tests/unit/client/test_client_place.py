@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.errors import Unreachable
+from samza_dagster.errors import Refused, Unreachable
+from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.model import StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
@@ -110,8 +111,33 @@ def test_a_restart_on_a_full_host_isnt_called_ready(job: Any) -> None:
 def test_what_samzas_am_does_otherwise_is_said(job: Any) -> None:
     """Host affinity off: the AM takes any host and echoes the one that was asked for."""
     job.configure("job.host-affinity.enabled", "false")
-    assert "ANY_HOST" in job.client().plan("0", "host-2").notices[0]
-    assert "after it stopped" in job.client().plan("0-0", "ANY_HOST").notices[1]
+    for destination in ("host-2", "LAST_SEEN", "ANY_HOST"):
+        plan = job.client().plan("0", destination)
+        assert "ANY_HOST" in plan.notices[0]
+        assert plan.host is None
+    assert job.client().place("0", "ANY_HOST").destination_host == "ANY_HOST"
+
+
+@pytest.mark.parametrize(("pid", "host"), [("0", "host-2"), ("0-0", "host-2"), ("1", "host-1")])
+def test_any_host_is_named_where_samzas_am_would_look_at_the_rules_too_late(
+    job: Any, pid: str, host: str
+) -> None:
+    """It stopped a standby for the host of its own active; the plan and the request name a legal one."""
+    plan = job.client().plan(pid, "ANY_HOST")
+    assert (plan.destination, plan.host, plan.refusal) == (host, host, None)
+    assert "only after it has stopped" in plan.notices[0]
+    assert job.client().place(pid, "ANY_HOST", uuid=UUID).destination_host == host
+    end = job.store.end_position()
+    assert job.client().place(pid, "ANY_HOST", uuid=UUID).destination_host == host
+    assert job.store.end_position() == end
+
+
+def test_where_no_known_host_is_legal_any_host_says_how_to_name_one(job: Any) -> None:
+    for pid in ("1", "1-0"):
+        job.store.remove(stream.SET_CONTAINER_HOST, pid)
+    with pytest.raises(Refused, match="no other host is legal") as raised:
+        job.client().place("0", "ANY_HOST")
+    assert "--allow-unknown-host" in raised.value.fix
 
 
 def test_a_write_without_an_answer_names_the_uuid_to_repeat(

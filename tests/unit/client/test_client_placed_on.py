@@ -65,7 +65,7 @@ class Stream:
 
     @property
     def host(self) -> str | None:
-        return StreamReader(self.store).view("j", "1").processors["0"].host
+        return StreamReader(self.store).view("j", "1", 0).processors["0"].host
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_no_other_answer_moves_it(job: Stream, of: dict[str, object]) -> None:
 
 
 def test_where_it_was_last_seen_is_what_it_reported(job: Stream) -> None:
-    """`LAST_SEEN` goes there, by the AM's own reading."""
+    """`LAST_SEEN` of one that doesn't run goes there, by the AM's own reading."""
     job.answer("nm3")
-    view = StreamReader(job.store).view("j", "1")
+    view = StreamReader(job.store).view("j", "1", 0)
     assert view.processors["0"].last_seen_host == "nm1"

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author
+from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 
 pytestmark = pytest.mark.unit
+AUTHOR = Author("nm3", "samza", 1_795_264_662_000)
 
 UUID = "88b0d30c-d518-4307-9e8e-c8529eb30f04"
 REFUSED: list[tuple[str, str, str, dict[str, Any], type[InvalidInput], tuple[str, str, str]]] = [
@@ -216,3 +223,72 @@ def test_place_writes_one_legal_record_or_none(
     ]
     assert request.destination_host not in peers
     assert request.processor_id in view.processors
+
+
+def test_two_standbys_of_one_active_are_never_moved_at_once_under_samzas_am(job: Any) -> None:
+    """It serialises an active with its standbys, and not these: both copies would be down."""
+    for record in (
+        stream.set_task_container(AUTHOR, "Standby-Partition 0-1", "0-1"),
+        stream.set_container_host(AUTHOR, "0-1", "host-4"),
+    ):
+        assert record.value is not None
+        job.store.put(record.namespace, record.key, record.value)
+    first = job.client().place("0-0", "LAST_SEEN")
+    before = job.store.end_position()
+    for destination in ("host-2", "LAST_SEEN", "ANY_HOST"):
+        with pytest.raises(Refused, match="one standby of an active at a time") as raised:
+            job.client().place("0-1", destination)
+        assert first.uuid in raised.value.fix
+    assert job.store.end_position() == before
+    assert job.client().place("0", "host-2").processor_id == "0", (
+        "the AM queues the active's itself"
+    )
+    job.respond(first.uuid, StatusCode.SUCCEEDED, "", processor_id="0-0")
+    assert job.client().place("0-1", "host-2").processor_id == "0-1"
+
+
+def test_a_request_that_samzas_am_would_keep_unanswered_is_refused(job: Any) -> None:
+    """Its container has never run: the request would wait, silently, until it does."""
+    job.store.remove(stream.SET_CONTAINER_HOST, "0")
+    before = job.store.end_position()
+    for destination in ("host-2", "LAST_SEEN", "ANY_HOST"):
+        with pytest.raises(Refused, match="never reported a host"):
+            job.client().place("0", destination)
+    assert job.store.end_position() == before
+
+
+def test_an_outcome_is_never_overwritten_by_a_second_request_of_its_uuid(job: Any) -> None:
+    """Samza's AM answers a duplicate with BAD_REQUEST, under the key of the first outcome."""
+    uuid = job.client().place("0", "host-2").uuid
+    job.store.remove(PLACEMENT_NAMESPACE, f"{uuid}.{REQUEST}")  # it has taken it
+    for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
+        job.respond(uuid, status, "")
+        before = job.store.end_position()
+        assert job.client().place("0", "host-2", uuid=uuid).uuid == uuid
+        assert job.store.end_position() == before
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.reserve("0", "host-2"),
+        lambda c: c.fail_over("0"),
+        lambda c: c.start_standby("0"),
+        lambda c: c.stop_standby("0-0"),
+        lambda c: c.cancel(UUID),
+        lambda c: c.commit(UUID),
+        lambda c: c.release(UUID),
+        lambda c: c.place("0", "STANDBY"),
+    ],
+)
+def test_what_samzas_am_cant_do_is_refused_with_what_does_the_same_there(
+    job: Any, ask: Callable[[PlacementClient], object]
+) -> None:
+    """Nothing is written, and no advice names a verb that is refused as well."""
+    before = job.store.end_position()
+    with pytest.raises(Refused) as raised:
+        ask(job.client())
+    assert raised.value.fix
+    for verb in ("cancel", "fail-over", "control-standby", "STANDBY", "--hold", "commit"):
+        assert verb not in raised.value.fix
+    assert job.store.end_position() == before

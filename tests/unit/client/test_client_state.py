@@ -31,6 +31,7 @@ def records_of(state: Any) -> dict[str, Any]:
             "host": "host-1",
             "alive": False,
             "fault_domain": "rack-7",
+            "yarn_state": "",
             "memory_mb": 1024,
             "cores": 4,
             "free_memory_mb": 640,
@@ -59,6 +60,7 @@ def test_every_record_is_understood(job: Any) -> None:
         "cores": 4,
         "free_cores": 3,
         "fault_domain": "rack-7",
+        "yarn_state": "",
     }
     assert decoded.uuids == {"88b0d30c-d518-4307-9e8e-c8529eb30f04"}
 

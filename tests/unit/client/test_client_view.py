@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.client import PlacementClient
+from samza_dagster.errors import Refused
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import StatusCode, TaskMode
@@ -100,7 +101,7 @@ def test_requests_wait_until_they_are_answered(job: Any) -> None:
 
 
 def test_records_that_cant_be_read_hide_no_other(job: Any) -> None:
-    """View, place and history go on; the view names what was skipped."""
+    """View and history go on, the view names what was skipped; a request waits for what stops Samza's AM."""
     junk = [
         (stream.SET_CONFIG, "broken", b"{"),
         (stream.SET_CONTAINER_HOST, "0", b"[]"),
@@ -118,6 +119,12 @@ def test_records_that_cant_be_read_hide_no_other(job: Any) -> None:
     assert "set-container-host-assignment, key 0" in " ".join(view.unreadable)
     assert set(view.processors) == {"0", "1", "0-0", "1-0"}
     assert view.processors["0"].host is None
+    assert set(view.poison) == {
+        key for namespace, key, _ in junk if namespace == PLACEMENT_NAMESPACE
+    }
+    with pytest.raises(Refused, match="samza-dagster gc"):
+        client.place("1", "host-3")
+    client.remove(client.unneeded(older_than_s=0))
     assert client.place("1", "host-3").destination_host == "host-3"
     assert client.history() == ()
     assert client.locality().host_of("1") == "host-2"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.client import responses
+from samza_dagster.errors import ActionFailed, DeadlineExceeded
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
@@ -141,3 +142,42 @@ def test_a_status_from_before_the_tail_that_was_overwritten_is_never_seen_late(j
 
     client.wait(UUID, timeout_s=10, on_response=on_response)
     assert seen == ["b", "c"]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deployment that is over has a moment, not two seconds, to answer yet."""
+    monkeypatch.setattr(responses, "_TAIL_S", 0.1)
+    monkeypatch.setattr(responses, "_SLICE_S", 0.02)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("by", ["who wrote it", "another"])
+@pytest.mark.parametrize("when", ["before", "while it waits"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_request_of_an_am_that_was_replaced_is_waited_for_no_longer(
+    job: Any, by: str, when: str, *, taken: bool
+) -> None:
+    """The new one knows nothing of it; it was waited for up to the deadline."""
+    writer = job.client()
+    writer.place("0", "host-2", uuid=UUID)
+    if taken:
+        job.respond(UUID, StatusCode.IN_PROGRESS, "Preferred Resources requested")
+    client = writer if by == "who wrote it" else job.client()
+    if when == "before":
+        job.configure("app.run.id", "run-2")
+    else:
+        threading.Timer(0.05, lambda: job.configure("app.run.id", "run-2")).start()
+    with pytest.raises(ActionFailed, match="run-2 runs") as raised:
+        client.wait(UUID, timeout_s=60)
+    assert ("last IN_PROGRESS" in raised.value.seen) is taken
+
+
+@pytest.mark.usefixtures("hasty")
+def test_what_a_coordinator_answers_as_it_is_replaced_is_the_answer(job: Any) -> None:
+    """Ours ends what the deployment before was asked, just after the new one began."""
+    client = job.client()
+    client.place("0", "host-2", uuid=UUID)
+    job.configure("app.run.id", "run-2")
+    job.respond(UUID, StatusCode.FAILED, "deployment run-2 began")
+    assert client.wait(UUID, timeout_s=60).status_code is StatusCode.FAILED

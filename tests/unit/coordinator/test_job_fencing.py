@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from samza_dagster.coordinator import job_fencing, leadership
-from samza_dagster.coordinator.adoption import Deployed
 from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.launch import LaunchTemplate
@@ -18,6 +17,7 @@ from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal,
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_owner import Deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import PrincipalView
 from samza_dagster.placement.state import Fencing, JobState, Limits
@@ -69,7 +69,6 @@ def test_who_cant_fence_never_waits_for_its_turn(
     monkeypatch.setattr(job_fencing, "require_fence", refuse)
     monkeypatch.setattr(leadership, "partition_counts", lambda *_: {})
     monkeypatch.setattr(leadership, "ensure_topic", lambda *_, **__: False)
-    monkeypatch.setattr(leadership, "require_own_topics", lambda _: None)
     monkeypatch.setattr(leadership, "read_deployed", lambda _: Deployed())
     monkeypatch.setattr(leadership, "StateReader", Reader)
     monkeypatch.setattr(Leadership, "_is_my_turn", wait)

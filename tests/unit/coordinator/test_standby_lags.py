@@ -107,6 +107,14 @@ def test_a_task_that_is_silent_leaves_its_standby_without_a_sample() -> None:
     assert told(lags, ends(10), 15_200) == (Lag("0-0", 4, None, 15_200),)
 
 
+def test_a_sample_is_good_for_three_intervals_of_its_reporter_and_for_a_minute_at_least() -> None:
+    """With Samza's default of a minute it was passed over for half of the time."""
+    for current_ms, good_for_ms in ((15_000, 60_000), (180_000, 180_000)):
+        lags = StandbyLags(current_ms=current_ms)
+        lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
+        assert told(lags, ends(10), 100) == (Lag("0-0", 5, None, 100, good_for_ms),)
+
+
 def test_a_host_whose_clock_went_back_reports_on() -> None:
     """Not only once its clock is where it was, an hour later; a late record isn't taken for that."""
     lags = StandbyLags(current_ms=15_000)

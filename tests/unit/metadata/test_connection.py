@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,26 @@ def test_a_missing_variable_is_named(name: str) -> None:
         ({"job_name": ""}, "job_name"),
         ({"job_id": " 1"}, "job_id"),
         ({"client_config": {"transactional.id": "x"}}, r"transactional\.id"),
+        ({"yarn_resource_manager": "rm:8088"}, "http://host:8088"),
+        ({"yarn_resource_manager": "file:///etc/passwd"}, "yarn_resource_manager"),
     ],
 )
 def test_a_bad_field_is_named(fields: dict[str, object], name: str) -> None:
     """Before anything connects."""
     with pytest.raises(InvalidInput, match=name):
         Connection(**{"bootstrap_servers": "h:1", "job_name": "j", **fields})
+
+
+def test_where_yarn_is_comes_from_the_environment(tmp_path: Path) -> None:
+    """One address or several, beside the job's own properties too."""
+    told = {"SAMZA_DAGSTER_YARN_RESOURCE_MANAGER": "http://rm1:8088/, https://rm2:8090"}
+    found = Connection.from_properties(properties(tmp_path, JOB), told)
+    assert found.resource_managers == ("http://rm1:8088", "https://rm2:8090")
+    here = {"SAMZA_DAGSTER_BOOTSTRAP_SERVERS": "h:1", "SAMZA_DAGSTER_JOB_NAME": "j"}
+    assert Connection.from_environment({**here, **told}) == replace(
+        Connection("h:1", "j"), yarn_resource_manager=found.yarn_resource_manager
+    )
+    assert Connection.from_environment(here).resource_managers == ()
 
 
 def test_from_a_samza_job(tmp_path: Path) -> None:
@@ -113,8 +128,10 @@ def test_a_setting_without_a_translation_needs_librdkafkas_own(tmp_path: Path) -
     path = properties(tmp_path, text)
     with pytest.raises(InvalidInput, match=r"systems\.kafka\.consumer\.ssl\.truststore\.location"):
         Connection.from_properties(path)
-    given = {"ssl.ca.location": "/etc/ca.pem"}
-    assert Connection.from_properties(path, client_config=given).client_config == given
+    own = tmp_path / "client.properties"
+    own.write_text("ssl.ca.location=/etc/ca.pem\n")
+    found = Connection.from_properties(path, {"SAMZA_DAGSTER_CLIENT_CONFIG": str(own)})
+    assert found.client_config == {"ssl.ca.location": "/etc/ca.pem"}
 
 
 @pytest.mark.parametrize("name", ["job.name", "job.default.system", "systems.kafka"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
@@ -15,7 +16,6 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.order import (
     CONTAINERS,
     HOSTS,
-    PACE_MS,
     Limits,
     Phase,
     Position,
@@ -23,9 +23,10 @@ from samza_dagster.orchestration.bounce.order import (
     Unit,
     busy_groups,
     order_of,
-    ready_again_ms,
+    paced,
     what_next,
 )
+from samza_dagster.orchestration.bounce.plan import expected_s, time_in_words
 
 pytestmark = pytest.mark.unit
 DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
@@ -100,26 +101,38 @@ def test_what_somebody_else_does_keeps_a_group_from_being_touched() -> None:
     assert busy["2"] == "host h5 is lost"
 
 
-@given(st.lists(st.integers(0, 2 * PACE_MS), max_size=30))
-def test_no_processor_is_placed_in_a_row_that_samza_would_count_to_three(waits: list[int]) -> None:
-    """Samza's rule: failures each within 300 s of the last add up, and 9 end the job."""
-    placed: list[int] = []
-    now = 0
-    for wait in waits:
-        now = max(now + wait, ready_again_ms(placed, now + wait))
-        assert ready_again_ms(placed, now) == now
-        placed.append(now)
-    gaps = [b - a < PACE_MS for a, b in pairwise(placed)]
-    assert not any(a and b for a, b in pairwise(gaps))
+def test_whoever_has_spent_half_of_what_samza_s_am_lets_pass_waits_and_the_others_go_on() -> None:
+    """Until its row is over; on our coordinator nothing is counted."""
+    order = order_of(job(DEMO), CONTAINERS)
+    stands = dict.fromkeys(DEMO, Stand.WAITING)
+    budgets = {
+        p: StopBudget(p, counted, free_at_ms=9_000) for p, counted in (("0-0", 4), ("1-0", 3))
+    }
+    spent = paced(replace(job(DEMO), coordinator="samza", stop_budgets=budgets))
+    assert list(spent) == ["0-0"]
+    todo = what_next(order, Limits(at_once=4), Position(stands, paced=spent), 8_999)
+    assert (todo.ask, todo.until_ms) == (("1-0", "0"), 9_000)
+    assert todo.because == (
+        "0-0 waits until 1970-01-01 00:00:09 UTC: 4 of the 8 stops in a row that Samza's AM lets pass are spent"
+    )
+    assert what_next(order, Limits(), Position(stands, paced=spent), 9_000).ask == ("0-0",)
+    assert paced(job(DEMO)) == {}
 
 
-def test_a_third_placement_in_a_row_waits_for_the_end_of_the_window() -> None:
-    """Two, each soon after the other, and the next comes when Samza's count begins anew."""
-    assert ready_again_ms([], 1_000) == 1_000
-    assert ready_again_ms([0], 1_000) == 1_000
-    assert ready_again_ms([0, 200_000], 300_000) == 200_000 + PACE_MS
-    assert ready_again_ms([0, 200_000], 200_000 + PACE_MS) == 200_000 + PACE_MS
-    assert ready_again_ms([0, PACE_MS], PACE_MS + 1) == PACE_MS + 1
+def test_the_time_left_has_the_longest_wait_in_it_and_the_work_beside_it_only_once() -> None:
+    """Whoever waits begins later; the others go on meanwhile."""
+    seconds, left = {"active": 10.0, "standby": 5.0}, ["0-0", "0", "1"]
+    for waits_s, expected in (
+        ({}, 5 + 60 + 20),
+        ({"0": 30.0}, 5 + 60 + 20),
+        ({"0": 300.0}, 300 + 10),
+        ({"0-0": 300.0}, 300 + 5 + 60 + 20),
+    ):
+        told = expected_s(left, Limits(), seconds, canaries_left=1, bake_s=60, waits_s=waits_s)
+        assert told == expected
+    assert expected_s(["0"], Limits(), {}, bake_s=0, waits_s={"0": 300}) is None
+    assert time_in_words(None, {"0": 300}) == "at least 5 min"
+    assert time_in_words(None, {}) == ""
 
 
 JOBS = st.dictionaries(

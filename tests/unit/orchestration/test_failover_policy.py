@@ -136,7 +136,7 @@ def test_the_mode_says_how_far_it_goes(mode: Mode, verdict: str) -> None:
     [
         ({"busy": {"0": "request x is stopping"}}, "watch", "request x"),
         ({"host_states": {"h1": "lost", "h2": "alive"}}, "", ""),
-        ({"coordinator": "samza"}, "advise", "Samza's AM"),
+        ({"coordinator": "samza"}, "watch", "Samza's AM"),
         ({"host_words": {"h1": 20_000, "h3": 20_000}}, "held", "mass: 2 of 4"),
         ({"host_words": {"h1": 20_000, "h2": 20_000}}, "held", "no standby"),
     ],
@@ -327,6 +327,15 @@ def test_a_standby_that_stays_down_or_flaps_is_told_and_nothing_is_asked() -> No
         ("flapping", "1", "advise"),
         ("standby-down", "0-0", "advise"),
     ]
+
+
+def test_of_a_job_that_has_ended_nothing_else_is_told_and_nothing_is_asked() -> None:
+    """By its cluster's word, at once: whatever its containers look like."""
+    watch = Watch(stuck_ms=10_000)
+    stuck = sight(seen("0", "h1", backlog=50_000, committed=7), coordinator="samza")
+    found = watch.look(replace(stuck, dead="YARN says FAILED"), 8)
+    assert told(found) == [("job-dead", "job", "advise")]
+    assert "deploy the job again" in found[0].command
 
 
 def test_a_new_incarnation_is_a_new_suspect() -> None:

@@ -21,6 +21,8 @@ from samza_dagster.orchestration.checks.findings import (
     is_due,
     looked,
 )
+from samza_dagster.orchestration.checks.names import LAG
+from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 
 pytestmark = pytest.mark.unit
 
@@ -57,6 +59,39 @@ def test_a_job_that_is_well_gives_no_finding() -> None:
     )
 
 
+def test_a_container_that_was_seen_last_on_a_host_that_yarn_has_lost_isnt_taken_for_running() -> (
+    None
+):
+    """Under Samza's own AM, which says nothing of it itself, and starts it elsewhere."""
+    there = job(processor("0", "h1", "last-seen"), processor("0-0", "h2", "last-seen"), coordinator="samza")  # fmt: skip
+    assert outside_checks.replicas_present(there) == []
+    lost = replace(there, hosts={**there.hosts, "h1": HostView("h1", "lost", yarn_state="LOST")})
+    (finding,) = outside_checks.replicas_present(lost)
+    assert (finding.subject, finding.seen, finding.severity) == (
+        "0",
+        "last seen on h1, which is lost",
+        "ERROR",
+    )
+    assert "starts it elsewhere" in finding.fix
+
+
+def test_a_missing_standby_of_an_application_masters_job_is_no_request_of_ours() -> None:
+    """Its AM knows no `control-standby`: the job's config says how many there are."""
+    (ours,) = outside_checks.replicas_present(job(processor("0", "h1")), 1)
+    assert ours.fix == "samza-dagster control-standby start 0"
+    (theirs,) = outside_checks.replicas_present(
+        job(processor("0", "h1", "last-seen"), coordinator="samza"), 1
+    )
+    assert theirs.fix.startswith("job.standbytasks.replication.factor")
+
+
+def test_a_dead_job_is_one_finding() -> None:
+    assert outside_checks.not_dead(WELL) == []
+    (finding,) = outside_checks.not_dead(replace(WELL, dead="YARN's ResourceManager: a1 is KILLED"))
+    assert (finding.subject, finding.severity) == ("job", "ERROR")
+    assert "deploy the job again" in finding.fix
+
+
 def test_a_group_s_two_processes_on_one_host_are_an_error() -> None:
     """Also while one of them stops: its directory isn't free before it is dead."""
     found = outside_checks.same_host(job(processor("0", "h1"), processor("0-0", "h1", "stopping")))
@@ -91,6 +126,14 @@ def test_an_active_without_the_standbys_that_others_have_is_named() -> None:
     view = job(*WELL.processors.values(), processor("2", "h3"))
     assert [f.subject for f in outside_checks.replicas_present(view)] == ["standbys of 2"]
     assert outside_checks.replicas_present(view, 0) == []
+
+
+def test_under_samza_s_am_a_missing_standby_is_no_request_of_ours() -> None:
+    """It starts none on request: what is refused there isn't advised."""
+    (found,) = outside_checks.replicas_present(
+        job(*WELL.processors.values(), processor("2", "h3"), coordinator="samza")
+    )
+    assert "control-standby" not in str(found)
 
 
 def test_a_task_with_two_actives_has_two_owners() -> None:
@@ -198,6 +241,23 @@ def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
     board = replace(board, told={"c": Told(result.fingerprint, 1_000)})
     assert not is_due(board, result, 60_999, 60_000)
     assert is_due(board, result, 61_000, 60_000)
+
+
+@pytest.mark.parametrize(
+    "patience",
+    [LagSlo().patience(60), Invariants().patience(60)[LAG], Invariants().patience()[LAG]],
+)
+def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
+    patience: Patience,
+) -> None:
+    """With a report a minute, and a look each 10 s, it is looked at seven times."""
+    board, standing = Board("demo/1"), list[bool]()
+    for look in range(8):
+        board, (result,) = looked(board, BAD, {"c": patience}, 1_000 + look * 10_000)
+        standing.append(bool(result.standing))
+    assert standing[-1]
+    assert not any(standing[: patience.for_ms // 10_000])
+    assert patience.for_ms >= 60_000
 
 
 @given(

@@ -87,6 +87,10 @@ def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
         "SAMZA_DAGSTER_JOB_NAME": "samza-dagster-demo",
         "SAMZA_DAGSTER_JOB_ID": "1",
     }
+    url = "http://127.0.0.1:8088"
+    registry.update(options={"yarn": True}, yarn={"url": url, "application": "application_1"})
+    registry.add(ProcessRecord.of("resource-manager", os.getpid()))
+    assert f"export SAMZA_DAGSTER_YARN_RESOURCE_MANAGER={url}" in run("status", "--env").stdout
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from samza_dagster.errors import Refused
@@ -11,6 +10,7 @@ from samza_dagster.sandbox import process
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
+from samza_dagster.sandbox.runner import read_log
 from samza_dagster.sandbox.yarn.cluster import RESOURCE_MANAGER, YarnCluster
 from samza_dagster.sandbox.yarn.containers import containers
 from samza_dagster.sandbox.yarn.job import YarnJob
@@ -19,17 +19,19 @@ from samza_dagster.sandbox.yarn.namespace import HOLDER, RELAY
 _RECORD = "yarn"
 
 
-class YarnSandbox:
-    """What `registry` says of it is all that another process needs to look at it or end it."""
+class YarnRunner:
+    """A real YARN: a ResourceManager, and a NodeManager for each host."""
 
-    def __init__(self, directory: Path, registry: Registry) -> None:
-        self._directory = directory
+    jars: tuple[str, ...] = ("yarn", "samza-yarn")
+
+    def __init__(self, registry: Registry) -> None:
+        self._directory = registry.directory / "yarn"
         self._registry = registry
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
-        """One for each NodeManager on record."""
-        names = self._registry.read().get(_RECORD, {}).get("hosts", ())
+        """One for each NodeManager."""
+        names = self._registry.read().get("hosts", ())
         return tuple(SimulatedHost(name, self._directory / name) for name in names)
 
     @property
@@ -37,19 +39,13 @@ class YarnSandbox:
         """The processes without which it is broken."""
         return {HOLDER, RELAY, RESOURCE_MANAGER, *(host.name for host in self.hosts)}
 
-    def start(
-        self, hosts: Sequence[str], memory_mb: int, config: Mapping[str, str], phases: Phases
-    ) -> None:
-        """Starts YARN and submits the job; returns when YARN has taken it.
-
-        `memory_mb` is each host's for containers, MiB. Raises what the parts raise.
-        """
-        servers = config["systems.kafka.producer.bootstrap.servers"]
-        self._registry.update(yarn={"hosts": list(hosts)})
+    def start(self, config: Mapping[str, str], memory_mb: int, phases: Phases) -> None:
+        """Starts YARN and submits the job; returns when YARN has taken it."""
+        hosts = [host.name for host in self.hosts]
         cluster = YarnCluster(
             self._directory,
             hosts,
-            servers=servers,
+            servers=config["systems.kafka.producer.bootstrap.servers"],
             memory_mb=memory_mb,
             on_spawn=self._registry.add,
         )
@@ -57,9 +53,7 @@ class YarnSandbox:
             cluster.start()
         with phases.phase("submission"):
             application = YarnJob(cluster, config).submit()
-        self._registry.update(
-            yarn={"hosts": list(hosts), "url": cluster.url, "application": application}
-        )
+        self._registry.update(yarn={"url": cluster.url, "application": application})
 
     def processors(self) -> dict[str, dict[str, Any]]:
         """Containers that run, by processor id, as the kernel sees their processes."""
@@ -80,6 +74,11 @@ class YarnSandbox:
             },
             "processors": self.processors(),
         }
+
+    def container_log(self, host: SimulatedHost, execution_id: str) -> str:
+        """All that YARN keeps of a container of that node."""
+        logs = sorted(host.directory.glob(f"logs/*/{execution_id}/*"))
+        return "".join(read_log(log) for log in logs)
 
     def lose(self, host: str) -> None:
         """Ends a host at once, with all that runs on it; raises `Refused` for one that doesn't run."""

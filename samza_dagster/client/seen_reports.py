@@ -1,0 +1,101 @@
+"""What a process has seen of a job's reports: when each was new, and between which two of its looks it came.
+
+A partition of a metrics topic holds old reports for as long as nobody writes a newer one there.
+How old they are no clock tells but that of whoever has seen when the last one was new. Nor does any
+tell where the changelog ended when a report came, but by the ends that were seen before and after.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from samza_dagster.client.views import ReplicaLag
+from samza_dagster.readiness import Heard, heard
+
+
+class _Came(NamedTuple):
+    """A report, and where the changelog ended at the look before the one that first saw it, and at that one."""
+
+    mark: tuple[str, int | None]
+    least_end: int
+    most_end: int
+
+
+@dataclass
+class SeenReports:
+    """By its monotonic clock, or by none. Thread-safe. What it sees for the first time counts as of now."""
+
+    _heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
+    _came: Mapping[tuple[str, str], _Came] = field(default_factory=dict[tuple[str, str], _Came])
+    _ends: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def bounded(self, lags: Sequence[ReplicaLag]) -> tuple[ReplicaLag, ...]:
+        """The lags, each by an end of its changelog between those of the two looks that saw its report come.
+
+        So whatever clocks say, a lag is wrong by no more than was written between two looks. Nobody has
+        seen how a report came that the first look found: that can only be no later than this look.
+        """
+        came: dict[tuple[str, str], _Came] = {}
+        bounded: list[ReplicaLag] = []
+        with self._lock:
+            for lag in lags:
+                if lag.basis != "metrics" or lag.end_offset is None or lag.lag is None:
+                    bounded.append(lag)
+                    continue
+                key, mark = (lag.task_name, lag.store), (lag.execution_id, lag.observed_at_ms)
+                known = self._came.get(key)
+                if known is None or known.mark != mark:
+                    before = self._ends.get((lag.changelog, lag.partition), 0)
+                    known = _Came(mark, before, lag.end_offset + lag.written_since)
+                came[key] = known
+                bounded.append(_by_end(lag, known))
+            self._came = came
+            for lag in lags:
+                if lag.end_offset is not None:
+                    self._ends[lag.changelog, lag.partition] = lag.end_offset + lag.written_since
+        return tuple(bounded)
+
+    def judged(
+        self, lags: Sequence[ReplicaLag], *, now_s: float, patience_s: float
+    ) -> tuple[ReplicaLag, ...]:
+        """The same; unknown, with the reason, of those without news for longer than `patience_s`."""
+        # A sum: of one with several reports any may be the new one, and be dated before the others.
+        marks: dict[str, int | None] = {}
+        for lag in lags:
+            if _is_reported(lag):
+                marks[_source(lag)] = (marks.get(_source(lag)) or 0) + (lag.observed_at_ms or 0)
+        with self._lock:
+            known = self._heard = heard(self._heard, marks, round(now_s * 1000))
+        return tuple(_as_of_now(lag, known, now_s, patience_s) for lag in self.bounded(lags))
+
+
+def _by_end(lag: ReplicaLag, came: _Came) -> ReplicaLag:
+    assert lag.end_offset is not None
+    assert lag.lag is not None
+    end = max(min(max(lag.end_offset, came.least_end), came.most_end), lag.end_offset - lag.lag)
+    more = end - lag.end_offset
+    return replace(
+        lag, end_offset=end, lag=lag.lag + more, written_since=max(0, lag.written_since - more)
+    )
+
+
+def _as_of_now(
+    lag: ReplicaLag, known: Mapping[str, Heard], now_s: float, patience_s: float
+) -> ReplicaLag:
+    silent_s = now_s - known[_source(lag)].at_ms / 1000 if _is_reported(lag) else 0.0
+    if silent_s <= patience_s:
+        return lag
+    why = f"{lag.processor_id} has reported nothing new for {silent_s:.0f} s"
+    return replace(lag, lag=None, applied_offset=None, basis="none", reason=why)
+
+
+def _is_reported(lag: ReplicaLag) -> bool:
+    return lag.basis != "checkpoint" and lag.observed_at_ms is not None
+
+
+def _source(lag: ReplicaLag) -> str:
+    return f"{lag.processor_id} {lag.execution_id}"

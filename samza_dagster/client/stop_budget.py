@@ -1,0 +1,177 @@
+"""How often Samza's AM may yet stop a container for a placement before it ends the job. Pure.
+
+It counts each such stop as a failure of the container (`ContainerProcessManager`
+`onResourceCompletedWithUnknownStatus`): one more while less than the retry window has passed
+since the failure before, else one. More than the retry count end the job. Crashes count as
+well, and nothing in the coordinator stream tells of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from samza_dagster.errors import Refused
+from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.placement import texts
+
+# As Samza's `ClusterManagerConfig` reads them: key, older key, default.
+_RETRY_COUNT = ("cluster-manager.container.retry.count", "yarn.container.retry.count", 8)
+_RETRY_WINDOW = (
+    "cluster-manager.container.retry.window.ms",
+    "yarn.container.retry.window.ms",
+    300_000,
+)
+_LAST_DELAY = ("cluster-manager.container.preferred-host.last.retry.delay.ms", "", 360_000)
+_FAIL_JOB = "cluster-manager.container.fail.job.after.retries"
+_DELAY_SKEW_MS = 1_000
+_JAVA_INT = 2**31
+SLACK_MS = 60_000
+"""An answer comes after its stop, and the AM's clock isn't the reader's."""
+_LATE_FAILURE_MS = 240_000
+"""That a host starts nothing is told about three minutes after the stop."""
+_STOPPED_AND_FAILED = tuple(
+    text.partition(" on ")[0] for text in (texts.start_failed("", ""), texts.constraints_now(""))
+)
+
+
+@dataclass(frozen=True)
+class StopBudget:
+    """What Samza's AM counts against a container, as it was read.
+
+    `counted` stops in a row, those included that are asked for and still to come; more than
+    `most` end the job, or (not `fails_job`) leave the container down. The next stop begins a new
+    row from `free_at_ms` on, by the reader's clock, `wait_ms` after it was read; None and 0 while
+    nothing counts. The row goes on while less than `window_ms` are between two stops.
+    """
+
+    processor_id: str
+    counted: int = 0
+    most: int = 8
+    window_ms: int = 300_000
+    fails_job: bool = True
+    free_at_ms: int | None = None
+    wait_ms: int = 0
+
+    @property
+    def is_ever_free(self) -> bool:
+        """Whether waiting helps: with a retry count of 0 or 1 the first stop is one too many."""
+        return self.most > 1
+
+    def is_low(self, stops: int = 1) -> bool:
+        """Whether so many more spend over half of it."""
+        return 2 * (self.counted + stops) > self.most
+
+    def notice(self, stops: int = 1) -> str:
+        """What to know before so many more stops are asked for; empty while there is plenty."""
+        return f"{self._seen(stops)}; {self._rule}" if self.is_low(stops) else ""
+
+    def refusal(self, asked: str, stops: int = 1) -> Refused | None:
+        """Why so many more are too many: the last one is left for a crash, of which nobody tells."""
+        if self.counted + stops < self.most:
+            return None
+        fix = "or say so: --beyond-budget, in the config of a job for one container beyond_budget"
+        if self.counted and self.is_ever_free:
+            fix = f"ask after {self._until}, {fix}"
+        elif not self.is_ever_free:
+            fix = f"{_RETRY_COUNT[0]} of 2 or more and a new deployment, {fix}"
+        return Refused(f"{asked}: {self._rule}", seen=self._seen(stops), fix=fix)
+
+    @property
+    def _until(self) -> str:
+        at = datetime.fromtimestamp((self.free_at_ms or 0) / 1000, UTC)
+        return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+    @property
+    def _rule(self) -> str:
+        end = (
+            "ends the job"
+            if self.fails_job
+            else "leaves the container down until the job is deployed anew"
+        )
+        if not self.most:
+            return f"Samza's AM counts a stop as a failure, and with a retry count of 0 the first {end}"
+        return (
+            f"Samza's AM counts a stop as a failure, and stop {self.most + 1} of a row {end}"
+            f" (each less than {self.window_ms / 1000:g} s after the one before);"
+            f" stop {self.most} is left for a crash"
+        )
+
+    def _seen(self, stops: int) -> str:
+        first, last = self.counted + 1, self.counted + stops
+        these = f"stop {first}" if stops == 1 else f"stops {first} to {last}"
+        counts = (
+            f"; {self.counted} count until {self._until}" if self.counted else "; none counts yet"
+        )
+        return f"this would be {these} of {self.processor_id} in a row{counts}"
+
+
+def has_stopped(response: PlacementResponse) -> bool:
+    """Whether Samza's AM has stopped the container for this request, or is just doing it."""
+    if response.status_code is StatusCode.SUCCEEDED:
+        return True
+    if response.status_code is StatusCode.FAILED:
+        return response.response_message.startswith(_STOPPED_AND_FAILED)
+    return response.response_message == texts.STOP_IN_PROGRESS
+
+
+def stop_budgets(
+    config: Mapping[str, str],
+    processors: Iterable[str],
+    responses: Sequence[PlacementResponse],
+    queued: Iterable[str],
+    now_ms: int,
+) -> dict[str, StopBudget]:
+    """Processor → its budget; empty where no number of failures ends the job.
+
+    `responses` are the newest ones to the requests of the running deployment, in the order of the
+    stream: an AM counts from its start. `queued` has the processor of each request without one.
+    `now_ms` is the reader's clock; where the newest answer is dated later, the AM's date stands for it.
+    """
+    most, window_ms = _number(config, _RETRY_COUNT), _number(config, _RETRY_WINDOW)
+    if most < 0:
+        return {}
+    delay_ms = _number(config, _LAST_DELAY) + _DELAY_SKEW_MS
+    fails_job = config.get(_FAIL_JOB, "true").strip().lower() == "true"
+    there_ms = max(now_ms, responses[-1].timestamp) if responses else now_ms
+    stops: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    coming = list(queued)
+    for response in responses:
+        at_ms = response.timestamp
+        if has_stopped(response):
+            late = _LATE_FAILURE_MS if response.status_code is StatusCode.FAILED else 0
+            stops[response.processor_id].append((at_ms - late, at_ms))
+        elif not response.status_code.is_terminal:
+            coming.append(response.processor_id)
+    for processor_id in coming:
+        stops[processor_id].append((there_ms, there_ms))
+    budgets: dict[str, StopBudget] = {}
+    for processor_id in processors:
+        counted, free_ms = 0, 0
+        for earliest_ms, at_ms in stops[processor_id]:
+            counted = counted + 1 if earliest_ms < free_ms else 1
+            # Before the last retry Samza pauses, and its window begins after that.
+            free_ms = at_ms + window_ms + SLACK_MS + (delay_ms if counted >= most else 0)
+        wait_ms = max(0, free_ms - there_ms)
+        budgets[processor_id] = StopBudget(
+            processor_id,
+            counted if wait_ms else 0,
+            most,
+            window_ms,
+            fails_job,
+            now_ms + wait_ms if wait_ms else None,
+            wait_ms,
+        )
+    return budgets
+
+
+def _number(config: Mapping[str, str], setting: tuple[str, str, int]) -> int:
+    """The newer key's value, else the older one's; the default where no AM could run with it."""
+    newer, older, default = setting
+    try:
+        value = int(config.get(newer, config.get(older, default)))
+    except ValueError:
+        return default
+    return value if abs(value) < _JAVA_INT else default

@@ -1,0 +1,89 @@
+"""Since when each container hasn't reported, by the clock of whoever looks. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+
+from samza_dagster.orchestration.failover.memory import Memory, Trend
+from samza_dagster.orchestration.failover.pace import Limits
+from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
+from samza_dagster.readiness import Heard, heard
+
+_SHORT = 0xFFF
+
+
+def reports_of(sight: Sight, memory: Memory, now_ms: int) -> dict[str, Heard]:
+    """Container and incarnation → its newest report, as it was first seen."""
+    return heard(
+        {source: Heard(h.mark, min(h.at_ms, now_ms)) for source, h in memory.heard.items()},
+        {_source(c): _mark(c.reported_ms) for c in sight.containers if _can_be_heard(c)},
+        now_ms,
+    )
+
+
+def others_report(sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_ms: int) -> bool:
+    """Whether some container's reports come in time: then one that doesn't report is special.
+
+    Where a whole job falls silent, the first of its containers is so an interval before the last:
+    by then none of the others is in time any more.
+    """
+    least_ms = in_time_ms(sight, limits)
+    return any(h.mark and now_ms - h.at_ms < least_ms for h in reports.values())
+
+
+def in_time_ms(sight: Sight, limits: Limits) -> int:
+    """The age from which on a newest report is overdue: an interval before its container is silent."""
+    return limits.report_silent_ms - sight.report_patience_ms // 3
+
+
+def silent_for_ms(trend: Trend, limits: Limits, now_ms: int) -> int:
+    """For how long it has reported nothing; 0 while it commits: then only its reporter is broken."""
+    return (
+        0 if trend.silent_ms is None or commits(trend, limits, now_ms) else now_ms - trend.silent_ms
+    )
+
+
+def commits(trend: Trend, limits: Limits, now_ms: int) -> bool:
+    """Whether it has been seen to commit within the time for which it may be silent."""
+    return bool(trend.moves) and now_ms - trend.moved_ms < limits.report_silent_ms
+
+
+def silent_since(
+    sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_ms: int
+) -> dict[str, int]:
+    """Container → since when it hasn't reported, for those that are followed for that.
+
+    None where none has ever reported, or under a coordinator of ours where none does: it tells
+    itself who lives.
+    """
+    may_be_gone = not sight.ours and any(h.mark for h in reports.values())
+    if not (may_be_gone or others_report(sight, reports, limits, now_ms)):
+        return {}
+    return {
+        c.processor_id: at_ms
+        for c in sight.containers
+        if _can_be_heard(c)
+        and now_ms - (at_ms := reports[_source(c)].at_ms) >= limits.report_silent_ms // 2
+    }
+
+
+def newest_report_ms(seen: ContainerSeen, reports: Mapping[str, Heard]) -> int:
+    """When its newest report was first seen; 0: none was."""
+    known = reports.get(_source(seen))
+    return known.at_ms if known is not None and known.mark else 0
+
+
+def _can_be_heard(seen: ContainerSeen) -> bool:
+    """It runs, and its reports aren't where nothing can be read: its silence counts anew after that."""
+    return seen.runs and (seen.reported_ms is not None or not seen.unread)
+
+
+def _source(seen: ContainerSeen) -> str:
+    """A container as one that reports: a new incarnation has its own silence."""
+    return f"{seen.processor_id} {zlib.crc32(seen.identity.encode()) & _SHORT}"
+
+
+def _mark(reported_ms: int | None) -> int | None:
+    """What tells a report from the one before; few digits, for the cursor has one of each."""
+    return None if reported_ms is None else 1 + zlib.crc32(str(reported_ms).encode()) % _SHORT

@@ -1,0 +1,140 @@
+"""What runs the containers of a sandbox's job; `OwnRunner` does so with our own coordinator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.sandbox import process, warm_up
+from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
+from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.registry import Registry
+
+
+class JobRunner(Protocol):
+    """The sandbox's record is all that another process needs to look at it or end it."""
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """The sets of jars that it needs beside the broker's and the containers'."""
+        ...
+
+    @property
+    def hosts(self) -> tuple[SimulatedHost, ...]:
+        """The simulated hosts on record."""
+        ...
+
+    @property
+    def roles(self) -> set[str]:
+        """The processes without which the sandbox is broken."""
+        ...
+
+    def start(self, config: Mapping[str, str], memory_mb: int, phases: Phases) -> None:
+        """Starts the hosts on record, with so much memory for containers each, and the job.
+
+        Returns before the containers run. Raises what the parts raise.
+        """
+        ...
+
+    def processors(self) -> Mapping[str, Mapping[str, Any]]:
+        """Processor id → `state`, `host`, `execution_id`, `mode`, `pid` of what runs.
+
+        Raises `Unreachable` while nobody can tell, `ActionFailed` when a part has died.
+        """
+        ...
+
+    def facts(self, live: Collection[str]) -> dict[str, Any]:
+        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
+        ...
+
+    def container_log(self, host: SimulatedHost, execution_id: str) -> str:
+        """What an incarnation has logged there; empty when there is nothing."""
+        ...
+
+    def stop(self) -> None:
+        """Ends what is on record of it, containers first; raises `ActionFailed`."""
+        ...
+
+
+class OwnRunner:
+    """Our own coordinator, and an agent for each host."""
+
+    jars: tuple[str, ...] = ()
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.files = CoordinatorFiles(registry.directory / "coordinator")
+
+    @property
+    def hosts(self) -> tuple[SimulatedHost, ...]:
+        """One for each agent."""
+        names = self._registry.read().get("hosts", [])
+        return tuple(
+            SimulatedHost(name, self._registry.directory / "hosts" / name) for name in names
+        )
+
+    @property
+    def roles(self) -> set[str]:
+        """The coordinator and the agents."""
+        return {COORDINATOR, *(host.role for host in self.hosts)}
+
+    def start(self, config: Mapping[str, str], memory_mb: int, phases: Phases) -> None:
+        """The agents first."""
+        with phases.phase("hosts and coordinator"):
+            self.files.write(config, warm_up.container_template())
+            for host in self.hosts:
+                host.start(
+                    url_file=self.files.url,
+                    token_file=self.files.token,
+                    memory_mb=memory_mb,
+                    on_spawn=self._registry.add,
+                )
+            self.files.start(on_spawn=self._registry.add)
+
+    def processors(self) -> Mapping[str, Mapping[str, Any]]:
+        """As the coordinator says."""
+        for record in self._registry.processes():
+            if record.role == COORDINATOR and not record.is_alive:
+                raise ActionFailed(
+                    "start the coordinator",
+                    seen=process.log_tail(self.files.log, 4),
+                    fix=f"see {self.files.log}",
+                )
+        return self.files.status().get("processors", {})
+
+    def facts(self, live: Collection[str]) -> dict[str, Any]:
+        """By the coordinator's own word, as far as it answers."""
+        hosts = {h.name: {"state": "alive" if h.role in live else "lost"} for h in self.hosts}
+        facts: dict[str, Any] = {
+            "coordinator_url": self.files.coordinator_url() if COORDINATOR in live else None,
+            "hosts": hosts,
+        }
+        with contextlib.suppress(SamzaDagsterError):
+            answer = self.files.status()
+            facts["deployment_id"] = answer.get("deployment_id")
+            facts["hosts"] = {**hosts, **answer.get("hosts", {})}
+            facts["processors"] = answer.get("processors", {})
+        return facts
+
+    def container_log(self, host: SimulatedHost, execution_id: str) -> str:
+        """Of an incarnation that its agent still keeps."""
+        return read_log(host.directory / "incarnations" / execution_id / "container.log")
+
+    def stop(self) -> None:
+        """The coordinator before the containers: it would start them anew."""
+        process.stop_all([r for r in self._registry.live() if r.role == COORDINATOR])
+        stop_hosts(self.hosts)
+        (self.files.url).unlink(missing_ok=True)
+
+
+def read_log(file: Path) -> str:
+    """A log's text, empty when there is no such file."""
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,344 @@
+"""`auto_failover` where Samza's own AM coordinates: what it tells, when, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+from watched_am import NODE_EXPIRY_MS, REPORT_MS, WatchedAm, Watching
+
+from samza_dagster.cli.main import cli
+from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.orchestration.failover.policy import Mode, Rules
+from samza_dagster.orchestration.failover.score import Incident, incidents, summary
+
+pytestmark = pytest.mark.dagster
+DEADLINE_MS = 3 * REPORT_MS
+AT_ONCE_MS = 15_000
+"""Where YARN says it: as many looks as it takes to count, here five seconds apart."""
+REFUSED_THERE = (
+    "fail-over",
+    "cancel",
+    "--to STANDBY",
+    "--hold",
+    "control-standby",
+    "coordinator run",
+)
+
+
+def told(events: list[dg.AssetObservation]) -> list[tuple[str, str]]:
+    """Signal and subject of each trouble, in the order in which they were told."""
+    found = [
+        (str(e.metadata["signal"].value), str(e.metadata["subject"].value))
+        for e in events
+        if "verdict" in e.metadata
+    ]
+    return list(dict.fromkeys(found))
+
+
+def scored(watching: Watching) -> tuple[Incident, ...]:
+    return incidents(watching.events.kept, "demo/1")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done to the job, what is to be told of it, and by when."""
+
+    name: str
+    inject: Callable[[WatchedAm], None]
+    signal: tuple[str, str]
+    resource_manager: bool = False
+    deadline_ms: int = DEADLINE_MS
+
+
+FAULTS = (
+    *(Fault("frozen active", lambda w, p=p: w.freeze(p), ("silent", p)) for p in "0123"),
+    *(
+        Fault("frozen standby", lambda w, p=p: w.freeze(f"{p}-0"), ("silent", f"{p}-0"))
+        for p in "0123"
+    ),
+    *(
+        Fault(
+            "dead restore thread",
+            lambda w, p=p: w.kill_restore_thread(f"{p}-0"),
+            ("standby-stands", f"{p}-0"),
+        )
+        for p in "0123"
+    ),
+    *(Fault("dead node", lambda w, h=h: w.kill_node(h), ("host-sick", h)) for h in ("nm0", "nm2")),
+    Fault(
+        "dead node",
+        lambda w: w.kill_node("nm1"),
+        ("host-sick", "nm1"),
+        resource_manager=True,
+    ),
+    *(Fault("dead AM", lambda w: w.kill_am(), ("coordinator-replaced", "job")) for _ in range(2)),
+    Fault("dead AM", lambda w: w.kill_am(), ("coordinator-gone", "coordinator"), True, AT_ONCE_MS),
+    Fault("dead job", lambda w: w.kill_job(), ("job-dead", "job")),
+    Fault("dead job", lambda w: w.kill_job(), ("job-dead", "job"), True, AT_ONCE_MS),
+)
+
+
+@pytest.mark.parametrize("number", range(len(FAULTS)))
+def test_each_fault_is_told_within_three_report_intervals(number: int) -> None:
+    """Twenty faults, each at another second: what it is, of whom, and nothing else."""
+    fault = FAULTS[number]
+    world = WatchedAm(seed=number, resource_manager=fault.resource_manager)
+    watching = Watching(world)
+    assert watching.go_on(300 + 7 * number) == []
+    fault.inject(world)
+    found = watching.go_on(fault.deadline_ms // 1000)
+    assert told(found) == [fault.signal], fault.name
+
+
+def test_there_are_twenty_faults() -> None:
+    """As many as the shadowed judgement asks for."""
+    assert len(FAULTS) == 20
+
+
+@pytest.mark.parametrize("lag_as_reported", [True, False])
+def test_nothing_is_told_in_a_quiet_hour(lag_as_reported: bool) -> None:
+    """Reports that are late, and one in twenty lost."""
+    world = WatchedAm(lag_as_reported=lag_as_reported, loses_reports=True)
+    watching = Watching(world)
+    assert watching.go_on(3_600) == []
+
+
+def test_a_node_that_yarn_has_lost_is_told_at_once() -> None:
+    """By its word; a single container there, for which silence alone tells no host."""
+    world = WatchedAm(hosts=8, resource_manager=True)
+    watching = Watching(world)
+    watching.go_on(300)
+    world.kill_node("nm0")
+    watching.go_on(NODE_EXPIRY_MS // 1000 - 5)
+    assert ("host-lost", "nm0") not in told(watching.events.kept)
+    assert ("host-lost", "nm0") in told(watching.go_on(20))
+
+
+def test_the_first_mode_on_an_am_only_records() -> None:
+    """What it would ask, with what a person would run: no verb that an AM refuses."""
+    world = WatchedAm()
+    watching = Watching(world)
+    watching.go_on(300)
+    world.freeze("0")
+    (event,) = watching.go_on(180)
+    assert event.metadata["verdict"].value == "shadow"
+    assert event.metadata["action"].value == "move-with-standby"
+    assert world.asked == []
+    assert watching.runs == []
+
+
+@pytest.mark.parametrize("number", range(len(FAULTS)))
+def test_no_advice_names_what_an_am_refuses(number: int) -> None:
+    """Of any fault, in any mode that doesn't ask."""
+    fault = FAULTS[number]
+    world = WatchedAm(seed=number, resource_manager=fault.resource_manager)
+    watching = Watching(world, Rules(Mode.ADVISE))
+    watching.go_on(300)
+    fault.inject(world)
+    for event in watching.go_on(900):
+        said = f"{event.description} {event.metadata.get('what_to_do')}"
+        assert not [word for word in REFUSED_THERE if word in said], said
+
+
+def test_in_act_a_frozen_active_is_moved_by_one_run() -> None:
+    """Of `move_with_standby`, which asks twice; the tick itself writes nothing."""
+    world = WatchedAm()
+    watching = Watching(world, Rules(Mode.ACT))
+    watching.go_on(300)
+    world.freeze("0")
+    watching.go_on(400)
+    (run,) = watching.runs
+    assert run.job_name == "move_with_standby"
+    config = run.run_config["ops"]["plan_move_with_standby"]["config"]
+    assert (config["processor"], config["standby"]) == ("0", "0-0")
+    assert run.tags["samza/container-group"] == "demo/1/0"
+    assert run.run_key == watching.events.kept[0].metadata["request"].value
+    assert world.asked == []
+
+
+def test_a_run_under_a_prefix_is_that_of_its_own_job() -> None:
+    """Its name, and its tags: another cluster may have a job of that name and id."""
+    watching = Watching(WatchedAm(hosts=8), Rules(Mode.ACT), prefix="east")
+    watching.go_on(300)
+    watching.world.freeze("0")
+    watching.world.freeze("2-0")
+    watching.go_on(400)
+    names = sorted(run.job_name or "" for run in watching.runs)
+    assert names == ["east_audit_failover", "east_move_with_standby"]
+    assert {run.tags["samza/job"] for run in watching.runs} == {"east/demo/1"}
+
+
+def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:
+    """Once; its end is told when it reports again, not when it was started."""
+    world = WatchedAm()
+    watching = Watching(world, Rules(Mode.ACT))
+    watching.go_on(300)
+    world.freeze("1-0")
+    watching.go_on(500)
+    assert world.asked == [("1-0", LAST_SEEN)]
+    assert [run.job_name for run in watching.runs] == ["audit_failover"]
+    (incident,) = scored(watching)
+    assert incident.verdict == "ask"
+    assert incident.outcome == "done on request"
+    assert incident.sooner_s is None
+
+
+@pytest.mark.parametrize("fault", FAULTS[12:], ids=lambda f: f.name)
+def test_in_act_nothing_is_asked_for_what_an_am_does_itself_or_nobody_reads(fault: Fault) -> None:
+    """A dead node, a dead AM, a dead job."""
+    world = WatchedAm(resource_manager=fault.resource_manager)
+    watching = Watching(world, Rules(Mode.ACT))
+    watching.go_on(300)
+    fault.inject(world)
+    watching.go_on(1_200)
+    assert world.asked == []
+    assert watching.runs == []
+
+
+def test_what_the_am_did_counts_as_its_own_and_how_much_sooner_ours_had_been() -> None:
+    """The node of an active alone dies: YARN takes ten minutes for that, silence tells after three."""
+    world = WatchedAm(hosts=8)
+    watching = Watching(world)
+    watching.go_on(300)
+    died_ms = world.now_ms
+    world.kill_node("nm0")
+    watching.go_on(600)
+    (incident,) = scored(watching)
+    assert incident.outcome == "open"
+    assert incident.done_ms is None
+    watching.go_on(200)
+    (incident,) = scored(watching)
+    assert incident.outcome == "done by the coordinator"
+    assert "it was on nm0" in incident.done
+    assert incident.would_ms is not None
+    assert incident.would_ms - died_ms <= DEADLINE_MS
+    assert incident.sooner_s is not None
+    assert incident.sooner_s > 400
+    assert summary(scored(watching))["sooner_s_median"] == incident.sooner_s
+
+
+def test_that_it_was_started_elsewhere_is_not_its_end() -> None:
+    """It may not come up there: a trouble is over when what fell silent reports again."""
+    world = WatchedAm(hosts=8)
+    watching = Watching(world)
+    watching.go_on(300)
+    world.kill_node("nm0")
+    watching.go_on(600)
+    world.until(world.now_ms + 30_000)
+    assert world.localities["0"] != "nm0"
+    world.processes["0"].stopped_ms = world.now_ms
+    world.processes["0"].reported_ms = None
+    watching.go_on(100)
+    assert [one.outcome for one in scored(watching)] == ["open"]
+
+
+def test_what_comes_back_by_itself_needed_nothing() -> None:
+    """The same process on the same host: a false alarm, and counted as one."""
+    world = WatchedAm()
+    watching = Watching(world)
+    watching.go_on(300)
+    world.freeze("0")
+    watching.go_on(200)
+    world.thaw("0")
+    over = watching.go_on(120)
+    (incident,) = scored(watching)
+    assert incident.outcome == "nothing was needed"
+    assert incident.sooner_s is None
+    assert "nothing was needed" in str(over[-1].description)
+    assert {"score", "score_picture"} <= set(over[-1].metadata)
+
+
+def test_what_a_person_asked_is_not_the_am_s_own() -> None:
+    """An operator follows the advice late: the two requests were seen in flight."""
+    world = WatchedAm()
+    watching = Watching(world, Rules(Mode.ADVISE))
+    watching.go_on(300)
+    world.freeze("0")
+    watching.go_on(300)
+    world.place("0-0", "nm2")
+    watching.go_on(20)
+    world.place("0", "nm1")
+    watching.go_on(150)
+    (incident,) = scored(watching)
+    assert incident.outcome == "done on request"
+    assert incident.done == "on nm1, it was on nm0"
+    assert incident.sooner_s is not None
+    assert incident.sooner_s > 100
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_attempt_that_replaces_the_am_is_over_once_all_report(seed: int) -> None:
+    """What was silent counts from the new deployment: nobody is told to be frozen meanwhile."""
+    world = WatchedAm(seed=seed)
+    watching = Watching(world)
+    watching.go_on(300)
+    world.kill_am(down_ms=80_000)
+    watching.go_on(300)
+    (incident,) = scored(watching)
+    assert (incident.signal, incident.outcome) == (
+        "coordinator-replaced",
+        "done by the coordinator",
+    )
+    assert "run-2" in incident.done
+
+
+def test_a_job_that_is_deployed_again_is_back() -> None:
+    """Its silence is over with the first report, and the new deployment is what was done."""
+    world = WatchedAm()
+    watching = Watching(world)
+    watching.go_on(300)
+    world.kill_job()
+    watching.go_on(400)
+    assert [one.outcome for one in scored(watching)] == ["open"]
+    world.new_attempt()
+    watching.go_on(200)
+    gone = scored(watching)[0]
+    assert (gone.signal, gone.outcome) == ("job-dead", "done by the coordinator")
+    assert gone.done == "deployment run-2 runs in place of run-1"
+
+
+def test_a_job_that_falls_silent_has_no_container_that_is_silent_alone() -> None:
+    """The first of them is silent an interval before the last: nothing is asked on a dead job."""
+    for seed in range(10):
+        world = WatchedAm(seed=seed)
+        watching = Watching(world, Rules(Mode.ACT))
+        watching.go_on(300 + 7 * seed)
+        world.kill_job()
+        assert told(watching.go_on(400)) == [("job-dead", "job")]
+        assert watching.runs == []
+
+
+def test_an_active_that_committed_after_its_last_report_is_silent_all_the_same() -> None:
+    """With a deep backlog its commits are followed: a former one excuses no silence for ever."""
+    world = WatchedAm()
+    world.backlog = 50_000
+    watching = Watching(world)
+    watching.go_on(300)
+    world.until(world.now_ms + 4_000)  # it commits in the third second of each minute
+    world.freeze("0")
+    assert told(watching.go_on(180)) == [("silent", "0")]
+
+
+@pytest.mark.longdagster
+def test_the_score_is_told_by_the_command_line_too(tmp_path: Path) -> None:
+    """From the Dagster instance alone: incidents, and what they come to."""
+    watching = Watching(WatchedAm())
+    watching.go_on(300)
+    watching.world.freeze("0")
+    watching.go_on(200)
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        for event in watching.events.kept:
+            instance.report_runless_asset_event(event)
+    arguments = ["incidents", "--dagster-home", str(tmp_path), "--job-name", "demo", "--json"]
+    said = json.loads(CliRunner().invoke(cli, arguments).stdout)
+    assert said["summary"] == {"incidents": 1, "outcomes": {"open": 1}, "sooner_s_median": None}
+    (one,) = said["incidents"]
+    assert (one["signal"], one["subject"], one["verdict"]) == ("silent", "0", "shadow")
+    assert one["would_ms"] == one["told_ms"]

@@ -1,0 +1,101 @@
+"""`docs/from-samza.md`, run as it is written, on a job under Samza's own Application Master."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.rig.pace import PACE
+from tests.rig.recorded_am import NAMESPACE
+from tests.rig.topic_records import records_of
+
+pytestmark = [pytest.mark.yarn, pytest.mark.longyarn]
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "from-samza.md"
+_BLOCK = re.compile(r"```(sh|yaml|python)\n(.*?)```", re.DOTALL)
+_UNTIL_BOUNCED = """
+until samza-dagster bounce status --json | grep -q '"state": *"\\(done\\|stopped\\)"'; do sleep 1; done
+"""
+
+
+def script(page: str, instead: Mapping[str, str]) -> str:
+    """All commands of the page in one shell; a file is written where the page shows it.
+
+    A file's first line is its name. `instead` puts this job's values in the place of the page's.
+    """
+    for text, ours in instead.items():
+        assert text in page, f"the page has no {text!r} any more"
+        page = page.replace(text, ours)
+    lines = ["set -eux"]
+    for kind, block in _BLOCK.findall(page):
+        if kind == "sh":
+            lines.append(block)
+        else:
+            name = block.partition("\n")[0].removeprefix("# ")
+            lines.append(f"cat > {name} <<'END-OF-FILE'\n{block}END-OF-FILE")
+    return "\n".join(lines)
+
+
+def test_the_page_does_what_it_says(
+    sandbox: Sandbox, servers: str, judge: Judge, tmp_path: Path
+) -> None:
+    """Moved, bounced by its schedule, and left: of ours nothing stays but what the page names."""
+    before = sandbox.status()["processors"]
+    topics = set(KafkaCluster(servers).admin().list_topics(timeout=10).topics)
+    page = script(
+        PAGE.read_text(),
+        {
+            "make setup && . .venv/bin/activate": f"make -C {ROOT} setup",
+            "broker-1:9092": servers,
+            "orders": demo_job.JOB_NAME,
+            "30 3 * * *": "* * * * *",  # the next morning is a minute away
+            # This job is a minute old, and its containers report once a minute.
+            "samza-dagster lag\n": "until samza-dagster lag; do sleep 1; done\n",
+            "samza-dagster bounce status": f"{_UNTIL_BOUNCED}\nsamza-dagster bounce status",
+        },
+    )
+    shell = subprocess.Popen(
+        ["bash", "-c", page],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = shell.communicate(timeout=360 * PACE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, said[-5000:]
+    after = sandbox.status()["processors"]
+    assert after["0"]["host"] == before["0-0"]["host"]
+    assert after["0-0"]["host"] not in (before["0"]["host"], before["0-0"]["host"])
+    assert after["1"]["execution_id"] == before["1"]["execution_id"], "nobody else was touched"
+    assert judge.judge(deadline_s=90).is_good
+
+    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    stream = records_of(connection, connection.coordinator_stream_topic)
+    newest = dict(stream)
+    left = [json.loads(v) for key, v in newest.items() if v and json.loads(key)[1] == NAMESPACE]
+    # The answers by which the stops of the last minutes are counted, and no request.
+    assert {one["statusCode"] for one in left} <= {"SUCCEEDED"}
+    assert {one["processorId"] for one in left} <= {"0", "0-0"}
+    assert set(KafkaCluster(servers).admin().list_topics(timeout=10).topics) == topics
+    assert not (tmp_path / "dagster-home").exists()

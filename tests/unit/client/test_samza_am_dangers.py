@@ -1,0 +1,187 @@
+"""What an operator's request may do to Samza's own AM, and what is told of what others did."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from samza_dagster.cli.doctor import poison_findings
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.errors import InvalidInput, Refused
+from tests.rig.am_in_memory import AmInMemory
+from tests.rig.am_rules import FIELDS, NAMESPACE, REQUEST
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def world() -> AmInMemory:
+    return AmInMemory()
+
+
+@pytest.fixture
+def client(world: AmInMemory) -> PlacementClient:
+    return world.client
+
+
+def test_a_request_for_an_unknown_processor_is_never_sent(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    for processor in ("7", "7-0", "", "0 "):
+        with pytest.raises(InvalidInput):
+            client.place(processor, "nm3", allow_unknown_host=True)
+    assert world.placements() == []
+
+
+def test_what_is_sent_has_every_field(world: AmInMemory, client: PlacementClient) -> None:
+    asked = client.place("0", "nm3", allow_unknown_host=True).uuid
+    sent = json.loads(world.store.get(NAMESPACE, f"{asked}.{REQUEST}") or b"")
+    assert sent.keys() >= FIELDS | {"timestamp"}
+    assert all(value is not None for value in sent.values())
+
+
+POISON: list[tuple[str, dict[str, Any], str]] = [
+    ("7", {}, "processor '7', which the job doesn't have"),
+    ("0", {"destinationHost": None}, "destinationHost"),
+    ("0", {"statusCode": None}, "statusCode"),
+    ("0", {"uuid": "none"}, "uuid"),
+]
+
+
+@pytest.mark.parametrize(("processor", "fields", "why"), POISON)
+def test_what_stops_the_am_is_named_refuses_a_request_and_is_cleared_by_gc(
+    world: AmInMemory,
+    client: PlacementClient,
+    processor: str,
+    fields: dict[str, Any],
+    why: str,
+) -> None:
+    """Whoever wrote it: nobody's request is served while it stands."""
+    written = world.by_others(processor, "nm3", **fields)
+    world.run(30)
+    view = client.view()
+    ((key, told),) = view.poison.items()
+    assert key == f"{written}.{REQUEST}"
+    assert why in told
+    (finding,) = poison_findings(view)
+    assert (finding.ok, "gc" in finding.fix) == (False, True)
+    assert key in finding.seen
+    with pytest.raises(Refused, match="samza-dagster gc"):
+        client.place("1-0", "LAST_SEEN")
+
+    found = client.unneeded(older_than_s=3600)
+    assert [(removal.kind, removal.uuid) for removal in found] == [("record", key)]
+    assert client.view().poison, "to look for it removes nothing"
+    client.remove(found)
+    assert client.view().poison == {}
+    assert [each.ok for each in poison_findings(client.view())] == [True]
+    asked = client.place("1-0", "LAST_SEEN").uuid
+    world.run(20)
+    assert world.statuses(asked)[-1][0] == "SUCCEEDED"
+
+
+def test_a_key_that_is_no_messages_is_cleared_too(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    world.store.put(NAMESPACE, "some-note", b"of somebody")
+    found = client.unneeded(older_than_s=3600)
+    assert [(r.kind, r.uuid, r.at_ms) for r in found] == [("record", "some-note", None)]
+    client.remove(found)
+    assert world.store.get(NAMESPACE, "some-note") is None
+
+
+def test_a_request_for_a_standby_that_isnt_there_stops_nobody_and_is_cleared(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    waits = world.by_others("7-0", "nm3")
+    assert client.view().poison == {}
+    asked = client.place("1-0", "LAST_SEEN").uuid
+    world.run(20)
+    assert world.statuses(asked)[-1][0] == "SUCCEEDED"
+    assert [(r.kind, r.uuid) for r in client.unneeded(older_than_s=3600)] == [("request", waits)]
+
+
+def test_a_request_of_another_deployment_stops_nobody(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    """The AM deletes it before it looks at its processor."""
+    world.by_others("7", "nm3", deploymentId="1-old")
+    assert client.view().poison == {}
+    world.run(6)
+    asked = client.place("1-0", "LAST_SEEN").uuid
+    world.run(20)
+    assert world.statuses(asked)[-1][0] == "SUCCEEDED"
+
+
+def test_asked_twice_by_one_uuid_the_first_outcome_stands(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    """The AM would answer the second with BAD_REQUEST, in the place of the first answer."""
+    asked = str(uuid.uuid4())
+    client.place("0", "nm3", uuid=asked, allow_unknown_host=True)
+    world.run(20)
+    written = len(world.placements())
+    client.place("0", "nm3", uuid=asked, allow_unknown_host=True)
+    world.run(20)
+    assert world.statuses(asked)[-1][0] == "SUCCEEDED"
+    assert len(world.placements()) == written
+
+
+def test_a_request_that_the_am_hasnt_taken_is_shown_as_waiting(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    """Of a processor that doesn't run it says nothing."""
+    world.am.cluster.down.add("0")
+    asked = client.place("0", "LAST_SEEN").uuid
+    world.run(120)
+    assert client.response(asked) is None
+    assert client.request(asked) is not None
+    assert [(a.uuid, a.stage) for a in client.view().queued] == [(asked, "queued")]
+
+
+def test_without_host_affinity_the_host_that_was_asked_for_isnt_taken_for_true() -> None:
+    world = AmInMemory(affinity=False)
+    world.am.cluster.any_host = "nm4"
+    asked = world.client.place("0", "nm33", allow_unknown_host=True).uuid
+    world.run(20)
+    assert world.statuses(asked)[-1][0] == "SUCCEEDED"
+    view = world.client.view()
+    assert view.processors["0"].host == "nm4"
+    assert "nm33" not in view.hosts
+
+
+def test_a_destination_that_dies_between_stop_and_start_is_told_as_it_is(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    """After three minutes without the container, in the AM's own words; it is where it was."""
+    asked = client.place("0", "nm4", allow_unknown_host=True).uuid
+    world.run(8)
+    world.am.cluster.hosts.discard("nm4")
+    world.run(120)
+    assert [(a.uuid, a.stage) for a in client.view().actions] == [(asked, "in_progress")]
+    world.run(80)
+    response = client.response(asked)
+    assert response is not None
+    assert response.status_code == "FAILED"
+    assert response.response_message == (
+        "failed to start container on destination host nm4, attempting to start on source host nm1"
+    )
+    view = client.view()
+    assert view.actions == ()
+    assert view.processors["0"].host == "nm1"
+
+
+def test_a_standby_that_cant_be_placed_stays_and_is_told_so(
+    world: AmInMemory, client: PlacementClient
+) -> None:
+    asked = client.place("0-0", "nm9", allow_unknown_host=True, request_expiry_s=20).uuid
+    world.run(40)
+    response = client.response(asked)
+    assert response is not None
+    assert response.status_code == "FAILED"
+    assert "expired" in response.response_message
+    assert client.view().processors["0-0"].host == "nm2"
+    assert world.am.stops == []
