@@ -24,10 +24,17 @@ from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
 
-_SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
-"""By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
-_JOB_SILENCES: defaultdict[tuple[str, str, str], JobSilence] = defaultdict(JobSilence)
+@dataclass
+class Seen:
+    """What one process has seen of a job, by its own clock."""
+
+    reports: SeenReports = field(default_factory=SeenReports)
+    silence: JobSilence = field(default_factory=JobSilence)
+
+
+_SEEN: defaultdict[tuple[str, str, str], Seen] = defaultdict(Seen)
+"""By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
 
 def wall_clock_ms() -> int:
@@ -56,8 +63,7 @@ class JobAccess:
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: Mailbox | None = None
     audit: Callable[[], AuditSource] | None = None
-    seen: SeenReports = field(default_factory=SeenReports)
-    job_silence: JobSilence = field(default_factory=JobSilence)
+    seen: Seen = field(default_factory=Seen)
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
 
@@ -83,9 +89,6 @@ class JobAccess:
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
             audit=lambda: open_audit(connection),
             seen=_SEEN[connection.bootstrap_servers, connection.job_name, connection.job_id],
-            job_silence=_JOB_SILENCES[
-                connection.bootstrap_servers, connection.job_name, connection.job_id
-            ],
             yarn=resource_manager(found) if (found := connection.resource_managers) else None,
             named_hosts=tuple(named_hosts),
         )
@@ -95,17 +98,20 @@ class JobAccess:
 
         What YARN's ResourceManager says counts before what a person named, and before silence.
         """
-        named = with_named_hosts(view, self.named_hosts)
+        unread: str | None = None
         if self.yarn is not None:
             try:
-                view = with_cluster(view, self.yarn.cluster(self.job_name, self.job_id))
+                known = with_cluster(view, self.yarn.cluster(self.job_name, self.job_id))
             except Unreachable as error:
-                view = replace(named, yarn_unread=error.seen)
-        else:
-            view = named
-        if view.application is not None:
-            return view
-        return replace(view, dead=self.job_silence.of(view.deployment_id, now_s=self.monotonic()))
+                unread = error.seen
+            else:
+                return known if known.application is not None else self._silent(known)
+        return self._silent(replace(with_named_hosts(view, self.named_hosts), yarn_unread=unread))
+
+    def _silent(self, view: JobView) -> JobView:
+        """`view`, dead where all that reported has been silent for too long."""
+        dead = self.seen.silence.of(view.deployment_id, now_s=self.monotonic())
+        return replace(view, dead=dead)
 
     def close(self) -> None:
         """Ends watches and releases connections."""

@@ -335,9 +335,9 @@ class PlacementClient(Following, OwnAsking):
         topics, view = self._need_topics(), self.view()
         lags = read_lag(view, StreamReader(self._store), topics)
         now_s, patience_s = self._job.monotonic(), view.report_patience_s
-        lags = self._job.seen.judged(lags, now_s=now_s, patience_s=patience_s)
-        seen = self._job.job_silence
-        seen.looked(view.deployment_id, lags, now_s=now_s, patience_s=patience_s)
+        seen = self._job.seen
+        lags = seen.reports.judged(lags, now_s=now_s, patience_s=patience_s)
+        seen.silence.looked(view.deployment_id, lags, now_s=now_s, patience_s=patience_s)
         return lags
 
     def input_lag(self) -> tuple[InputLag, ...]:
@@ -360,7 +360,7 @@ class PlacementClient(Following, OwnAsking):
         unread: list[str] = []
         try:
             lags = read_lag(view, StreamReader(self._store), topics)
-            look = replace(look, lags=self._job.seen.bounded(lags))
+            look = replace(look, lags=self._job.seen.reports.bounded(lags))
         except Unreachable as error:
             unread.append(error.seen)
         try:

@@ -88,6 +88,20 @@ def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdic
     return _judge(view, processor, host, peers_of(view, processor), _placing(view, processor))
 
 
+def _away(host: HostView) -> HostVerdict | None:
+    """That nothing can be started there now, by the word of whoever knows the host; else None."""
+    if host.yarn_state not in ("", RUNNING):
+        rule = "a destination's node is RUNNING for YARN's ResourceManager"
+        seen, fix = f"{host.host} is {host.yarn_state}", "bring the NodeManager of {} back"
+    elif host.state == LOST_STATE:
+        rule = "a destination's agent answers"
+        seen = f"no word from the agent of {host.host} for longer than the lease"
+        fix = "start the agent on {}"
+    else:
+        return None
+    return HostVerdict(host.host, False, False, rule, seen, fix.format(host.host))
+
+
 def _judge(
     view: JobView,
     processor: ProcessorView,
@@ -95,24 +109,9 @@ def _judge(
     peers: tuple[ProcessorView, ...],
     placing: Placing,
 ) -> HostVerdict:
-    if host.yarn_state not in ("", RUNNING):
-        return HostVerdict(
-            host=host.host,
-            legal=False,
-            ready=False,
-            rule="a destination's node is RUNNING for YARN's ResourceManager",
-            seen=f"{host.host} is {host.yarn_state}",
-            fix=f"bring the NodeManager of {host.host} back",
-        )
-    if host.state == LOST_STATE:
-        return HostVerdict(
-            host=host.host,
-            legal=False,
-            ready=False,
-            rule="a destination's agent answers",
-            seen=f"no word from the agent of {host.host} for longer than the lease",
-            fix=f"start the agent on {host.host}",
-        )
+    away = _away(host)
+    if away is not None:
+        return away
     peer = next((p for p in peers if p.host == host.host), None)
     if peer is not None:
         room = _room_for(view, placing, peer, frozenset({host.host}))
