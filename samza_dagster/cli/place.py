@@ -116,9 +116,6 @@ def place(
             ctx.exit(2 if plan.refusal else 0)
         try:
             with busy("Checking and asking …"):
-                budget = client.view().stop_budgets.get(processor)
-                if budget is not None and budget.is_low():
-                    notice(f"Notice: {budget.notice()}")
                 request: PlacementRequest | Asked
                 if hold:
                     request = client.reserve(
@@ -138,6 +135,7 @@ def place(
                         allow_unknown_host=allow_unknown_host,
                         or_any_legal=or_any_legal,
                         beyond_budget=beyond_budget,
+                        on_notice=lambda text: notice(f"Notice: {text}"),
                     )
             written = True
             responses = tell_asked(client, request.uuid)

@@ -218,13 +218,14 @@ class PlacementClient(Following, OwnAsking):
         allow_unknown_host: bool = False,
         or_any_legal: bool = False,
         beyond_budget: bool = False,
+        on_notice: Callable[[str], None] = lambda _: None,
     ) -> PlacementRequest:
         """Writes one placement request, after every rule that can be checked was.
 
         With `or_any_legal` a standby whose destination a rule forbids goes to any legal
         host, as SEP-22 has it; the request then says `ANY_HOST`, or the host that this is
         (`legal_destination`). With `beyond_budget` it is also asked where Samza's AM may end the
-        job for it (`StopBudget`).
+        job for it (`StopBudget`). `on_notice` is told, before it is asked, how much of that is spent.
 
         Returns it as written. A `uuid` that the stream knows already writes nothing and
         returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
@@ -253,7 +254,9 @@ class PlacementClient(Following, OwnAsking):
                 allow_unknown_host=allow_unknown_host,
                 or_any_legal=or_any_legal,
             )
-            check_budget(view, processor_id, beyond_budget=beyond_budget)
+            spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
+            if spent:
+                on_notice(spent)
         request = PlacementRequest(
             uuid=asked,
             deployment_id=deployment,

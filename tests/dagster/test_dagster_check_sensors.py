@@ -10,12 +10,15 @@ import pytest
 from check_stage import Stage, on_stage
 from fake_lookout import DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClient
 
+from samza_dagster.client.views import JobView
+from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.assets.standby_readiness import (
     ReadinessConfig,
     standby_readiness,
 )
 from samza_dagster.orchestration.checks import lag_objectives
 from samza_dagster.orchestration.checks.events import InstanceChecks
+from samza_dagster.orchestration.checks.findings import NOT_JUDGED
 from samza_dagster.orchestration.checks.names import OBJECTIVE
 from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
@@ -46,6 +49,40 @@ def test_a_job_that_is_well_passes_every_check_and_is_told_once(stage: Stage) ->
     assert stage.tick(times=5) == {}
     stage.world.now_ms += 3_600_000
     assert len(stage.tick()) == 6
+
+
+@pytest.mark.parametrize("sensor", ["invariants", "lag_slo"])
+def test_a_tick_reads_the_job_once_beside_its_lags(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, sensor: str
+) -> None:
+    """Each reading is the whole stream of a job that may have a thousand containers."""
+    if sensor == "lag_slo":
+        stage.sensor = lag_slo_sensor(LagSlo())
+    real, read = LookoutClient.view, list[int]()
+
+    def view(client: LookoutClient) -> JobView:
+        read.append(1)
+        return real(client)
+
+    monkeypatch.setattr(LookoutClient, "view", view)
+    stage.tick()
+    assert len(read) == 1
+
+
+def test_lags_that_cant_be_read_leave_the_objective_unjudged_and_the_tick_goes_on(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can't be read for them may be what the job's view needs, too."""
+    away = Unreachable("the state topic", seen="no leader", fix="start its broker")
+
+    def fails(_: LookoutClient) -> None:
+        raise away
+
+    monkeypatch.setattr(LookoutClient, "view", fails)
+    monkeypatch.setattr(LookoutClient, "lag", fails)
+    tick = lag_slo_tick(LookoutClient(stage.world), LagSlo(), stage.world.now_ms)
+    board, _ = tick.run(None, "demo/1", InstanceChecks(stage.instance), stage.world.now_ms)
+    assert NOT_JUDGED in board.checks[OBJECTIVE]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import dagster as dg
@@ -290,3 +291,11 @@ def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
     assert request.job_name == VIA
     assert request.run_key == f"{first.run_id}/1"
     assert request.tags[ROOT] == first.run_id
+
+
+def test_what_was_waited_for_under_a_former_release_stays_waited() -> None:
+    """It kept no reports: the steady time begins anew, the wait's own doesn't."""
+    former = {"version": 2, "job": "demo/1", "watched": {"r": [9, 7, {"0-0": 5}]}, "asked": []}
+    read = Cursor.read(json.dumps({**former, "clock": "c"}), "demo/1")
+    (one,) = read.watched.values()
+    assert (one.waited_ms, one.steady_ms("0-0")) == (7, 0)

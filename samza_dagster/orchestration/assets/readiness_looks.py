@@ -177,7 +177,7 @@ def judged_now(
         client = open_watch(samza)
         try:
             lags = read_lags(client)
-            found = invariant_findings(client, lags, lag_limit, standbys)
+            found = invariant_findings(client, client.view(), lags, lag_limit, standbys)
         finally:
             client.close()
     kept = kept_samples(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)

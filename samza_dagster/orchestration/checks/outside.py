@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.checks.findings import Finding
 from samza_dagster.orchestration.checks.lag_objectives import why_not_known
+from samza_dagster.orchestration.moves import LOST
 from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
 from samza_dagster.readiness import HostClock
 
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})
 _LEAVING = "leaving"
-LOST = "lost"
 
 
 def not_dead(view: JobView) -> list[Finding]:

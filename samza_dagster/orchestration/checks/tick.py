@@ -31,7 +31,12 @@ from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now
-from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient, open_watch
+from samza_dagster.orchestration.watching_ports import (
+    JobView,
+    ReplicaLag,
+    WatchedClient,
+    open_watch,
+)
 from samza_dagster.readiness import HostClock, clocks, newest_reports
 
 CLOCKS, LOOKED = "clocks", "looked_ms"
@@ -39,20 +44,24 @@ CLOCKS, LOOKED = "clocks", "looked_ms"
 
 @dataclass
 class CheckTick:
-    """One tick of either sensor; `findings` looks and judges, and gives what to remember beside."""
+    """One tick of either sensor.
+
+    `findings` looks and judges; it gives what to remember beside, and how often containers report
+    (s; 0: not known), by which `patience` is.
+    """
 
     checks: Mapping[str, str]
-    patience: Mapping[str, Patience]
+    patience: Callable[[int], Mapping[str, Patience]]
     repeat_ms: int
-    findings: Callable[[Board], tuple[Findings, Mapping[str, object]]]
+    findings: Callable[[Board], tuple[Findings, Mapping[str, object], int]]
 
     def run(
         self, cursor: str | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
     ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
         """The board to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
         board = seeded(Board.read(cursor, job), job, self.checks, log).by_clock(clock, now_ms)
-        found, extra = self.findings(board)
-        board, results = looked(board, found, self.patience, now_ms)
+        found, extra, report_every_s = self.findings(board)
+        board, results = looked(board, found, self.patience(report_every_s), now_ms)
         board = replace(board, extra=extra)
         return due(board, results, self.checks, log, now_ms, self.repeat_ms)
 
@@ -66,20 +75,20 @@ def invariants_tick(
 ) -> CheckTick:
     """What `invariants` does in a tick."""
 
-    def findings(board: Board) -> tuple[Findings, Mapping[str, object]]:
-        began_ms, lags = now(), read_lags(client)
-        found = invariant_findings(client, lags, lag_limit, settings.standbys)
+    def findings(board: Board) -> tuple[Findings, Mapping[str, object], int]:
+        began_ms, lags, view = now(), read_lags(client), client.view()
+        every_s = view.report_every_s or 0
+        found = invariant_findings(client, view, lags, lag_limit, settings.standbys)
         if isinstance(lags, Unreachable):
-            return {**found, names.CLOCKS: lags}, board.extra
+            return {**found, names.CLOCKS: lags}, board.extra, every_s
         reports = newest_reports((lag.host, lag.observed_at_ms) for lag in lags)
         looked_ms, known = kept_clocks(board.extra)
         hosts = clocks(known, reports, looked_ms=looked_ms, now_ms=now())
         extra = {CLOCKS: {h: list(astuple(c)) for h, c in hosts.items()}, LOOKED: began_ms}
-        return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra
+        return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra, every_s
 
     checks = under(prefix, names.ASSETS)
-    patience = settings.patience(client.view().report_every_s or 0)
-    return CheckTick(checks, patience, settings.repeat_s * 1000, findings)
+    return CheckTick(checks, settings.patience, settings.repeat_s * 1000, findings)
 
 
 def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
@@ -93,12 +102,12 @@ def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
 
 def invariant_findings(
     client: WatchedClient,
+    view: JobView,
     lags: Sequence[ReplicaLag] | Unreachable,
     lag_limit: int,
     standbys: int | None,
 ) -> dict[str, Sequence[Finding] | Unreachable]:
-    """One look at the job by every rule of `outside`, by check."""
-    view = client.view()
+    """One look at the job by every rule of `outside`, by check; `view` was read after `lags`."""
     dead = outside.not_dead(view)
     if dead:
         return {**dict.fromkeys(names.ASSETS, ()), names.REPLICAS: dead, names.LAG: dead}
@@ -121,20 +130,24 @@ def lag_slo_tick(
 ) -> CheckTick:
     """What `lag_slo` does in a tick."""
 
-    def findings(board: Board) -> tuple[Findings, Mapping[str, object]]:
+    def findings(board: Board) -> tuple[Findings, Mapping[str, object], int]:
         lags, objectives = read_lags(client), settings.parsed()
         if isinstance(lags, Unreachable):
-            return {names.OBJECTIVE: lags}, board.extra
-        dead = outside.not_dead(client.view())
+            return {names.OBJECTIVE: lags}, board.extra, 0
+        view = client.view()
+        every_s = view.report_every_s or 0
+        dead = outside.not_dead(view)
         if dead:
-            return {names.OBJECTIVE: dead}, {}
+            return {names.OBJECTIVE: dead}, {}, every_s
         samples = followed(board.extra, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
-        return {names.OBJECTIVE: found}, samples
+        return {names.OBJECTIVE: found}, samples, every_s
+
+    def patience(report_every_s: int) -> Mapping[str, Patience]:
+        return {names.OBJECTIVE: settings.patience(report_every_s)}
 
     checks = under(prefix, names.SLO_ASSETS)
-    patience = settings.patience(client.view().report_every_s or 0)
-    return CheckTick(checks, {names.OBJECTIVE: patience}, settings.repeat_s * 1000, findings)
+    return CheckTick(checks, patience, settings.repeat_s * 1000, findings)
 
 
 def under(prefix: str, checks: Mapping[str, str]) -> Mapping[str, str]:

@@ -129,7 +129,7 @@ class Cursor:
         """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
         try:
             data = cast("dict[str, Any]", json.loads(text) if text else {})
-            if data.get("version") != 3 or data.get("job") != job:
+            if data.get("version") not in (2, 3) or data.get("job") != job:
                 return cls(job, {})
             kept = cast("dict[str, Any]", data["watched"])
             watched = {
@@ -137,9 +137,11 @@ class Cursor:
                     {str(k): int(v) for k, v in since.items()},
                     int(at_ms),
                     int(waited_ms),
-                    {str(k): Heard(int(mark), int(new)) for k, (mark, new) in reports.items()},
+                    {str(k): Heard(int(mark), int(new)) for k, (mark, new) in reports[0].items()}
+                    if reports
+                    else {},
                 )
-                for root, (at_ms, waited_ms, since, reports) in kept.items()
+                for root, (at_ms, waited_ms, since, *reports) in kept.items()
             }
             asked = frozenset(str(root) for root in data["asked"])
             clock = str(data["clock"])
