@@ -128,7 +128,7 @@ def test_lag_slo_holds_the_others_against_their_objectives(job: Any) -> None:
     """And says why one can't be judged."""
     slo = LagSlo.model_validate({"objectives": [{"records": 2}]})
     with job.client() as client:
-        found, _ = lag_slo_tick(client, slo, NOW_MS).findings(Board(f"{job.name}/1"))
+        found, *_ = lag_slo_tick(client, slo, NOW_MS).findings(Board(f"{job.name}/1"))
     told = {finding.subject: finding.seen for finding in found[OBJECTIVE]}
     assert told == {
         "0-0/lab": "3 records behind, the objective is 2",
@@ -142,7 +142,7 @@ def test_invariants_are_judged_though_a_lag_isnt_known(
     """Who owns what, and who is where, is in the coordinator stream."""
     with job.client() as client:
         tick = invariants_tick(client, Invariants(), lag_limit=5)
-        found, _ = tick.findings(Board(f"{job.name}/1"))
+        found, *_ = tick.findings(Board(f"{job.name}/1"))
     assert [finding.subject for finding in found[SAME_HOST]] == []
     assert [finding.subject for finding in found[ONE_OWNER]] == []
     assert [(finding.subject, finding.seen) for finding in found[LAG]] == [
