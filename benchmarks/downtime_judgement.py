@@ -109,17 +109,17 @@ def figures(results: Results) -> dict[str, Any]:
 def what_is_wrong(results: Results, *, moves: int, rate: float) -> list[str]:
     """Every reason for which the requirement isn't shown to hold; empty when it is.
 
-    Whole: `moves` of each kind at each of two sizes or more, of lost hosts one in
-    `LOST_EVERY`. The bounds at every size. The inputs' rate. Onto the standby downtime is
-    flat as the state grows: the slope's interval lies below the cold host's, and it
-    includes 0 (or less) or ends at what is negligible against that one. Where the cold
+    Whole: `moves` of each kind at each size, of lost hosts one in `LOST_EVERY`. The bounds
+    at every size. The inputs' rate. Where more than one size is asked for, downtime onto the
+    standby is flat as the state grows: the slope's interval lies below the cold host's, and
+    it includes 0 (or less) or ends at what is negligible against that one. Where the cold
     host's doesn't grow there is nothing to be flat against.
     """
     return [
         *_not_whole(results, moves),
         *_beyond_bounds(results),
         *_too_slow(results, rate),
-        *_not_flat(slopes(results)),
+        *(_not_flat(slopes(results)) if len(results) > 1 else []),
     ]
 
 
@@ -162,7 +162,7 @@ def _too_slow(results: Results, rate: float) -> list[str]:
 def _not_flat(found_slopes: Mapping[str, Mapping[str, float]]) -> list[str]:
     cold = found_slopes.get(COLD)
     if cold is None:
-        return ["no slope: one size of state, or none"]
+        return ["no slope: nothing was moved at two sizes"]
     if cold["from"] <= 0:
         return [f"{COLD}: its slope may be 0 ({_told(cold)}), so another's tells nothing"]
     found: list[str] = []

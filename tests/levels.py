@@ -110,7 +110,11 @@ LEVELS = (
         (sys.executable, "-m", "samza_dagster.sandbox.artifacts", "yarn", "samza-yarn"),
     ),
     Level("contract", 240, (_pytest("contract and not longcontract", "contract", workers=4),)),
-    Level("kill points", 300, (_pytest("killpoints and not longcontract", "contract", workers=3),)),
+    Level(
+        "kill points",
+        240,
+        (_pytest("killpoints and not longcontract", "contract", workers=5, share="worksteal"),),
+    ),
 )
 
 

@@ -103,8 +103,7 @@ def _chaos(found: Mapping[str, Any]) -> Figures:
 
 
 def _blind(found: Mapping[str, Any]) -> Figures:
-    seen = f"{found['missing']} missing, {found['overlaps']} overlaps"
-    return Figures(f"{found['faults']} faults", seen, "0, ≥ 1")
+    return Figures(f"{found['faults']} faults", f"{found['overlaps']} overlaps", "≥ 1")
 
 
 def _latency(found: Mapping[str, Any]) -> Figures:
@@ -161,7 +160,11 @@ SUITES = (
         ("make", "chaos", "BROKERS=3", "FAULTS=20", "SEED={seed}"),
         *("chaos_three_brokers.json", _chaos),
     ),
-    Suite("chaos without a fence", 250, ("make", "chaos-blind"), "chaos_blind.json", _blind),
+    # 190 where it does no harm; it ends with the harm, once that is seen not to heal.
+    Suite(
+        *("chaos without a fence", 300, ("make", "chaos-blind", "SEED={seed}")),
+        *("chaos_blind.json", _blind),
+    ),
     Suite("simulator", 280, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
     Suite(
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
@@ -177,7 +180,8 @@ MEASUREMENTS = (
     Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),
     Suite("death to start", 120, ("make", "bench-failover"), "failover_reaction.json", _reaction),
     Suite("event to request", 420, ("make", "bench-cockpit", "FREEZES=6", "MOVES=4"), "cockpit_reaction.json", _cockpit),
-    Suite("downtime", 460, ("make", "bench-downtime", "SIZES=1,4", "MOVES=2"), "downtime.json", _downtime),
+    # Of one size: what the state's growth adds is told from the scatter of moves by twenty, in 84 minutes.
+    Suite("downtime", 330, ("make", "bench-downtime", "SIZES=1", "MOVES=4"), "downtime.json", _downtime),
 )  # fmt: skip
 """What a release is measured by besides, and what a week has no time for."""
 

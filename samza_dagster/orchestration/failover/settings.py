@@ -33,11 +33,11 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=0.5, description="Pause between the looks of one tick."
     )
     look_for_s: Annotated[int, Within(0, 50)] = Field(
-        default=18,
+        default=17,
         description="How long a tick goes on looking while nothing is to tell; 0: one look a"
-        " tick. Dagster gives a tick 60 s, and begins one every 5 s: a little less than a"
-        " multiple of that leaves the shortest gap. It holds a thread of the daemon and one of"
-        " the code server: docs/deploy.md.",
+        " tick. Dagster gives a tick 60 s, and begins one every 5 s: three seconds less than a"
+        " multiple of that leave a short gap, and time for a tick that begins late on a busy"
+        " machine. It holds a thread of the daemon and one of the code server: docs/deploy.md.",
     )
     bad_looks: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Bad looks before it counts."

@@ -5,7 +5,7 @@ once and truly, or the active runs in its standby's place; whoever isn't concern
 its process; no processor had two processes and no group two members on a host, by the
 kernel's locks; nothing is held for nobody; the audit history is whole.
 
-Here is what isn't in the contract level (`test_killed_in_a_*.py`) since it waits for time-outs
+Here is what isn't in the contract level (`test_killed_at_points.py`) since it waits for time-outs
 or tells less, and where the successor is killed, too; `test_kill_matrix_of_a_fence.py` has a job
 with the broker fence. `python -m pytest -m killmatrix` is the whole.
 """

@@ -118,9 +118,11 @@ def test_one_move_is_not_the_whole() -> None:
     assert wrong({16.0: {}, 64.0: {}}, moves=1)
 
 
-def test_one_size_has_no_slope() -> None:
-    """So it proves nothing of growth."""
-    assert wrong({16.0: results()[16.0]}) == ["no slope: one size of state, or none"]
+def test_one_size_is_judged_by_its_bounds_and_two_by_their_slope_too() -> None:
+    """Whoever asks for one says nothing of growth; whoever asks for two and has one can't."""
+    assert wrong({16.0: results()[16.0]}) == []
+    found = wrong({16.0: results()[16.0], 64.0: {}})
+    assert "no slope: nothing was moved at two sizes" in found
 
 
 def test_inputs_slower_than_asked_fail() -> None:

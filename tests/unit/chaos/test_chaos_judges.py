@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Verdict
 from tests.chaos.__main__ import told_whatever_happens
 from tests.chaos.broker_log import Batch, Overlap, overlaps, parse, unjudged
@@ -218,6 +219,19 @@ def test_a_run_that_is_to_show_that_the_judge_sees_fails_without_an_overlap() ->
     assert not blind.is_good
     assert replace(blind, overlaps=[overlap(100_200, 100_300)]).is_good
     assert not replace(blind, overlaps=[overlap(1, 2)]).is_good
+
+
+def test_what_two_owners_of_one_changelog_lose_is_held_against_no_run_that_is_to_show_them() -> (
+    None
+):
+    """The Joiner throws at a state that neither of them had, at every start; else nothing is lost."""
+    mixed = overlap(100_200, 100_300)._replace(topic=demo_job.CHANGELOG_TOPIC)
+    lost = [thawed(100.0), replace(thawed(200.0), rest_s=None)]
+    harmed = Report(1, "lease", lost, [mixed], missing=9, expects_overlaps=True)
+    assert harmed.is_good
+    assert not replace(harmed, expects_overlaps=False).is_good
+    assert not replace(harmed, overlaps=[overlap(100_200, 100_300)]).is_good
+    assert not replace(harmed, unexplained=1).is_good
 
 
 def test_the_verdict_names_faults_failovers_downtime_missing_overlaps_and_seed() -> None:
