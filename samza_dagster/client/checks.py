@@ -13,10 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, UNKNOWN_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused, some_of
-from samza_dagster.legal_hosts import Placing
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (

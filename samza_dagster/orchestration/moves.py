@@ -224,7 +224,7 @@ def host_for_standby(
     `allowed`, unless empty, are the only hosts to choose from.
     Raises `Refused` with the rule that each host breaks.
     """
-    from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+    from samza_dagster.client.legal_hosts import Placing  # late: it would delay each run's start
 
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
     placing = [Placing(view, only=group_of(standby))]
