@@ -253,7 +253,7 @@ class PlacementClient(Following, OwnAsking):
                 destination,
                 allow_unknown_host=allow_unknown_host,
                 or_any_legal=or_any_legal,
-            )
+            ).asked
             spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
             if spent:
                 on_notice(spent)

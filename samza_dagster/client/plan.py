@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from samza_dagster.client.checks import (
     check_budget,
-    check_destination,
     find_deployment,
     find_processor,
     legal_destination,
@@ -60,6 +59,7 @@ def make_plan(
     """
     processor = find_processor(view, processor_id)
     deployment = find_deployment(view, deployment_id)
+    verdicts = judge_all(view, processor)
     refusal: str | None = None
     notices: tuple[str, ...] = ()
     host: str | None = None
@@ -72,13 +72,12 @@ def make_plan(
             destination,
             allow_unknown_host=allow_unknown_host,
             or_any_legal=or_any_legal,
+            verdicts=verdicts,
         )
-        host, notices = check_destination(
-            view, processor, legal, allow_unknown_host=allow_unknown_host
-        )
-        if legal != destination:
-            notices = (instead(destination, legal), *notices)
-            destination = legal
+        host, notices = legal.host, legal.notices
+        if legal.asked != destination:
+            notices = (instead(destination, legal.asked), *notices)
+            destination = legal.asked
         spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
         notices = (*notices, spent) if spent else notices
     except InvalidInput as error:
@@ -93,7 +92,7 @@ def make_plan(
         deployment_id=deployment,
         coordinator=view.coordinator,
         steps=() if refusal else _steps(processor, destination, host, len(waits)),
-        hosts=judge_all(view, processor),
+        hosts=verdicts,
         waits_for=waits,
         notices=notices,
         refusal=refusal,
