@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from samza_dagster.client.legal_hosts import Placing, roomiest
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
@@ -164,6 +165,20 @@ def _check_read(view: JobView, processor_id: str) -> None:
         )
 
 
+class Permitted(TypedDict, total=False):
+    """What is asked for by somebody's word although it would be refused.
+
+    `allow_unknown_host`: a host that no container has reported, where Samza's AM coordinates and the
+    metadata doesn't name every host of the cluster. `or_any_legal`: a standby whose destination a
+    rule forbids goes to any legal host (SEP-22). `beyond_budget`: also where Samza's AM may end the
+    job for so many stops (`StopBudget`).
+    """
+
+    allow_unknown_host: bool
+    or_any_legal: bool
+    beyond_budget: bool
+
+
 @dataclass(frozen=True)
 class LegalDestination:
     """What to ask for, the host that it stands for (None: any), what the operator should know."""
@@ -177,27 +192,23 @@ def legal_destination(
     view: JobView,
     processor: ProcessorView,
     destination: str,
-    *,
-    allow_unknown_host: bool = False,
-    or_any_legal: bool = False,
     verdicts: Sequence[HostVerdict] | None = None,
+    **permitted: Unpack[Permitted],
 ) -> LegalDestination:
     """The destination to ask for: `destination`, or any legal host in its place.
 
-    Raises `InvalidInput` for a host that isn't known and `Refused` for one that a
-    rule forbids. Where Samza's AM coordinates, the metadata doesn't name every host of
-    the cluster: `allow_unknown_host` then lets a host pass that no container reported.
-    With `or_any_legal` a standby whose destination a rule forbids goes to any legal host
-    (SEP-22), or is refused for that rule. `verdicts` are those of `judge_all`, where they are at hand.
+    Raises `InvalidInput` for a host that isn't known and `Refused` for one that a rule forbids,
+    where no other is taken in its place. `verdicts` are those of `judge_all`, where they are at hand.
     """
     judged = judge_all(view, processor) if verdicts is None else verdicts
     _check_startable(view, processor.processor_id)
     _check_read(view, processor.processor_id)
     _check_am_takes_it(view, processor)
     try:
-        return _legal(view, processor, destination, judged, allow_unknown_host=allow_unknown_host)
+        unknown = permitted.get("allow_unknown_host", False)
+        return _legal(view, processor, destination, judged, allow_unknown_host=unknown)
     except Refused as refused:
-        if not or_any_legal or processor.mode is not TaskMode.STANDBY:
+        if not permitted.get("or_any_legal") or processor.mode is not TaskMode.STANDBY:
             raise
         try:
             return _legal(view, processor, ANY_HOST, judged)
@@ -237,7 +248,9 @@ def _legal(
         chosen = _most_roomy(view, processor, verdicts)
         if view.coordinator != "samza":
             return LegalDestination(destination, None, tuple(notices))
-        destination = chosen  # the AM would look at the rules only after it has stopped the container
+        destination = (
+            chosen  # the AM would look at the rules only after it has stopped the container
+        )
     if not _HOST_FORM.fullmatch(destination):
         raise InvalidInput(
             "destination host",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 from samza_dagster.client.checks import (
+    Permitted,
     check_budget,
     find_deployment,
     find_processor,
@@ -48,10 +50,8 @@ def make_plan(
     destination: str,
     deployment_id: str | None = None,
     *,
-    allow_unknown_host: bool = False,
-    or_any_legal: bool = False,
-    beyond_budget: bool = False,
     hold: bool = False,
+    **permitted: Unpack[Permitted],
 ) -> Plan:
     """The plan of one request; a destination that is refused is a plan that says why.
 
@@ -66,19 +66,13 @@ def make_plan(
     try:
         if hold:
             require_our_coordinator(view, f"place {processor_id} --hold", RequestKind.PLACE)
-        legal = legal_destination(
-            view,
-            processor,
-            destination,
-            allow_unknown_host=allow_unknown_host,
-            or_any_legal=or_any_legal,
-            verdicts=verdicts,
-        )
+        legal = legal_destination(view, processor, destination, verdicts, **permitted)
         host, notices = legal.host, legal.notices
         if legal.asked != destination:
             notices = (instead(destination, legal.asked), *notices)
             destination = legal.asked
-        spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
+        beyond = permitted.get("beyond_budget", False)
+        spent = check_budget(view, processor_id, beyond_budget=beyond)
         notices = (*notices, spent) if spent else notices
     except InvalidInput as error:
         refusal = str(error)
