@@ -43,7 +43,8 @@ from samza_dagster.simulation.tempers import (
     TEMPERS,
 )
 from samza_dagster.simulation.wishes import label
-from samza_dagster.simulation.world import Reducer, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer
 
 
 @dataclass(frozen=True, slots=True)

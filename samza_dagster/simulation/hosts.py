@@ -14,6 +14,7 @@ from enum import StrEnum
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.simulation.clocks import Grant, HostClock
+from samza_dagster.simulation.host_messages import HostCommand, Report, Reserve, Saying
 from samza_dagster.simulation.twins import twin
 
 
@@ -35,37 +36,6 @@ class Trouble(StrEnum):
     STUBBORN = "stops-fail"
     SLOW_STOP = "slow-stops"
     LOST_ACKS = "lost-acks"
-
-
-class Saying(StrEnum):
-    """What a host reports."""
-
-    LAUNCHED = "launched"
-    CHECKED_IN = "checked-in"
-    STOPPED = "stopped"
-    START_FAILED = "start-failed"
-    STOP_FAILED = "stop-failed"
-    RESERVED = "reserved"
-    REFUSED = "refused"
-    HELD = "held"
-
-
-Report = tuple[Saying, str]
-"""What, and of which incarnation or request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """The cluster's own command: hold memory and cores for a request."""
-
-    request_id: str
-    memory_mb: int
-    cores: int
-
-
-HostCommand = (
-    Reserve | cmd.StartContainer | cmd.StopContainer | cmd.ForgetContainer | cmd.ReleaseResource
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.setup import Setup
-from samza_dagster.simulation.world import Reducer, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer
 
 VERSION = 1
 

@@ -32,6 +32,7 @@ from samza_dagster.simulation.driver import History, simulate
 from samza_dagster.simulation.event_log import LogReplayed, line_of, replay_log
 from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.steps import handle
 from samza_dagster.simulation.term_start import start_line_of
 from samza_dagster.simulation.world import World
 from tests.unit.placement.scenes import GROUPS, HOSTS, PLACES, QUICK, Scene, ask
@@ -172,7 +173,7 @@ def test_histories_of_many_terms_are_replayed_whole(tmp_path: Path) -> None:
         kept.begin()
         # As if it had just restored what the setup made: from here on the log is whole.
         world.committed = kept.stored
-        world.handle(ev.CoordinatorRestarted(world.now_ms))
+        handle(world, ev.CoordinatorRestarted(world.now_ms))
         for move in history.script.moves:
             world.do(move)
         replayed = replay_log(path)

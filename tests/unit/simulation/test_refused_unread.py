@@ -15,7 +15,8 @@ from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.judges.violation import ACTED_ONCE, WELL_FORMED, InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.wishes import label
-from samza_dagster.simulation.world import Reducer, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer
 
 pytestmark = pytest.mark.unit
 
