@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
 from samza_dagster.simulation import host_faults, passing, registrations
-from samza_dagster.simulation.clocks import Grant
+from samza_dagster.simulation.clocks import LeaseGrant
 from samza_dagster.simulation.coordinators import Standing, Trap
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
 from samza_dagster.simulation.moves import Move
@@ -143,7 +143,7 @@ def late_grant(world: WorldState, name: str) -> bool:
     host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
     held, beat = host.grant, beat_every_ms(own)
     if held is not None:
-        host.grant = Grant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
+        host.grant = LeaseGrant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
     host.cut_in = host.cut_out = True
     world.touched()
     return True

@@ -10,7 +10,7 @@ from typing import Any
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.setup import Setup
@@ -72,7 +72,7 @@ def play(
 
     `told` gets a line per move, event and command.
     """
-    judge = Judge()
+    judge = InvariantJudge()
     applied: list[Move] = []
     world: World | None = None
     try:

@@ -12,7 +12,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Action, Limits, Phase, PlacementAsk, Stage
 from samza_dagster.simulation import faults, fingerprint, happenings, passing, wishes
-from samza_dagster.simulation.clocks import HostClock
+from samza_dagster.simulation.clocks import HostClocks
 from samza_dagster.simulation.hosts import Entry, VirtualHost
 from samza_dagster.simulation.judges import quiescence
 from samza_dagster.simulation.judges.violation import InvariantViolated
@@ -51,7 +51,7 @@ class World(WorldState):
         made = [
             VirtualHost(
                 name,
-                HostClock(BEGAN_MS, 0, 500_000 + ahead_ms.get(name, 0)),
+                HostClocks(BEGAN_MS, 0, 500_000 + ahead_ms.get(name, 0)),
                 fault_domain=(domains or {}).get(name, ""),
                 memory_mb=slots * 384,
                 cores=slots,

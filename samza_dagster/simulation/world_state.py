@@ -13,7 +13,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState, Limits, PlacementAsk
-from samza_dagster.simulation.brokers import Brokers
+from samza_dagster.simulation.brokers import VirtualBrokers
 from samza_dagster.simulation.clocks import Clock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
@@ -55,7 +55,7 @@ class WorldState:
         self.skews = skews
         self.hosts = {host.name: host for host in hosts}
         self.shades: dict[str, VirtualHost] = {}
-        self.brokers = Brokers()
+        self.brokers = VirtualBrokers()
         self.committed = JobState(job)
         self.leader = Coordinator(1, self.committed, Clock(self.true_ms, WALL_MS))
         self.leader.last_commit_ms = WALL_MS
@@ -162,7 +162,7 @@ class WorldState:
         return self.brokers.locality
 
 
-def _seen(host: VirtualHost, entry: Entry, brokers: Brokers, *, lease_over: bool) -> Process:
+def _seen(host: VirtualHost, entry: Entry, brokers: VirtualBrokers, *, lease_over: bool) -> Process:
     return Process(
         execution_id=entry.execution_id,
         processor_id=entry.processor_id,

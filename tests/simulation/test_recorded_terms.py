@@ -28,9 +28,9 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
-from samza_dagster.simulation.driver import History, simulate
+from samza_dagster.simulation.driver import SimulatedHistory, simulate
 from samza_dagster.simulation.event_log import LogReplayed, line_of, replay_log
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.steps import handle
 from samza_dagster.simulation.term_start import start_line_of
@@ -86,7 +86,7 @@ class Recorded:
 
 def recorded(path: Path) -> tuple[Scene, Recorded]:
     """A job that runs, recorded from its deployment on."""
-    scene = Scene.of(HOSTS, slots=4, job=JOB, judge=Judge())
+    scene = Scene.of(HOSTS, slots=4, job=JOB, judge=InvariantJudge())
     assert isinstance(scene, Scene)
     scene.steps_told = []
     kept = Recorded(scene, path)
@@ -154,7 +154,7 @@ def test_a_log_is_replayed_from_a_take_over(tmp_path: Path) -> None:
         assert replayed.events == len(lines_of(path)) - 1 > 5
 
 
-def many_terms() -> list[History]:
+def many_terms() -> list[SimulatedHistory]:
     """Five in each of which leaders are killed or paused, and replaced."""
     drawn = (simulate(seed, 150, by_law=False) for seed in range(1, 100))
     replaced = (h for h in drawn if sum(m.kind == "take-over" for m in h.script.moves) > 3)

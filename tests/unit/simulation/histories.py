@@ -25,7 +25,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 
 try:
     from samza_dagster.placement.index_draft import rebuilt
@@ -112,7 +112,7 @@ class History:
     """A job of which the test says what the heart does. Active 0 and standby 0-0 run."""
 
     def __init__(self, *, limits: Limits | None = None) -> None:
-        self.judge = Judge(by_law=False)
+        self.judge = InvariantJudge(by_law=False)
         self.truth = Told()
         self.now_ms = 1_000
         self._last: AuditRecord | None = None
