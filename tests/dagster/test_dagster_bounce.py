@@ -150,17 +150,6 @@ def test_the_budget_of_failures_ends_the_run_with_the_whole_table(
     assert world.order() == ["0-0", "1-0", "1-0", "0", "1"]
 
 
-def test_a_canary_s_failure_ends_it_whatever_the_budget(
-    world: BounceWorld, instance: dg.DagsterInstance
-) -> None:
-    """Nobody else was touched."""
-    world.far = {"0-0"}
-    result = bounce(instance, canaries=1, stop_after_failures=100, lag_timeout_s=60)
-    assert not result.success
-    assert "the canary failed: 0-0" in metadata(result, "bounce")["what"]
-    assert world.order() == ["0-0"]
-
-
 @pytest.mark.longdagster
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(

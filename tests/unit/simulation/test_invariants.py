@@ -1,6 +1,7 @@
-"""No judge is blind: each invariant has a history that breaks it and is found, and one that keeps it.
+"""No judge is blind: each invariant has a history that breaks it, and is found.
 
-Here those of processes and their owners.
+Here those of processes and their owners. That none is found where nothing is broken is what
+thousands of drawn histories show (`tests/simulation`); here only what they seldom come to.
 """
 
 from __future__ import annotations
@@ -88,12 +89,6 @@ def test_a_host_may_tell_a_members_fault_domain_once_both_have_started() -> None
     history.judge.world_changed(history.truth)
 
 
-def test_groups_may_share_a_host(history: History) -> None:
-    """Two actives of different groups on one host are legal."""
-    history.truth.live.append(process("1", 9, "host-1"))
-    history.judge.world_changed(history.truth)
-
-
 # -- standby-dead-first ------------------------------------------------------------------
 
 
@@ -113,16 +108,6 @@ def test_an_active_where_its_standby_still_dies_is_found(history: History) -> No
     stop_the_standby(history)
     with violated("standby-dead-first"):
         history.start("0", 3, "host-2")
-
-
-def test_an_active_starts_where_its_standby_has_died(history: History) -> None:
-    """A failover as it should be."""
-    history.dies("0", 1, "host-1")
-    stop_the_standby(history)
-    history.dies("0-0", 2, "host-2")
-    history.start("0", 3, "host-2")
-    history.run("0", 3, "host-2")
-    assert history.judge.premises["standby-dead-first"] == 1
 
 
 # -- one-owner ---------------------------------------------------------------------------
@@ -274,6 +259,6 @@ def test_a_judge_that_was_forked_forgets_nothing_and_shares_nothing(history: His
 
 
 def test_every_invariant_has_a_history_here() -> None:
-    """Ten, each broken at least once above and kept at least once."""
+    """Ten, each broken at least once."""
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_invariants*.py"))
     assert all(text.count(f'"{name}"') >= 1 for name in INVARIANTS)

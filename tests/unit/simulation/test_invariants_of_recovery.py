@@ -68,14 +68,6 @@ def test_a_restart_that_says_less_than_the_next_one_is_found(history: History) -
         history.take_state(ev.CoordinatorRestarted(2_000), restarted.state)
 
 
-def test_a_restart_that_says_everything_again_is_as_it_should_be(history: History) -> None:
-    """The heart's own."""
-    history.begin(history.asks("u-1", "host-3"))
-    restarted = step(history.state, ev.CoordinatorRestarted(2_000))
-    history.take_state(ev.CoordinatorRestarted(2_000), restarted.state, *restarted.commands)
-    assert history.judge.premises["recovery-equivalent"] == 1
-
-
 # -- nothing-forgotten -------------------------------------------------------------------
 
 
@@ -157,11 +149,6 @@ def test_a_job_that_is_quiet_and_not_done_is_found(history: History, spoil: Spoi
     spoil(history)
     with violated("nothing-forgotten"):
         history.judge.quiesced(history.state, history.truth)
-
-
-def test_a_job_that_is_quiet_and_done_is_as_it_should_be(history: History) -> None:
-    """Everybody runs where locality says."""
-    history.judge.quiesced(history.state, history.truth)
 
 
 def test_a_processor_that_no_host_can_take_may_wait(history: History) -> None:

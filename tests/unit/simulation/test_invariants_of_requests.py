@@ -70,23 +70,6 @@ def test_a_stop_before_anything_is_held_is_found(history: History) -> None:
         )
 
 
-def test_a_stop_once_the_destination_is_held_is_as_it_should_be(history: History) -> None:
-    """Reserve, stop, move."""
-    history.begin(history.asks("u-1", "host-3"))
-    stop_for_the_move(history)
-    assert history.judge.premises["reserve-before-stop"] == 1
-
-
-def test_a_forced_restart_may_stop_first(history: History) -> None:
-    """Its only meaning."""
-    history.begin(history.asks("u-1", naming.FORCE_RESTART_LAST_SEEN))
-    history.take(
-        ev.TimePassed(2_000),
-        STOP,
-        processors=(STOPPING,),
-    )
-
-
 # -- failure-leaves-running --------------------------------------------------------------
 
 
@@ -128,12 +111,6 @@ def test_the_way_back_that_passes_the_source_by_is_found(history: History) -> No
     """The source host is alive and legal, and any host is asked for."""
     with violated("failure-leaves-running", "host-1"):
         fails_at_the_destination(history, history.asks("u-1", "host-3"), None)
-
-
-def test_the_way_back_leads_to_the_source_host(history: History) -> None:
-    """Untouched, or at the source, or anywhere, in this order."""
-    fails_at_the_destination(history, history.asks("u-1", "host-3"), "host-1")
-    assert history.judge.premises["failure-leaves-running"] == 1
 
 
 @pytest.mark.parametrize("gives_back_first", [False, True])
@@ -210,21 +187,6 @@ def test_an_action_while_the_last_one_falls_back_is_found(history: History) -> N
         history.begin(history.asks("u-2", "host-3"))
 
 
-def test_the_next_one_begins_when_the_last_has_ended(history: History) -> None:
-    """Both in one step: the end comes first."""
-    first, second = history.asks("u-1", "host-3"), history.asks("u-2", "host-3", at=5)
-    history.begin(first)
-    history.waits(second)
-    history.take(
-        ev.RequestExpired(2_000, "r-move", "late"),
-        respond(first, "FAILED", "expired"),
-        respond(second, "IN_PROGRESS", "reserving"),
-        queue=(),
-        action=acting(second, Stage.RESERVING, "host-3"),
-    )
-    assert history.judge.premises["one-action"] > 0
-
-
 # -- acted-once --------------------------------------------------------------------------
 
 
@@ -238,12 +200,6 @@ def moved(history: History, ask: PlacementAsk, *, to: str, said: str) -> None:
         processors=(running("0", 3, to),),
         action=None,
     )
-
-
-def test_a_move_that_succeeds_where_it_was_told_is_as_it_should_be(history: History) -> None:
-    """Checked in, there, and the text says so."""
-    moved(history, history.asks("u-1", "host-3"), to="host-3", said="runs on host-3")
-    assert history.judge.premises["acted-once"] == 1
 
 
 def test_a_success_on_another_host_is_found(history: History) -> None:
